@@ -1,0 +1,86 @@
+# The few functions with which every folder describes itself.
+#
+#   pen_library(NAME SOURCES a.cc … [PUBLIC dep …] [PRIVATE dep …])   static library pen_NAME
+#   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])             program; TOOL installs to bin, else libexec/penstock
+#   pen_tests(NAME SOURCES a_test.cc … DEPS dep …)                    one Boost.Test executable, one ctest entry
+#   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)                       fuzz target with its kept corpus fuzz/corpus/NAME
+
+add_library(pen_options INTERFACE)
+target_include_directories(pen_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+target_compile_options(pen_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror)
+target_compile_definitions(pen_options INTERFACE PEN_VERSION="${PROJECT_VERSION}")
+
+set(PEN_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+if(PEN_SANITIZE)
+  add_compile_options(-fsanitize=${PEN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${PEN_SANITIZE})
+  add_compile_definitions(PEN_SANITIZED=1)
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_compile_options(-fstack-protector-strong -fPIE)
+  add_compile_definitions(_FORTIFY_SOURCE=2)
+  add_link_options(-pie -Wl,-z,relro,-z,now)
+endif()
+
+function(pen_resolve out)
+  set(result)
+  foreach(dep ${ARGN})
+    if(TARGET pen_${dep})
+      list(APPEND result pen_${dep})
+    else()
+      list(APPEND result ${dep})
+    endif()
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
+endfunction()
+
+function(pen_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(pen_${name} STATIC ${A_SOURCES})
+  pen_resolve(public ${A_PUBLIC})
+  pen_resolve(private ${A_PRIVATE})
+  target_link_libraries(pen_${name} PUBLIC pen_options ${public} PRIVATE ${private})
+endfunction()
+
+function(pen_program name)
+  cmake_parse_arguments(A "TOOL" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name}_program ${A_SOURCES})
+  pen_resolve(deps ${A_DEPS})
+  target_link_libraries(${name}_program PRIVATE pen_options ${deps})
+  if(A_TOOL)
+    set(folder bin)
+  else()
+    set(folder libexec/penstock)
+  endif()
+  set_target_properties(${name}_program PROPERTIES
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
+  install(TARGETS ${name}_program RUNTIME DESTINATION ${folder})
+endfunction()
+
+function(pen_tests name)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name}_tests ${A_SOURCES})
+  pen_resolve(deps ${A_DEPS})
+  target_link_libraries(${name}_tests PRIVATE pen_options pen_testing ${deps})
+  add_test(NAME ${name} COMMAND ${name}_tests --log_level=test_suite WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+option(PEN_FUZZ "Build the fuzz targets with libFuzzer" OFF)
+function(pen_fuzz name)
+  if(NOT PEN_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name}_fuzz ${A_SOURCES})
+  pen_resolve(deps ${A_DEPS})
+  target_link_libraries(${name}_fuzz PRIVATE pen_options ${deps})
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  set(PEN_FUZZ_SECONDS 5 CACHE STRING "How long ctest runs each fuzz target")
+  add_test(NAME fuzz_${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/fuzz-one
+    $<TARGET_FILE:${name}_fuzz> ${CMAKE_SOURCE_DIR}/fuzz/corpus/${name} ${PEN_FUZZ_SECONDS})
+endfunction()

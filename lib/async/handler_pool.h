@@ -1,0 +1,45 @@
+#pragma once
+/// Threads for what blocks: look-ups in files and databases, PAM, fdatasync. Seed 004's pool of handlers.
+///
+/// Use:     auto r = co_await pool.run([key]{ return map.lookup(key); });       // r: the callable's result
+/// Bounds:  at most `threads` at once; at most `queue` waiting, beyond which run() waits for room (backpressure).
+/// Lifetime: the callable runs to its end even when the awaiting task is destroyed meanwhile; so it owns what it
+///          touches (captures by value or shared_ptr). The pool's destructor waits for running callables.
+/// Thread:  run() from the loop's thread; the callable elsewhere; the await ends in the loop's thread.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "lib/async/loop.h"
+
+namespace pen::async {
+
+class HandlerPool {
+ public:
+  HandlerPool(Loop& loop, std::size_t threads, std::size_t queue = 10000);
+  ~HandlerPool();
+  HandlerPool(const HandlerPool&) = delete;
+  HandlerPool& operator=(const HandlerPool&) = delete;
+
+  template <class F, class R = std::invoke_result_t<F&>>
+  Task<R> run(F work) {
+    struct Shared {
+      F work;
+      std::optional<R> result;
+    };
+    auto shared = std::make_shared<Shared>(Shared{std::move(work), std::nullopt});
+    co_await run_erased([shared] { shared->result.emplace(shared->work()); });
+    co_return std::move(*shared->result);
+  }
+  /// The same without a result.
+  Task<void> run_erased(std::function<void()> work);
+
+  std::size_t waiting() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace pen::async

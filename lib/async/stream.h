@@ -1,0 +1,183 @@
+#pragma once
+/// Stream: one connection (TCP or Unix socket), read by lines or by bytes, written through a bounded buffer.
+///
+/// Use:     auto line = co_await stream.read_line(2048, until);   // the line without its end
+///          stream.write("250 ok\r\n");                            // queued; goes out at the end of this turn,
+///          co_await stream.flush(until);                          //   or when the reader next has to wait
+/// Reading: the returned views point into the stream's buffer and die at the next read call. A reader is resumed only
+///          when what it waits for holds. Idle streams hold no buffers.
+/// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush() before it
+///          goes on (write_all() does both). Everything written in one turn leaves in one system call.
+/// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default and start_transport()
+///          puts another (lib/net/tls) in its place. Buffered plaintext must be empty then (STARTTLS injection).
+/// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.
+/// Thread:  the loop's. One reader and one writer at a time.
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/async/loop.h"
+#include "lib/base/bytes.h"
+
+namespace pen::async {
+
+/// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  Fd& operator=(Fd&& o) noexcept {
+    if (this != &o) {
+      reset();
+      fd_ = std::exchange(o.fd_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+/// Moves bytes between the stream's buffers and a descriptor. Non-blocking.
+class Transport {
+ public:
+  enum class Want { nothing, read, write };
+  struct Outcome {
+    std::size_t bytes = 0;       // moved
+    Want want = Want::nothing;   // bytes == 0: what readiness to wait for; nothing with 0 bytes on read: end of input
+    int error = 0;               // errno
+  };
+  virtual ~Transport() = default;
+  virtual Outcome read(MutableBytes into) = 0;
+  virtual Outcome write(std::span<const Bytes> pieces) = 0;
+};
+
+class Stream {
+ public:
+  static constexpr std::size_t kHighWater = 256 * 1024;  // queued output beyond which a writer has to wait
+
+  /// Takes a connected, non-blocking socket.
+  Stream(Loop& loop, Fd fd);
+  ~Stream();
+  Stream(Stream&&) noexcept;
+  Stream& operator=(Stream&&) noexcept;
+
+  /// The next line without its CRLF or bare LF. `raw` forms: read_raw_line keeps the line end as it came.
+  /// line_too_long: more than max bytes without LF (they stay buffered; skip with discard_line()).
+  /// closed: end of input (a last part without LF is dropped).
+  Task<Result<std::string_view>> read_line(std::size_t max, Until until = {});
+  Task<Result<std::string_view>> read_raw_line(std::size_t max, Until until = {});
+  /// Drops input up to and including the next LF.
+  Task<Result<void>> discard_line(Until until = {});
+  /// At least one byte, at most max: whatever is there. Zero-copy view; consumed.
+  Task<Result<std::string_view>> read_some(std::size_t max, Until until = {});
+  /// Exactly size bytes (size bounded by the caller); consumed.
+  Task<Result<std::string_view>> read_exact(std::size_t size, Until until = {});
+
+  /// What has arrived and was not read yet, without waiting.
+  std::string_view buffered() const;
+  bool line_buffered() const;
+  void consume(std::size_t size);
+  /// Asks the socket once, without waiting, for more input (early-talker tests). True when something is buffered then.
+  bool poll_input();
+
+  void write(std::string_view text);
+  std::size_t queued() const;
+  /// Waits until everything written has been taken by the kernel.
+  Task<Result<void>> flush(Until until = {});
+  /// Large data without a copy: writes the pieces (after what is queued) and waits until the kernel has them.
+  Task<Result<void>> write_all(std::span<const Bytes> pieces, Until until = {});
+
+  /// No more writes; the peer sees end of input after what is queued.
+  Task<Result<void>> shutdown(Until until = {});
+  /// At once, dropping what is queued. Waits on the stream end with closed.
+  void close();
+  bool is_open() const;
+  /// First error seen by a background write, if any: the next flush or read reports it too.
+  bool broken() const;
+
+  void start_transport(std::unique_ptr<Transport> transport);
+  int fd() const;
+  Loop& loop() const;
+
+  /// For lib/ipc: descriptors that travel with the bytes (Unix sockets). Sent with the first byte of the text.
+  void write_with_fds(std::string_view text, std::span<Fd> fds);
+  /// Descriptors received so far and not taken, in order. More than kMaxFds waiting ones close the stream.
+  static constexpr std::size_t kMaxFds = 64;
+  std::vector<Fd> take_fds();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Where a socket is or goes: "inet:addr port" or "unix:path"; numeric only, no look-ups.
+struct SocketAddress {
+  std::string host;  // numeric address; empty for Unix
+  unsigned short port = 0;
+  std::string path;  // Unix
+  static SocketAddress unix(std::string path_in) { return {{}, 0, std::move(path_in)}; }
+  static SocketAddress inet(std::string host_in, unsigned short port_in) { return {std::move(host_in), port_in, {}}; }
+  bool is_unix() const { return !path.empty(); }
+  bool is_ipv6() const { return host.find(':') != std::string::npos; }
+  /// "[192.0.2.1]:25" or the path.
+  std::string text() const;
+};
+
+/// Connects; `source` (may be empty) binds the local address first. Errors: timed_out, cancelled, errno of connect.
+Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until = {}, std::string source = {});
+
+Result<SocketAddress> peer_address(int fd);
+Result<SocketAddress> local_address(int fd);
+struct PeerCredentials {
+  unsigned pid = 0, uid = 0, gid = 0;
+};
+Result<PeerCredentials> peer_credentials(int fd);
+
+/// A listening socket and a bound on what was accepted and not yet closed.
+///
+/// accept() waits while `bound` accepted streams live (the kernel's backlog then fills: backpressure), so hold the
+/// Slot that comes with each stream for the session's life.
+class Listener {
+ public:
+  /// Takes a bound, listening, non-blocking socket (from master or listen_on()).
+  Listener(Loop& loop, Fd fd, std::size_t bound);
+  ~Listener();
+  Listener(Listener&&) noexcept;
+
+  class Slot {  // releases its place when destroyed
+   public:
+    Slot() = default;
+    explicit Slot(std::shared_ptr<struct ListenerState> s);
+    Slot(Slot&&) noexcept = default;
+    Slot& operator=(Slot&&) noexcept;
+    ~Slot();
+
+   private:
+    std::shared_ptr<struct ListenerState> state_;
+  };
+  struct Accepted {
+    Stream stream;
+    SocketAddress peer;
+    Slot slot;
+  };
+  /// Errors: cancelled, timed_out, closed; EMFILE and the like after the listener paused a moment (it goes on itself).
+  Task<Result<Accepted>> accept(Until until = {});
+  std::size_t live() const;
+  void close();
+  int fd() const;
+
+ private:
+  std::shared_ptr<struct ListenerState> state_;
+};
+
+/// Port 0 picks a free one (see local_address). Unix: an old socket file is replaced when nobody listens on it.
+Result<Fd> listen_on(const SocketAddress& at, int backlog = 1024);
+
+}  // namespace pen::async

@@ -1,0 +1,153 @@
+#pragma once
+/// The small closed set of waiting primitives inside one loop: Event, Mailbox, Gate, Semaphore.
+///
+/// Thread:  the loop's only. See handler_pool.h for work on other threads.
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/async/loop.h"
+
+namespace pen::async {
+
+/// A flag to wait for. set() wakes all waiters and stays set until reset().
+class Event {
+ public:
+  explicit Event(Loop& loop) : loop_(loop) {}
+  void set();
+  void reset() { set_ = false; }
+  bool is_set() const { return set_; }
+  /// success at once when set; otherwise when set() is called; or timed_out, cancelled.
+  struct Awaiter;
+  Awaiter wait(Until until = {});
+
+ private:
+  Loop& loop_;
+  detail::Link waiters_;
+  bool set_ = false;
+};
+
+struct Event::Awaiter {
+  Event& event;
+  Until until;
+  detail::Waiter waiter;
+  bool await_ready() const { return event.set_; }
+  void await_suspend(std::coroutine_handle<> h) {
+    waiter.queue_link.owner = &waiter;
+    event.waiters_.push_back(waiter.queue_link);
+    waiter.suspend(h, until);
+  }
+  Result<void> await_resume() const {
+    if (waiter.outcome() == detail::Waiter::Outcome::pending) return {};  // was set at once
+    return waiter.result();
+  }
+};
+inline Event::Awaiter Event::wait(Until until) { return Awaiter{*this, until, detail::Waiter(loop_)}; }
+
+/// A bounded queue between coroutines of one loop: one or many senders, one or many receivers, first in first out.
+template <class T>
+class Mailbox {
+ public:
+  Mailbox(Loop& loop, std::size_t bound) : not_empty_(loop), not_full_(loop), bound_(bound) {}
+  /// Never waits; false when full or closed.
+  bool try_send(T value) {
+    if (closed_ || items_.size() >= bound_) return false;
+    items_.push_back(std::move(value));
+    not_empty_.set();
+    if (items_.size() >= bound_) not_full_.reset();
+    return true;
+  }
+  Task<Result<void>> send(T value, Until until = {}) {
+    for (;;) {
+      if (closed_) co_return fail(WaitError::closed);
+      if (items_.size() < bound_) break;
+      not_full_.reset();
+      if (auto r = co_await not_full_.wait(until); !r) co_return r;
+    }
+    items_.push_back(std::move(value));
+    not_empty_.set();
+    co_return Result<void>{};
+  }
+  std::optional<T> try_receive() {
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> value(std::move(items_.front()));
+    items_.pop_front();
+    if (items_.empty() && !closed_) not_empty_.reset();
+    not_full_.set();
+    return value;
+  }
+  /// closed: the mailbox was closed and is empty.
+  Task<Result<T>> receive(Until until = {}) {
+    for (;;) {
+      if (auto value = try_receive()) co_return std::move(*value);
+      if (closed_) co_return fail(WaitError::closed);
+      not_empty_.reset();
+      if (auto r = co_await not_empty_.wait(until); !r) co_return std::unexpected(std::move(r).error());
+    }
+  }
+  /// No more sends; receivers get what is left, then closed.
+  void close() {
+    closed_ = true;
+    not_empty_.set();
+    not_full_.set();
+  }
+  std::size_t size() const { return items_.size(); }
+  bool closed() const { return closed_; }
+
+ private:
+  Event not_empty_;
+  Event not_full_;
+  std::deque<T> items_;
+  std::size_t bound_;
+  bool closed_ = false;
+};
+
+/// Owns spawned tasks so that their owner can cancel and outlive them.
+///
+/// Use:     gate.spawn("session", …) ; … gate.cancel().raise(); co_await gate.drained();
+/// Destroying a Gate destroys the tasks that still live.
+class Gate {
+ public:
+  explicit Gate(Loop& loop);
+  ~Gate();
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  /// Starts through the ready list. Tasks should pass cancel() in their waits.
+  void spawn(std::string name, Task<void> task);
+  Cancel& cancel() { return cancel_; }
+  std::size_t size() const { return count_; }
+  /// Waits until no task lives.
+  Task<Result<void>> drained(Until until = {});
+  std::vector<std::string> list() const;
+
+ private:
+  struct Entry;
+  static Task<void> run(Entry* entry);
+  Loop& loop_;
+  Cancel cancel_;
+  Event empty_;
+  detail::Link entries_;
+  std::size_t count_ = 0;
+};
+
+/// Counted permits, given out first come first served.
+class Semaphore {
+ public:
+  Semaphore(Loop& loop, std::size_t permits) : loop_(loop), free_(permits) {}
+  std::size_t free() const { return free_; }
+  bool try_acquire() {
+    if (free_ == 0 || waiters_.linked()) return false;
+    --free_;
+    return true;
+  }
+  Task<Result<void>> acquire(Until until = {});
+  void release();
+
+ private:
+  Loop& loop_;
+  detail::Link waiters_;
+  std::size_t free_;
+};
+
+}  // namespace pen::async

@@ -1,0 +1,123 @@
+#include "lib/base/log.h"
+
+#include <fcntl.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <mutex>
+
+#include "lib/base/check.h"
+#include "lib/base/text.h"
+
+namespace pen::log {
+namespace {
+
+struct State {
+  std::mutex lock;
+  Options options;
+  std::string ident;  // openlog() keeps the pointer
+  int fd = STDERR_FILENO;
+  std::time_t stamp_second = 0;
+  char stamp[32] = "";
+};
+
+State& state() {
+  static State* instance = new State;  // never destroyed: threads may log until the very end
+  return *instance;
+}
+
+std::string_view word(Level level) {
+  switch (level) {
+    case Level::warning: return "warning: ";
+    case Level::error: return "error: ";
+    case Level::fatal: return "fatal: ";
+    case Level::panic: return "panic: ";
+    default: return "";
+  }
+}
+
+int syslog_level(Level level) {
+  switch (level) {
+    case Level::debug: return LOG_DEBUG;
+    case Level::info: return LOG_INFO;
+    case Level::warning: return LOG_WARNING;
+    case Level::error: return LOG_ERR;
+    default: return LOG_CRIT;
+  }
+}
+
+int open_file(const std::string& path) {
+  return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+}
+
+void log_check(const char* line) { write(Level::panic, line); }
+
+}  // namespace
+
+Result<void> open(Options options) {
+  State& s = state();
+  int fd = STDERR_FILENO;
+  if (options.target == Target::file) {
+    fd = open_file(options.path);
+    if (fd < 0) return fail_errno("open log file " + options.path);
+  }
+  if (options.hostname.empty()) {
+    char name[256] = "localhost";
+    ::gethostname(name, sizeof name - 1);
+    options.hostname = std::string(name).substr(0, std::string_view(name).find('.'));
+  }
+  const std::lock_guard guard(s.lock);
+  if (s.fd != STDERR_FILENO) ::close(s.fd);
+  s.fd = fd;
+  s.options = std::move(options);
+  s.ident = s.options.tag + "/" + s.options.program;
+  if (s.options.target == Target::syslog)
+    ::openlog(s.ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
+  set_check_handler(log_check);
+  return {};
+}
+
+Result<void> reopen() {
+  State& s = state();
+  const std::lock_guard guard(s.lock);
+  if (s.options.target != Target::file) return {};
+  const int fd = open_file(s.options.path);
+  if (fd < 0) return fail_errno("open log file " + s.options.path);
+  ::close(s.fd);
+  s.fd = fd;
+  return {};
+}
+
+bool debug_enabled() { return state().options.debug; }
+
+void write(Level level, std::string_view text) {
+  State& s = state();
+  const std::string body = std::string(word(level)) + printable(text, kMaxLine);
+  const std::lock_guard guard(s.lock);
+  if (s.options.target == Target::syslog) {
+    ::syslog(syslog_level(level), "%s", body.c_str());
+    return;
+  }
+  const std::time_t now = std::time(nullptr);
+  if (now != s.stamp_second) {
+    std::tm tm{};
+    ::localtime_r(&now, &tm);
+    std::strftime(s.stamp, sizeof s.stamp, "%b %e %H:%M:%S", &tm);
+    s.stamp_second = now;
+  }
+  std::string line;
+  if (s.ident.empty())
+    line = body + "\n";
+  else
+    line = fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, s.ident, ::getpid(), body);
+  // A log that cannot be written has nowhere left to say so; the next line tries again.
+  [[maybe_unused]] const ssize_t n = ::write(s.fd, line.data(), line.size());
+}
+
+void exit_fatal(std::string_view text) {
+  write(Level::fatal, text);
+  ::_exit(1);
+}
+
+}  // namespace pen::log

@@ -1,0 +1,36 @@
+#include "lib/base/text.h"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace pen;
+
+BOOST_AUTO_TEST_SUITE(text)
+
+BOOST_AUTO_TEST_CASE(split_leaves_out_empty_parts) {
+  const auto parts = split(" a, b,,c\t");
+  BOOST_TEST(parts.size() == 3u);
+  BOOST_TEST(parts[2] == "c");
+  BOOST_TEST(split(" , ").empty());
+}
+
+BOOST_AUTO_TEST_CASE(parse_unsigned_takes_digits_only) {
+  BOOST_TEST(parse_unsigned("0").value() == 0u);
+  BOOST_TEST(parse_unsigned("18446744073709551615").has_value());
+  BOOST_TEST(!parse_unsigned("18446744073709551616").has_value());
+  BOOST_TEST(!parse_unsigned("-1").has_value());
+  BOOST_TEST(!parse_unsigned("").has_value());
+  BOOST_TEST(!parse_unsigned("1 ").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(printable_masks_control_bytes_and_cuts) {
+  BOOST_TEST(printable("a\r\nb\x80") == "a??b?");
+  BOOST_TEST(printable("abcdef", 3) == "abc...");
+}
+
+BOOST_AUTO_TEST_CASE(case_helpers_touch_ascii_only) {
+  BOOST_TEST(to_lower("ÄBC") == "Äbc");
+  BOOST_TEST(iequals("PostMaster", "postmaster"));
+  BOOST_TEST(istarts_with("MAIL FROM:", "mail from"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

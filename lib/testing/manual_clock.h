@@ -1,0 +1,23 @@
+#pragma once
+/// A Clock that moves only when told.
+#include "lib/base/time.h"
+
+namespace pen::testing {
+
+class ManualClock final : public Clock {
+ public:
+  SteadyTime now() const override { return steady_; }
+  WallTime wall_now() const override { return wall_; }
+  void advance(std::chrono::nanoseconds by) {
+    steady_ += by;
+    wall_ += std::chrono::duration_cast<microseconds>(by);
+  }
+  /// A step of the calendar alone, as by an administrator or NTP.
+  void step_wall(std::chrono::microseconds by) { wall_ += by; }
+
+ private:
+  SteadyTime steady_{seconds(1000)};
+  WallTime wall_{seconds(1'800'000'000)};
+};
+
+}  // namespace pen::testing
