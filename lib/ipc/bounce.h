@@ -1,0 +1,47 @@
+#pragma once
+/// Conversation "bounce": qmgr asks for a notification; bounce makes it and enqueues it (conversation "enqueue", with
+/// Envelope::discharges naming what it reports), then answers.
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/mail/delivery_status.h"
+#include "lib/mail/envelope.h"
+
+namespace pen::ipc::bounce {
+
+inline constexpr std::string_view kName = "bounce";
+
+enum class Kind : std::uint8_t { failure, delay, success };
+
+struct Reported {
+  std::uint32_t ordinal = 0;
+  mail::Recipient recipient;
+  mail::DeliveryStatus status;
+  WallTime when{};
+  PEN_FIELDS(ordinal, recipient, status, when)
+};
+/// Carries the body's descriptor like delivery::Job when it is not inline.
+struct Notify {
+  std::uint64_t request = 0;
+  Kind kind = Kind::failure;
+  mail::Envelope envelope;  // of the message reported on; recipients left empty
+  std::vector<Reported> recipients;
+  WallTime will_retry_until{};  // delay notices
+  std::uint64_t body_offset = 0;
+  std::string_view inline_body;
+  PEN_FIELDS(request, kind, envelope, recipients, will_retry_until, body_offset, inline_body)
+};
+struct Notified {
+  std::uint64_t request = 0;
+  bool done = false;     // queued, or rightly not made (null sender, NOTIFY=NEVER): the report is discharged
+  std::string queue_id;  // of the notification, empty when none was due
+  std::string text;      // why not
+  PEN_FIELDS(request, done, queue_id, text)
+};
+
+using ToBounce = std::variant<Notify>;
+using FromBounce = std::variant<Notified>;
+
+}  // namespace pen::ipc::bounce

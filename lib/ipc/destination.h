@@ -1,0 +1,72 @@
+#pragma once
+/// Destinations: what trivial-rewrite answers, the scheduler shares connections by, and a delivery program connects to.
+///
+/// Two jobs share a connection only if their Destinations have the same key(): address and port, TLS policy,
+/// credentials and source address; and the host name where the TLS level authenticates it (above `may`).
+/// For local, virtual, pipe and LMTP over a Unix socket the destination is transport and next hop.
+/// Source:  design.md, "The scheduler"; seed 000.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/codec.h"
+
+namespace pen::ipc {
+
+enum class TlsLevel : std::uint8_t { none, may, encrypt, fingerprint, verify, secure, dane, dane_only };
+
+struct TlsPolicy {
+  TlsLevel level = TlsLevel::none;
+  std::vector<std::string> match;    // names (verify, secure) or digests (fingerprint)
+  std::vector<std::string> tlsa;     // usable TLSA records (dane), presentation form
+  std::string protocols, ciphers;    // empty: the setting's default
+  PEN_FIELDS(level, match, tlsa, protocols, ciphers)
+  bool operator==(const TlsPolicy&) const = default;
+};
+
+struct Destination {
+  std::string transport;    // master.cf service name: "smtp", "local", …
+  std::string host;         // name (MX host); for local delivery the next hop
+  std::string address;      // numeric; empty when unix_path or no network is involved
+  std::uint16_t port = 0;
+  std::string unix_path;    // LMTP
+  TlsPolicy tls;
+  std::string credentials;  // id of SASL credentials; empty: none
+  std::string source;       // local address to bind; empty: any
+  PEN_FIELDS(transport, host, address, port, unix_path, tls, credentials, source)
+  bool operator==(const Destination&) const = default;
+
+  /// What connections are shared by: equal keys, same connection.
+  std::string key() const {
+    std::string k = transport;
+    k += '\0';
+    if (!address.empty()) {
+      k += address;
+      k += '\0';
+      k += std::to_string(port);
+    } else {
+      k += unix_path.empty() ? host : unix_path;
+    }
+    k += '\0';
+    if (tls.level > TlsLevel::may) {
+      k += host;
+      k += '\0';
+      encode_to(k, tls);
+    } else {
+      k += static_cast<char>('0' + static_cast<int>(tls.level));
+    }
+    k += '\0';
+    k += credentials;
+    k += '\0';
+    k += source;
+    return k;
+  }
+  /// "mx.example.org[192.0.2.1]:25", the path, or the next hop: Postfix's relay= form.
+  std::string shown() const {
+    if (!address.empty()) return host + "[" + address + "]:" + std::to_string(port);
+    if (!unix_path.empty()) return host + "[" + unix_path + "]";
+    return transport.empty() ? host : transport;
+  }
+};
+
+}  // namespace pen::ipc

@@ -1,0 +1,51 @@
+#pragma once
+/// Conversation "route": qmgr asks trivial-rewrite where a recipient goes.
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/ipc/destination.h"
+#include "lib/mail/delivery_status.h"
+
+namespace pen::ipc::route {
+
+inline constexpr std::string_view kName = "route";
+
+// qmgr → trivial-rewrite
+struct Route {
+  std::uint64_t request = 0;
+  std::string_view recipient;
+  std::string_view sender;
+  PEN_FIELDS(request, recipient, sender)
+};
+
+/// One preference level: equally good destinations, already shuffled.
+struct Level {
+  std::vector<Destination> destinations;
+  PEN_FIELDS(destinations)
+  bool operator==(const Level&) const = default;
+};
+struct Resolved {
+  std::string transport;
+  std::string nexthop;             // domain or [host]:port as the maps say; recipients are grouped by it
+  std::string recipient;           // possibly rewritten by the transport table's rules; usually the same
+  std::vector<Level> levels;       // primary hosts first
+  seconds valid_for{60};           // a job not begun within this is routed again (DNS TTL, bounded)
+  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for)
+};
+/// The recipient has no route: action is failed (permanent) or deferred.
+struct Unroutable {
+  mail::DeliveryStatus status;
+  PEN_FIELDS(status)
+};
+// trivial-rewrite → qmgr
+struct Routed {
+  std::uint64_t request = 0;
+  std::variant<Resolved, Unroutable> answer;
+  PEN_FIELDS(request, answer)
+};
+
+using ToRewrite = std::variant<Route>;
+using FromRewrite = std::variant<Routed>;
+
+}  // namespace pen::ipc::route

@@ -1,0 +1,24 @@
+#pragma once
+/// What happened to a recipient: the words that the log, a notification and the queue log share.
+///
+/// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in log lines.
+#include <cstdint>
+#include <string>
+
+#include "lib/base/codec.h"
+
+namespace pen::mail {
+
+enum class Action : std::uint8_t { delivered, deferred, failed, relayed, expanded };
+
+struct DeliveryStatus {
+  Action action = Action::deferred;
+  std::string dsn;         // "5.1.1"
+  std::string text;        // one line for the log and for people: "host x[1.2.3.4] said: 550 …"
+  std::string diagnostic;  // "smtp; 550 5.1.1 no such user"; empty: none
+  std::string remote_mta;  // host name of the peer that said so; empty: ourselves
+  PEN_FIELDS(action, dsn, text, diagnostic, remote_mta)
+  bool operator==(const DeliveryStatus&) const = default;
+};
+
+}  // namespace pen::mail
