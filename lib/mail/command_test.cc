@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(mail_names_what_it_refuses) {
   BOOST_TEST(why(parse_mail("FROM:<\xc3\xa9@b>", kAll)) ==
              "non-ASCII address without SMTPUTF8: \xc3\xa9@b");
   BOOST_TEST(parse_mail("FROM:<\xc3\xa9@b> SMTPUTF8", kAll).has_value());
-  BOOST_TEST(why(parse_mail("FROM:<\xc3@b> SMTPUTF8", kAll)) == "bad address syntax: \xc3@b");
+  BOOST_TEST(why(parse_mail("FROM:<\xc3@b> SMTPUTF8", kAll)) == "bad address syntax: <\xc3@b>");
   const CommandOptions helo{
       .size = false, .eight_bit_mime = false, .dsn = false, .smtputf8 = false};
   BOOST_TEST(why(parse_mail("FROM:<a@b> SIZE=1", helo)) == "unsupported option: SIZE=1");

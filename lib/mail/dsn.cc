@@ -6,6 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/text.h"
+#include "lib/mail/command.h"
 
 namespace pen::mail {
 namespace {
@@ -109,7 +110,7 @@ std::string original_recipient(std::string_view orcpt, bool utf8) {
   const auto address = orcpt.substr(semicolon + 1);
   const bool is_utf8 = iequals(type, "utf-8");
   return fmt::format("{}; {}", type,
-                     clean(is_utf8 ? std::string(address) : decode_xtext(address), utf8));
+                     clean(is_utf8 ? std::string(address) : decode_xtext(address).value_or(std::string(address)), utf8));
 }
 
 /// A field of the status part, folded so that no line grows beyond what a mail line may have.
@@ -200,25 +201,6 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
 }
 
 }  // namespace
-
-std::string decode_xtext(std::string_view xtext) {
-  const auto hex = [](char c) -> int {
-    if (ascii_digit(c)) return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-  };
-  std::string out;
-  for (std::size_t i = 0; i < xtext.size(); ++i) {
-    if (xtext[i] != '+') {
-      out += xtext[i];
-      continue;
-    }
-    if (i + 2 >= xtext.size() || hex(xtext[i + 1]) < 0 || hex(xtext[i + 2]) < 0)
-      return std::string(xtext);
-    out += static_cast<char>(hex(xtext[i + 1]) * 16 + hex(xtext[i + 2]));
-    i += 2;
-  }
-  return out;
-}
 
 std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
                                   std::span<const DsnRecipient> recipients) {

@@ -69,7 +69,4 @@ std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
 /// request.recipients must not be empty, and the original's sender must not be null.
 DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Random& random);
 
-/// RFC 3461 section 4 xtext to bytes; nullopt-like: malformed input is returned as it is.
-std::string decode_xtext(std::string_view xtext);
-
 }  // namespace pen::mail

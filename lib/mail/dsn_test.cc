@@ -201,10 +201,5 @@ BOOST_AUTO_TEST_CASE(nothing_is_ever_due_to_the_null_sender) {
   BOOST_TEST(dsn_due(DsnKind::failure, original, recipients).empty());
 }
 
-BOOST_AUTO_TEST_CASE(malformed_xtext_is_shown_as_it_came) {
-  BOOST_TEST(decode_xtext("a+2Bb") == "a+b");
-  BOOST_TEST(decode_xtext("a+zz") == "a+zz");
-  BOOST_TEST(decode_xtext("a+2") == "a+2");
-}
 
 BOOST_AUTO_TEST_SUITE_END()
