@@ -1,0 +1,334 @@
+#include "lib/config/config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/text.h"
+#include "lib/config/expand.h"
+#include "lib/config/networks.h"
+#include "lib/config/values.h"
+
+namespace pen::config {
+namespace {
+
+constexpr TransportSuffix kSuffixes[] = {
+    {"_destination_concurrency_limit", "default_destination_concurrency_limit", true},
+    {"_initial_destination_concurrency", "initial_destination_concurrency", true},
+    {"_destination_recipient_limit", "default_destination_recipient_limit", true},
+    {"_destination_rate_delay", "default_destination_rate_delay", true},
+    {"_destination_concurrency_failed_cohort_limit",
+     "default_destination_concurrency_failed_cohort_limit", false},
+    {"_destination_concurrency_positive_feedback",
+     "default_destination_concurrency_positive_feedback", false},
+    {"_destination_concurrency_negative_feedback",
+     "default_destination_concurrency_negative_feedback", false},
+    {"_transport_rate_delay", "default_transport_rate_delay", false},
+    {"_delivery_slot_cost", "default_delivery_slot_cost", false},
+    {"_delivery_slot_discount", "default_delivery_slot_discount", false},
+    {"_delivery_slot_loan", "default_delivery_slot_loan", false},
+    {"_minimum_delivery_slots", "default_minimum_delivery_slots", false},
+    {"_recipient_refill_limit", "default_recipient_refill_limit", false},
+    {"_recipient_refill_delay", "default_recipient_refill_delay", false},
+    {"_extra_recipient_limit", "default_extra_recipient_limit", false},
+    {"_recipient_limit", "default_recipient_limit", false},
+    {"_time_limit", "command_time_limit", false},
+};
+
+// Postfix's own defaults for single transports; everything else falls back to default_….
+constexpr std::pair<std::string_view, std::string_view> kTransportDefaults[] = {
+    {"local_destination_concurrency_limit", "2"},
+    {"local_destination_recipient_limit", "1"},
+};
+
+/// Puts the text of a setting into its field; the error text, or empty.
+struct Parser {
+  const Row& row;
+
+  std::string bounds(std::int64_t value, std::string_view unit) const {
+    if (row.min == 0 && row.max == 0) return {};
+    if (value < row.min)
+      return "the value must be at least " + std::to_string(row.min) + std::string(unit);
+    if (value > row.max)
+      return "the value must be at most " + std::to_string(row.max) + std::string(unit);
+    return {};
+  }
+  std::string parse(std::string_view in, std::string& out) const {
+    out = in;
+    return {};
+  }
+  std::string parse(std::string_view in, std::vector<std::string>& out) const {
+    out = split_list(in);
+    return {};
+  }
+  std::string parse(std::string_view in, bool& out) const {
+    const auto value = parse_bool(in);
+    if (!value) return shown(in) + " is neither yes nor no";
+    out = *value;
+    return {};
+  }
+  std::string parse(std::string_view in, int& out) const {
+    const auto value = parse_integer(in);
+    if (!value || !std::in_range<int>(*value)) return shown(in) + " is not a number";
+    out = static_cast<int>(*value);
+    return bounds(*value, "");
+  }
+  std::string parse(std::string_view in, std::int64_t& out) const {
+    const auto value = parse_size(in);
+    if (!value) return shown(in) + " is not a number of bytes (k, m, g may follow it)";
+    out = *value;
+    return bounds(*value, " bytes");
+  }
+  std::string parse(std::string_view in, std::chrono::milliseconds& out) const {
+    const auto value = parse_time(in, time_unit(row.default_text));
+    if (!value) return shown(in) + " is not a time: a number with s, m, h, d or w";
+    out = *value;
+    if (row.min == 0 && row.max == 0) return {};
+    // A bound of one second stands for "not zero": ms values are for tests.
+    if (out.count() == 0 && row.min > 0) return "the value must not be 0";
+    return std::chrono::duration_cast<std::chrono::seconds>(out).count() > row.max
+               ? bounds(row.max + 1, " seconds")
+               : std::string();
+  }
+  template <class Enum>
+    requires std::is_enum_v<Enum>
+  std::string parse(std::string_view in, Enum& out) const {
+    const auto value = parse_choice(trim(in), Enum{});
+    if (!value) return shown(in) + " is none of: " + std::string(row.words);
+    out = *value;
+    return {};
+  }
+  static std::string shown(std::string_view in) { return "\"" + printable(in, 80) + "\""; }
+};
+
+}  // namespace
+
+std::span<const TransportSuffix> transport_suffixes() { return kSuffixes; }
+
+std::optional<TransportName> split_transport_name(std::string_view name) {
+  const TransportSuffix* best = nullptr;  // the longest suffix: _recipient_limit ends three of them
+  for (const auto& candidate : kSuffixes)
+    if (name.size() > candidate.suffix.size() && name.ends_with(candidate.suffix) &&
+        (!best || candidate.suffix.size() > best->suffix.size()))
+      best = &candidate;
+  if (!best) return std::nullopt;
+  return TransportName{name.substr(0, name.size() - best->suffix.size()), best};
+}
+
+Config Config::parse(Sources sources, const Surroundings& surroundings) {
+  Config config;
+  config.sources_ = std::move(sources);
+  config.surroundings_ = surroundings;
+  config.read();
+  config.derive();
+  config.fill();
+  config.check_transports();
+  sort_problems(config.problems_);
+  return config;
+}
+
+void Config::complain(std::string_view name, std::string what) {
+  const auto place = where(name);
+  problems_.push_back({Severity::error, place ? place->file : std::string(),
+                       place ? place->line : 0, std::string(name), std::move(what)});
+}
+
+void Config::read() {
+  for (Assignment& a : parse_main_cf(sources_.main_cf, main_file(), problems_)) {
+    const auto [at, fresh] = entries_.try_emplace(a.name);
+    if (fresh) {
+      names_.push_back(a.name);
+    } else {
+      problems_.push_back({Severity::warning, main_file(), a.line, a.name,
+                           "it is set in line " + std::to_string(at->second.line) +
+                               " already; this value is used"});
+    }
+    at->second = {std::move(a.value), a.line, false};
+  }
+  for (const Override& o : sources_.overrides) {
+    const auto [at, fresh] = entries_.try_emplace(o.name);
+    if (fresh) names_.push_back(o.name);
+    at->second = {o.value, 0, true};
+  }
+  services_ = parse_master_cf(sources_.master_cf, master_file(), problems_);
+}
+
+void Config::derive() {
+  derived_["config_directory"] = sources_.directory;
+  derived_["install_prefix"] = surroundings_.install_prefix;
+  derived_["software_version"] = PEN_VERSION;
+  // The host's name needs a domain, and the domain is what is left of the host's name: each from
+  // what is set.
+  const auto set = [this](std::string_view name) {
+    return entries_.contains(name) ? text(name).value_or("") : "";
+  };
+  std::string host = set("myhostname"), domain = set("mydomain");
+  if (host.empty()) {
+    host = surroundings_.hostname.empty() ? "localhost" : surroundings_.hostname;
+    if (host.find('.') == std::string::npos)
+      host += "." + (domain.empty() ? "localdomain" : domain);
+    derived_["myhostname"] = host;
+  }
+  if (domain.empty()) {
+    const std::size_t dot = host.find('.');
+    derived_["mydomain"] =
+        dot == std::string::npos || dot + 1 == host.size() ? "localdomain" : host.substr(dot + 1);
+  }
+  if (std::string origin = text("myorigin").value_or(""); origin.starts_with('/'))
+    read_origin(origin);
+  if (entries_.contains("mynetworks")) return;
+  const auto style = parse_choice(trim(text("mynetworks_style").value_or("")), NetworksStyle{});
+  derived_["mynetworks"] =
+      own_networks(surroundings_.interfaces, style.value_or(NetworksStyle::host),
+                   split_list(text("inet_interfaces").value_or("all")),
+                   split_list(text("inet_protocols").value_or("all")));
+}
+
+void Config::read_origin(const std::string& path) {
+  if (!surroundings_.read_file) return complain("myorigin", "a file name cannot be used here");
+  const auto content = surroundings_.read_file(path);
+  if (!content) return complain("myorigin", content.error().message());
+  const std::string_view first = trim(std::string_view(*content).substr(0, content->find('\n')));
+  if (first.empty()) return complain("myorigin", "the first line of " + path + " is empty");
+  resolved_["myorigin"] = first;
+}
+
+std::optional<std::string> Config::transport_default(std::string_view name) const {
+  for (const auto& [known, value] : kTransportDefaults)
+    if (known == name) return std::string(value);
+  const auto split = split_transport_name(name);
+  if (!split) return std::nullopt;
+  const bool exists = std::ranges::any_of(services_, [&](const Service& s) {
+    return s.name == split->transport && s.type != ServiceType::inet;
+  });
+  if (!exists) return std::nullopt;
+  return "$" + std::string(split->suffix->fallback);
+}
+
+std::optional<std::string> Config::unexpanded(std::string_view name) const {
+  if (const auto resolved = resolved_.find(name); resolved != resolved_.end())
+    return resolved->second;
+  return written(name);
+}
+
+std::optional<std::string> Config::written(std::string_view name) const {
+  if (const auto entry = entries_.find(name); entry != entries_.end()) {
+    // An empty host or domain name is as good as none.
+    if (!entry->second.value.empty() || !derived_.contains(name)) return entry->second.value;
+  }
+  if (const auto derived = derived_.find(name); derived != derived_.end()) return derived->second;
+  if (const Row* row = find_row(name)) return std::string(row->default_text);
+  return transport_default(name);
+}
+
+std::optional<std::string> Config::text(std::string_view name) const {
+  const auto raw = unexpanded(name);
+  if (!raw) return std::nullopt;
+  auto value = config::expand(*raw, [this](std::string_view n) { return unexpanded(n); });
+  if (!value.error.empty()) return std::nullopt;
+  return std::move(value.text);
+}
+
+std::optional<std::vector<std::string>> Config::list(std::string_view name) const {
+  const auto value = text(name);
+  if (!value) return std::nullopt;
+  return split_list(*value);
+}
+
+std::optional<Place> Config::where(std::string_view name) const {
+  const auto entry = entries_.find(name);
+  if (entry == entries_.end()) return std::nullopt;
+  if (entry->second.command_line) return Place{};
+  return Place{main_file(), entry->second.line};
+}
+
+Result<std::string> Config::expand(std::string_view in) const {
+  auto value = config::expand(in, [this](std::string_view n) { return unexpanded(n); });
+  if (!value.error.empty()) return fail(ConfigError::bad_syntax, value.error);
+  return std::move(value.text);
+}
+
+void Config::fill() {
+  const auto each = [this](std::string_view name, auto& field, bool expanded) {
+    const Row* row = find_row(name);
+    const auto raw = unexpanded(name);
+    std::string value = raw.value_or("");
+    if (expanded) {
+      auto done = config::expand(value, [this](std::string_view n) { return unexpanded(n); });
+      if (!done.error.empty()) return complain(name, std::move(done.error));
+      value = std::move(done.text);
+    }
+    if (auto error = Parser{*row}.parse(value, field); !error.empty())
+      complain(name, std::move(error));
+  };
+#define PEN_TEXT(f, ...) each(#f, settings_.f, true);
+#define PEN_TEXT_AS(f, name, ...) each(name, settings_.f, true);
+#define PEN_RAW(f, ...) each(#f, settings_.f, false);
+#define PEN_LIST(f, ...) each(#f, settings_.f, true);
+#define PEN_BOOL(f, ...) each(#f, settings_.f, true);
+#define PEN_INT(f, ...) each(#f, settings_.f, true);
+#define PEN_SIZE(f, ...) each(#f, settings_.f, true);
+#define PEN_TIME(f, ...) each(#f, settings_.f, true);
+#define PEN_CHOICE(type, f, ...) each(#f, settings_.f, true);
+#define PEN_ACCEPTED(...)
+#define PEN_UNSUPPORTED(...)
+#define PEN_OBSOLETE(...)
+#include "lib/config/params.def"
+}
+
+void Config::check_transports() {
+  for (const auto& [name, entry] : entries_) {
+    const auto split = split_transport_name(name);
+    if (!split || !split->suffix->acts || find_row(name)) continue;
+    const auto raw = expand(entry.value);
+    if (!raw) {
+      complain(name, raw.error().context());
+    } else if (split->suffix->suffix.ends_with("_delay") ? !parse_time(*raw, 's')
+                                                         : !parse_unsigned(*raw)) {
+      complain(name, Parser::shown(*raw) + " is not a " +
+                         (split->suffix->suffix.ends_with("_delay") ? "time" : "number"));
+    }
+  }
+}
+
+std::optional<std::string> Config::lookup_transport(std::string_view transport,
+                                                    std::string_view suffix) const {
+  const std::string name = std::string(transport) + "_" + std::string(suffix);
+  if (auto value = text(name)) return value;
+  const auto split = split_transport_name(name);
+  return split ? text(split->suffix->fallback) : std::nullopt;
+}
+
+TransportSettings Config::transport(std::string_view transport) const {
+  const auto number = [&](std::string_view suffix) {
+    const auto value = parse_unsigned(lookup_transport(transport, suffix).value_or(""));
+    return static_cast<int>(std::min<unsigned long long>(value.value_or(0), 1'000'000));
+  };
+  TransportSettings result;
+  result.destination_concurrency_limit = number("destination_concurrency_limit");
+  result.initial_destination_concurrency = std::max(1, number("initial_destination_concurrency"));
+  result.destination_recipient_limit = number("destination_recipient_limit");
+  result.destination_rate_delay =
+      parse_time(lookup_transport(transport, "destination_rate_delay").value_or(""), 's')
+          .value_or(std::chrono::milliseconds{});
+  return result;
+}
+
+const Service* Config::find_service(std::string_view name, ServiceType type) const {
+  const auto found = std::ranges::find_if(
+      services_, [&](const Service& s) { return s.name == name && s.type == type; });
+  return found == services_.end() ? nullptr : &*found;
+}
+
+Config Config::with(const std::vector<Override>& overrides) const {
+  Sources sources = sources_;
+  sources.overrides.insert(sources.overrides.end(), overrides.begin(), overrides.end());
+  return parse(std::move(sources), surroundings_);
+}
+
+Config Config::with(const Service& service) const {
+  std::vector<Override> overrides;
+  for (const Assignment& a : service.overrides) overrides.push_back({a.name, a.value});
+  return with(overrides);
+}
+
+}  // namespace pen::config

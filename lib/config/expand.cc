@@ -1,0 +1,247 @@
+#include "lib/config/expand.h"
+
+#include <array>
+
+#include "lib/base/text.h"
+#include "lib/config/values.h"
+
+namespace pen::config {
+namespace {
+
+bool name_char(char c) { return ascii_alnum(c) || c == '_'; }
+bool braced_name_char(char c) { return name_char(c) || c == '-' || c == '.'; }
+
+std::string quoted(std::string_view text) { return "\"" + printable(text, 80) + "\""; }
+
+/// One walk over a text: expands it, or (lookup_ null) collects the names in it.
+class Walk {
+ public:
+  explicit Walk(const Lookup* lookup) : lookup_(lookup) {}
+
+  std::string error;
+  std::vector<std::string> names;
+
+  void text(std::string_view in, std::string& out, int depth) {
+    if (depth > kMaxDepth)
+      return fail_with("it refers to itself, or is nested more than " + std::to_string(kMaxDepth) +
+                       " deep; break the loop");
+    walked_ += in.size();
+    if (walked_ > kMaxWalked)
+      return fail_with("it takes more than " + std::to_string(kMaxWalked) +
+                       " bytes of text to expand");
+    while (!in.empty() && error.empty()) {
+      const std::size_t dollar = in.find('$');
+      append(out, in.substr(0, dollar));
+      if (dollar == std::string_view::npos) return;
+      in.remove_prefix(dollar + 1);
+      in.remove_prefix(reference(in, out, depth));
+    }
+  }
+
+ private:
+  void fail_with(std::string what) {
+    if (error.empty()) error = std::move(what);
+  }
+  void append(std::string& out, std::string_view more) {
+    if (out.size() + more.size() > kMaxText)
+      return fail_with("it expands to more than " + std::to_string(kMaxText) + " bytes");
+    out.append(more);
+  }
+
+  /// What follows a dollar; returns how much of it was used.
+  std::size_t reference(std::string_view in, std::string& out, int depth) {
+    if (in.starts_with('$')) {
+      append(out, "$");
+      return 1;
+    }
+    if (in.starts_with('{') || in.starts_with('(')) {
+      const std::size_t end = in[0] == '{' ? group_end(in, '{', '}') : group_end(in, '(', ')');
+      if (end == std::string_view::npos) {
+        fail_with("the \"" + std::string(in.substr(0, 1)) + "\" of " +
+                  quoted("$" + std::string(in)) + " is not closed");
+        return in.size();
+      }
+      inside(in.substr(1, end - 2), out, depth + 1);
+      return end;
+    }
+    std::size_t n = 0;
+    while (n < in.size() && name_char(in[n])) ++n;
+    if (n == 0) {
+      fail_with("no name follows the \"$\" before " + quoted(in) + "; write $$ for a dollar sign");
+      return in.size();
+    }
+    value(in.substr(0, n), out, depth + 1);
+    return n;
+  }
+
+  void value(std::string_view name, std::string& out, int depth) {
+    if (const auto found = find(name)) text(*found, out, depth);
+  }
+  std::optional<std::string> find(std::string_view name) {
+    if (!lookup_) {
+      names.emplace_back(name);
+      return std::nullopt;
+    }
+    if (++looked_up_ > kMaxNames) {
+      fail_with("it needs more than " + std::to_string(kMaxNames) + " look-ups of names");
+      return std::nullopt;
+    }
+    return (*lookup_)(name);
+  }
+
+  /// The inside of ${…} or $(…).
+  void inside(std::string_view in, std::string& out, int depth) {
+    if (depth > kMaxDepth) return fail_with("braces are nested too deep");
+    if (trim(in).starts_with('{')) return comparison(trim(in), out, depth);
+    std::size_t n = 0;
+    while (n < in.size() && braced_name_char(in[n])) ++n;
+    const std::string_view name = in.substr(0, n);
+    const std::string_view rest = in.substr(n);
+    if (name.empty())
+      return fail_with("a name is missing in " + quoted("${" + std::string(in) + "}"));
+    if (rest.empty()) return value(name, out, depth);
+    if (rest[0] != '?' && rest[0] != ':')
+      return fail_with("after the name " + quoted(name) + " comes " + quoted(rest) +
+                       " where \"?\" or \":\" is expected");
+    std::string current;
+    value(name, current, depth);
+    branch(!current.empty(), rest, out, depth);
+  }
+
+  /// "?yes", ":no", "?{yes}:{no}" after a condition.
+  void branch(bool condition, std::string_view rest, std::string& out, int depth) {
+    std::string_view yes, no;
+    if (rest[0] == ':') {
+      no = alternative(rest.substr(1));
+    } else {
+      const std::string_view after = trim_left(rest.substr(1));
+      const std::size_t end = after.starts_with('{') ? group_end(after) : std::string_view::npos;
+      if (end == std::string_view::npos) {
+        yes = rest.substr(1);
+      } else {
+        yes = trim(after.substr(1, end - 2));
+        const std::string_view tail = trim(after.substr(end));
+        if (tail.starts_with(':')) {
+          no = alternative(tail.substr(1));
+        } else if (!tail.empty()) {
+          return fail_with("after " + quoted(after.substr(0, end)) + " comes " + quoted(tail) +
+                           " where \":\" is expected");
+        }
+      }
+    }
+    if (!lookup_) {
+      text(yes, out, depth + 1);
+      text(no, out, depth + 1);
+    } else {
+      text(condition ? yes : no, out, depth + 1);
+    }
+  }
+  static std::string_view trim_left(std::string_view in) {
+    while (!in.empty() && ascii_space(in.front())) in.remove_prefix(1);
+    return in;
+  }
+  static std::string_view alternative(std::string_view in) {
+    const std::string_view t = trim(in);
+    return t.starts_with('{') && group_end(t) == t.size() ? trim(t.substr(1, t.size() - 2)) : in;
+  }
+
+  void comparison(std::string_view in, std::string& out, int depth) {
+    const std::string whole = quoted("${" + std::string(in) + "}");
+    std::string left, right;
+    if (!operand(in, left, depth))
+      return fail_with("the { of the left side is not closed in " + whole);
+    static constexpr std::array<std::string_view, 6> kOperators = {
+        "==", "!=", "<=", ">=", "<", ">"};
+    std::string_view op;
+    for (const auto candidate : kOperators) {
+      if (in.starts_with(candidate)) {
+        op = candidate;
+        break;
+      }
+    }
+    if (op.empty())
+      return fail_with("one of == != < <= > >= is expected after the left side in " + whole);
+    in.remove_prefix(op.size());
+    const bool level = in.starts_with("level");
+    if (level) in.remove_prefix(5);
+    in = trim_left(in);
+    if (!in.starts_with('{') || !operand(in, right, depth))
+      return fail_with("the right side is expected as { … } in " + whole);
+    if (!error.empty()) return;
+    int order = 0;
+    if (level && lookup_) {
+      const auto compared = compare_levels(left, right);
+      if (!compared)
+        return fail_with("a compatibility level is expected (2, 3.6) on both sides of " + whole);
+      order = *compared;
+    } else {
+      order = compare(left, right);
+    }
+    const bool holds = op == "=="   ? order == 0
+                       : op == "!=" ? order != 0
+                       : op == "<=" ? order <= 0
+                       : op == ">=" ? order >= 0
+                       : op == "<"  ? order < 0
+                                    : order > 0;
+    if (in.empty()) return append(out, holds ? "bool:true" : "");
+    if (in[0] != '?' && in[0] != ':')
+      return fail_with("\"?\" is expected after the comparison in " + whole);
+    branch(holds, in, out, depth);
+  }
+  /// Takes "{ text }" and the blanks after it off in; false: not closed.
+  bool operand(std::string_view& in, std::string& out, int depth) {
+    const std::size_t end = group_end(in);
+    if (end == std::string_view::npos) return false;
+    text(trim(in.substr(1, end - 2)), out, depth + 1);
+    in = trim_left(in.substr(end));
+    return true;
+  }
+  static int compare(std::string_view a, std::string_view b) {
+    const auto x = parse_unsigned(a), y = parse_unsigned(b);
+    if (x && y) return *x < *y ? -1 : *x > *y ? 1 : 0;
+    const int order = a.compare(b);
+    return order < 0 ? -1 : order > 0 ? 1 : 0;
+  }
+
+  const Lookup* lookup_;
+  int looked_up_ = 0;
+  std::size_t walked_ = 0;
+};
+
+std::optional<std::array<unsigned long long, 3>> parse_level(std::string_view text) {
+  std::array<unsigned long long, 3> level{};
+  for (std::size_t i = 0; i < level.size(); ++i) {
+    const std::size_t dot = text.find('.');
+    const auto part = parse_unsigned(text.substr(0, dot));
+    if (!part) return std::nullopt;
+    level[i] = *part;
+    if (dot == std::string_view::npos) return level;
+    text.remove_prefix(dot + 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expanded expand(std::string_view text, const Lookup& lookup) {
+  Expanded result;
+  Walk walk(&lookup);
+  walk.text(text, result.text, 0);
+  if (!walk.error.empty()) result = {"", std::move(walk.error)};
+  return result;
+}
+
+std::vector<std::string> names_in(std::string_view text) {
+  Walk walk(nullptr);
+  std::string ignored;
+  walk.text(text, ignored, 0);
+  return std::move(walk.names);
+}
+
+std::optional<int> compare_levels(std::string_view a, std::string_view b) {
+  const auto x = parse_level(trim(a)), y = parse_level(trim(b));
+  if (!x || !y) return std::nullopt;
+  return *x < *y ? -1 : *x > *y ? 1 : 0;
+}
+
+}  // namespace pen::config

@@ -1,0 +1,42 @@
+#pragma once
+/// "$name" in main.cf values.
+///
+/// Source:  postconf(5): $name, ${name}, $(name), ${name?text}, ${name:text}, ${name?{a}:{b}},
+///          ${{a} == {b} ? {x} : {y}} with == != < <= > >= (numbers if both are, else by bytes),
+///          the same with "level" after the operator for compatibility levels, and $$ for one
+///          dollar.
+/// Bounds:  depth kMaxDepth, kMaxNames look-ups, kMaxText bytes out and kMaxWalked bytes read per
+/// expansion: a loop or a blow-up is an error. Pure; any thread.
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pen::config {
+
+inline constexpr int kMaxDepth = 60;
+inline constexpr int kMaxNames = 10'000;
+inline constexpr std::size_t kMaxText = 1 << 20;
+inline constexpr std::size_t kMaxWalked = 16 << 20;
+
+struct Expanded {
+  std::string text;
+  /// Empty: fine; else what is wrong and what to do, for the reader of the message. text is then
+  /// empty.
+  std::string error;
+};
+
+/// The unexpanded text of a name; nullopt: not defined (expands to nothing).
+using Lookup = std::function<std::optional<std::string>(std::string_view name)>;
+
+Expanded expand(std::string_view text, const Lookup& lookup);
+
+/// Every name that text refers to, also in branches that would not be taken; unsorted, with
+/// repeats.
+std::vector<std::string> names_in(std::string_view text);
+
+/// Orders compatibility levels as "2", "3.6", "3.6.1"; nullopt: one of them is not a level.
+std::optional<int> compare_levels(std::string_view a, std::string_view b);
+
+}  // namespace pen::config

@@ -1,0 +1,195 @@
+#include "lib/config/master_cf.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lib/base/text.h"
+#include "lib/config/values.h"
+
+namespace pen::config {
+namespace {
+
+constexpr std::array<std::string_view, 5> kTypes = {"inet", "unix", "fifo", "pass", "unix-dgram"};
+
+// Sentences for `penstock check`; the order is that of a usual master.cf.
+constexpr ProgramNote kNotes[] = {
+    {"cleanup", true, "its work is done inside smtpd and every other program that takes mail in"},
+    {"oqmgr", true, "qmgr has one scheduler; the service is run by qmgr"},
+    {"flush", true, "qmgr itself knows which messages wait for a destination"},
+    {"scache", true, "qmgr shares connections between messages; no cache program is needed"},
+    {"showq", true, "qmgr itself lists the queue"},
+    {"tlsmgr", true, "programs keep their TLS sessions themselves"},
+    {"proxymap", true, "each program opens its tables itself"},
+    {"postlogd", true, "each program writes maillog_file itself"},
+    {"rewrite", true, "the program is called trivial-rewrite"},
+    {"nbdb_reindexd", true, "hash and btree tables are served as lmdb"},
+    {"verify", false,
+     "address probes do not exist yet: reject_unverified_sender and reject_unverified_recipient do "
+     "not act"},
+    {"error", false, "a transport that returns mail with a text does not exist yet"},
+    {"discard", false, "a transport that drops mail does not exist yet"},
+    {"pipe", false, "delivery to commands by a transport does not exist yet"},
+    {"virtual", false, "delivery to virtual mailboxes does not exist yet"},
+    {"spawn", false, "commands as services do not exist yet"},
+    {"anvil", false,
+     "rate limits by client do not exist yet; smtpd itself counts a client's sessions"},
+    {"pickup", false,
+     "local submission with sendmail does not exist yet; mail comes in by SMTP only"},
+    {"postscreen", false,
+     "smtpd itself answers the port; early talkers are refused there, other tests are not made"},
+    {"dnsblog", false, "DNS block lists are not asked yet"},
+    {"tlsproxy", false, "TLS does not exist yet"},
+    {"qmqpd", false, "mail by QMQP is not taken"},
+};
+constexpr std::array<std::string_view, 8> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
+                                                  "lmtp",  "local", "bounce",          "retry"};
+
+/// Columns and arguments: split at blanks outside braces.
+std::vector<std::string_view> fields(std::string_view text) {
+  std::vector<std::string_view> out;
+  std::size_t i = 0;
+  while (i < text.size()) {
+    if (ascii_space(text[i])) {
+      ++i;
+      continue;
+    }
+    const std::size_t start = i;
+    if (text[i] == '{') {
+      const std::size_t end = group_end(text.substr(i));
+      i = end == std::string_view::npos ? text.size() : i + end;
+    }
+    while (i < text.size() && !ascii_space(text[i])) ++i;
+    out.push_back(text.substr(start, i - start));
+  }
+  return out;
+}
+
+std::string_view without_braces(std::string_view text) {
+  if (text.size() >= 2 && text.front() == '{' && text.back() == '}')
+    return trim(text.substr(1, text.size() - 2));
+  return text;
+}
+
+/// "y", "n" or "-"; false: none of them.
+bool flag(std::string_view word, bool& value) {
+  if (word == "-") return true;
+  if (word != "y" && word != "n") return false;
+  value = word == "y";
+  return true;
+}
+
+bool number(std::string_view word, int& value) {
+  const auto n = parse_unsigned(word);
+  if (!n || *n > 1'000'000'000ULL) return false;
+  value = static_cast<int>(*n);
+  return true;
+}
+
+/// Takes the -o options off args. Error text, or empty.
+std::string take_overrides(const std::vector<std::string_view>& args, Service& service) {
+  bool options = true;  // -o after the first plain argument belongs to the command
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const std::string_view arg = args[i];
+    if (options && (arg == "-o" || (arg.starts_with("-o") && arg.size() > 2))) {
+      if (arg == "-o" && i + 1 == args.size()) return "-o is not followed by name=value";
+      const std::string_view text = arg == "-o" ? args[++i] : arg.substr(2);
+      Assignment assignment;
+      assignment.line = service.line;
+      if (auto error = parse_assignment(without_braces(text), assignment); !error.empty())
+        return "-o: " + error + "; a value with blanks needs { name = value }";
+      service.overrides.push_back(std::move(assignment));
+      continue;
+    }
+    if (!arg.starts_with('-')) options = false;
+    service.arguments.emplace_back(without_braces(arg));
+  }
+  return {};
+}
+
+std::string parse_service(std::string_view text, Service& service) {
+  const auto words = fields(text);
+  if (words.size() < 8)
+    return "eight columns are expected (name type private unpriv chroot wakeup maxproc command), "
+           "there are " +
+           std::to_string(words.size());
+  service.columns.assign(words.begin(), words.begin() + 8);
+  service.name = words[0];
+  const auto type = std::ranges::find(kTypes, words[1]);
+  if (type == kTypes.end())
+    return "the type \"" + printable(words[1], 40) +
+           "\" is none of inet, unix, fifo, pass, unix-dgram";
+  service.type = static_cast<ServiceType>(type - kTypes.begin());
+  service.is_private = service.type != ServiceType::inet;
+  const auto bad_column = [&](std::size_t i, const char* name, const char* want) {
+    return std::string("the column ") + name + " is \"" + printable(words[i], 40) + "\" where " +
+           want + " is expected";
+  };
+  if (!flag(words[2], service.is_private)) return bad_column(2, "private", "y, n or -");
+  if (service.type == ServiceType::inet && service.is_private)
+    return "an inet service cannot be private: write n";
+  if (!flag(words[3], service.unprivileged)) return bad_column(3, "unpriv", "y, n or -");
+  if (!flag(words[4], service.chroot)) return bad_column(4, "chroot", "y, n or -");
+  std::string_view wakeup = words[5];
+  if (wakeup.ends_with('?')) {
+    service.wakeup_if_used = true;
+    wakeup.remove_suffix(1);
+  }
+  if (wakeup != "-" && !number(wakeup, service.wakeup_seconds))
+    return bad_column(5, "wakeup", "a number of seconds, also with ?, or -");
+  int limit = 0;
+  if (words[6] != "-") {
+    if (!number(words[6], limit)) return bad_column(6, "maxproc", "a number or -");
+    service.process_limit = limit;
+  }
+  service.command = words[7];
+  if (service.command.find('/') != std::string::npos)
+    return "the command \"" + printable(service.command, 60) + "\" must not have a directory";
+  return take_overrides({words.begin() + 8, words.end()}, service);
+}
+
+}  // namespace
+
+std::string_view to_word(ServiceType type) { return kTypes[static_cast<std::size_t>(type)]; }
+
+std::string Service::label() const { return name + "/" + std::string(to_word(type)); }
+
+std::vector<Service> parse_master_cf(std::string_view text, const std::string& file,
+                                     Problems& problems) {
+  std::vector<Service> services;
+  for (const LogicalLine& line : logical_lines(text, file, problems)) {
+    if (services.size() == kMaxServices) {
+      problems.push_back({Severity::error, file, line.first, "",
+                          "there are more than " + std::to_string(kMaxServices) + " services"});
+      break;
+    }
+    Service service;
+    service.line = line.first;
+    if (auto error = parse_service(line.text, service); !error.empty()) {
+      problems.push_back({Severity::error, file, line.first, "", std::move(error)});
+      continue;
+    }
+    const auto same = std::ranges::find_if(services, [&](const Service& other) {
+      return other.name == service.name && other.type == service.type;
+    });
+    if (same == services.end()) {
+      services.push_back(std::move(service));
+      continue;
+    }
+    problems.push_back({Severity::warning, file, service.line, service.label(),
+                        "the service stands in line " + std::to_string(same->line) +
+                            " already; this one is used"});
+    *same = std::move(service);
+  }
+  return services;
+}
+
+const ProgramNote* note_on_program(std::string_view program) {
+  const auto found = std::ranges::find(kNotes, program, &ProgramNote::program);
+  return found == std::end(kNotes) ? nullptr : found;
+}
+
+bool is_own_program(std::string_view program) {
+  return std::ranges::find(kOwn, program) != kOwn.end();
+}
+
+}  // namespace pen::config

@@ -1,0 +1,36 @@
+#pragma once
+/// What reading the configuration found: one sentence with the place it is about.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace pen::config {
+
+enum class ConfigError { unreadable = 1, bad_syntax, bad_value, too_large };
+std::string_view error_module(ConfigError);
+std::string_view describe(ConfigError);
+
+enum class Severity {
+  error,    ///< nothing starts with this
+  warning,  ///< the mail system behaves otherwise than the file asks
+  note      ///< worth knowing; nothing is lost
+};
+
+struct Problem {
+  Severity severity = Severity::error;
+  std::string file;  ///< empty: the command line, or no place
+  int line = 0;
+  std::string name;  ///< the setting or service it is about, may be empty
+  std::string text;  ///< what is wrong and what to do; no final full stop
+
+  /// "file:line: name: text", the parts that there are.
+  std::string message() const;
+};
+
+using Problems = std::vector<Problem>;
+/// By severity, file, line, name.
+void sort_problems(Problems& problems);
+
+}  // namespace pen::config

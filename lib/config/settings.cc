@@ -1,0 +1,87 @@
+#include "lib/config/settings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/text.h"
+
+namespace pen::config {
+namespace {
+
+template <class Enum, std::size_t N>
+std::optional<Enum> pick(std::string_view word,
+                         const std::pair<std::string_view, Enum> (&words)[N]) {
+  for (const auto& [name, value] : words)
+    if (iequals(name, word)) return value;
+  return std::nullopt;
+}
+
+std::vector<Row> make_rows() {
+  std::vector<Row> rows;
+  rows.reserve(1400);
+#define PEN_PLAIN(type, name, def, low, high, programs, when, text) \
+  rows.push_back({name, type, Class::acts, def, low, high, programs, Applies::when, text, "", ""});
+#define PEN_TEXT(f, def, p, w, t) PEN_PLAIN(Type::text, #f, def, 0, 0, p, w, t)
+#define PEN_TEXT_AS(f, name, def, p, w, t) PEN_PLAIN(Type::text, name, def, 0, 0, p, w, t)
+#define PEN_RAW(f, def, p, w, t) PEN_PLAIN(Type::raw, #f, def, 0, 0, p, w, t)
+#define PEN_LIST(f, def, p, w, t) PEN_PLAIN(Type::list, #f, def, 0, 0, p, w, t)
+#define PEN_BOOL(f, def, p, w, t) PEN_PLAIN(Type::boolean, #f, def, 0, 0, p, w, t)
+#define PEN_INT(f, def, low, high, p, w, t) PEN_PLAIN(Type::integer, #f, def, low, high, p, w, t)
+#define PEN_SIZE(f, def, low, high, p, w, t) PEN_PLAIN(Type::size, #f, def, low, high, p, w, t)
+#define PEN_TIME(f, def, low, high, p, w, t) PEN_PLAIN(Type::time, #f, def, low, high, p, w, t)
+#define PEN_CHOICE(type, f, words, def, p, w, t) \
+  rows.push_back({#f, Type::choice, Class::acts, def, 0, 0, p, Applies::w, t, "", words});
+#define PEN_ACCEPTED(name, def, text) \
+  rows.push_back(                     \
+      {name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", ""});
+#define PEN_UNSUPPORTED(name, def, text) \
+  rows.push_back(                        \
+      {name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", ""});
+#define PEN_OBSOLETE(name, def, successor, text)                                              \
+  rows.push_back({name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, \
+                  successor, ""});
+#include "lib/config/params.def"
+#undef PEN_PLAIN
+  std::ranges::sort(rows, {}, &Row::name);
+  return rows;
+}
+
+}  // namespace
+
+std::optional<BareNewline> parse_choice(std::string_view word, BareNewline) {
+  return pick<BareNewline>(word, {{"normalize", BareNewline::normalize},
+                                  {"yes", BareNewline::normalize},
+                                  {"no", BareNewline::no},
+                                  {"reject", BareNewline::reject},
+                                  {"note", BareNewline::note}});
+}
+std::optional<AddressPreference> parse_choice(std::string_view word, AddressPreference) {
+  return pick<AddressPreference>(word, {{"any", AddressPreference::any},
+                                        {"ipv4", AddressPreference::ipv4},
+                                        {"ipv6", AddressPreference::ipv6}});
+}
+std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle) {
+  return pick<NetworksStyle>(word, {{"host", NetworksStyle::host},
+                                    {"subnet", NetworksStyle::subnet},
+                                    {"class", NetworksStyle::address_class}});
+}
+std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction) {
+  return pick<TempfailAction>(word, {{"defer_if_permit", TempfailAction::defer_if_permit},
+                                     {"defer", TempfailAction::defer}});
+}
+std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) {
+  return pick<DestdbBackend>(word, {{"lmdb", DestdbBackend::lmdb}});
+}
+
+std::span<const Row> rows() {
+  static const std::vector<Row> all = make_rows();
+  return all;
+}
+
+const Row* find_row(std::string_view name) {
+  const auto all = rows();
+  const auto found = std::ranges::lower_bound(all, name, {}, &Row::name);
+  return found != all.end() && found->name == name ? &*found : nullptr;
+}
+
+}  // namespace pen::config

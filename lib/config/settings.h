@@ -1,0 +1,92 @@
+#pragma once
+/// Every setting that acts, as a typed field; made from params.def, the one place where settings
+/// are declared.
+///
+/// Use:     const config::Settings& s = config.settings();      // config.h reads main.cf into it
+///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;
+/// Fields:  named as in main.cf; only 2bounce_notice_recipient is called
+/// twobounce_notice_recipient.
+///          TEXT    std::string                 "$name" already expanded
+///          RAW     std::string                 as written: its "$name" are for the program at run
+///          time LIST    std::vector<std::string>    split at blanks and commas; "{ … }" stays one
+///          item, braces included BOOL    bool INT     int                         within the row's
+///          bounds SIZE    std::int64_t, bytes         within the row's bounds; k, m, g suffixes
+///          are taken TIME    std::chrono::milliseconds   s m h d w suffixes as Postfix, and ms
+///          CHOICE  one of the enums below
+/// Rows:    rows() holds what Settings cannot: documentation, bounds, and the names that do not act
+/// here.
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pen::config {
+
+/// smtpd_forbid_bare_newline; "yes" is normalize, as in Postfix 3.9 and later.
+enum class BareNewline { no, normalize, reject, note };
+/// smtp_address_preference, lmtp_address_preference.
+enum class AddressPreference { any, ipv4, ipv6 };
+/// mynetworks_style.
+enum class NetworksStyle { host, subnet, address_class };
+/// reject_tempfail_action and its children.
+enum class TempfailAction { defer_if_permit, defer };
+/// destdb_backend.
+enum class DestdbBackend { lmdb };
+
+/// The word of main.cf for a choice; nullopt: not a word of this setting.
+std::optional<BareNewline> parse_choice(std::string_view word, BareNewline);
+std::optional<AddressPreference> parse_choice(std::string_view word, AddressPreference);
+std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
+std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
+std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
+
+struct Settings {
+#define PEN_TEXT(field, ...) std::string field;
+#define PEN_RAW(field, ...) std::string field;
+#define PEN_LIST(field, ...) std::vector<std::string> field;
+#define PEN_BOOL(field, ...) bool field = false;
+#define PEN_INT(field, ...) int field = 0;
+#define PEN_SIZE(field, ...) std::int64_t field = 0;
+#define PEN_TIME(field, ...) std::chrono::milliseconds field{};
+#define PEN_CHOICE(type, field, ...) type field{};
+#define PEN_TEXT_AS(field, ...) std::string field;
+#define PEN_ACCEPTED(...)
+#define PEN_UNSUPPORTED(...)
+#define PEN_OBSOLETE(...)
+#include "lib/config/params.def"
+};
+
+enum class Type { text, raw, list, boolean, integer, size, time, choice, untyped };
+enum class Class {
+  acts,         ///< does what its text says
+  accepted,     ///< taken without effect, and nothing is lost by that
+  unsupported,  ///< the mail system behaves otherwise than the setting asks; the note says how
+  obsolete      ///< an old name; the successor is the setting to use
+};
+/// When a change takes effect.
+enum class Applies { reload, restart };
+
+/// What is known of one setting.
+struct Row {
+  std::string_view name;
+  Type type = Type::untyped;
+  Class kind = Class::acts;
+  std::string_view default_text;  ///< as it would stand in main.cf; may hold $name
+  std::int64_t min = 0, max = 0;  ///< INT as is, SIZE bytes, TIME seconds; both 0: no bounds
+  std::string_view programs;      ///< who reads it, blank-separated; "all"
+  Applies applies = Applies::reload;
+  std::string_view
+      text;  ///< acts: what it does; accepted, unsupported: what this means; one paragraph
+  std::string_view successor;  ///< obsolete only
+  std::string_view words;      ///< CHOICE only: the words, blank-separated
+};
+
+/// All settings known, sorted by name. The rows live as long as the program.
+std::span<const Row> rows();
+/// The row of that name, nullptr if there is none.
+const Row* find_row(std::string_view name);
+
+}  // namespace pen::config
