@@ -16,6 +16,14 @@ namespace pen::queue_log {
 /// Numbers records that somebody waits for, upwards from 1.
 using Ticket = std::uint64_t;
 
+struct BatchStep {
+  enum class Kind : std::uint8_t { write, sync, allocate } kind = Kind::write;
+  Slot slot = 0;
+  std::uint64_t offset = 0;  // allocate: the size
+  std::string bytes;
+  bool failed = false;  // allocate: no space
+};
+
 class Batch {
  public:
   Batch() = default;
@@ -31,14 +39,7 @@ class Batch {
 
  private:
   friend class QueueLog;
-  struct Step {
-    enum class Kind : std::uint8_t { write, sync, allocate } kind = Kind::write;
-    Slot slot = 0;
-    std::uint64_t offset = 0;  // allocate: the size
-    std::string bytes;
-    bool failed = false;  // allocate
-  };
-  std::vector<Step> steps_;
+  std::vector<BatchStep> steps_;
   Ticket covers_ = 0;
 };
 

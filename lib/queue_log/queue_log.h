@@ -119,6 +119,7 @@ class QueueLog {
   /// kMaxMessage), io_error.
   Result<Appended> append(const Envelope& envelope);
   static constexpr std::size_t kMaxMessage = 64U << 20;
+  static constexpr std::size_t kMaxQueueId = 64;
   /// Whether append() would be refused for want of space: what smtpd asks at MAIL.
   bool has_space() const;
 
@@ -219,9 +220,10 @@ class QueueLog {
   Figures figures() const;
   const Options& options() const;
 
+  struct State;
+
  private:
   friend class Scan;
-  struct State;
   explicit QueueLog(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
   Ticket committed_ = 0;
