@@ -77,7 +77,7 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
 }
 
 bool QueueLog::State::has_space() const {
-  return free.size() >= reserve_segments || (!allocation_failed && !free.empty());
+  return free.size() >= reserve_segments || !allocation_failed;
 }
 
 void QueueLog::State::flush_index(Log& log, bool sealed) {
