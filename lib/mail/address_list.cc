@@ -6,7 +6,8 @@
 namespace pen::mail {
 namespace {
 
-/// One pass over the text; what belongs to an address gathers in `bare` (outside angle brackets) and `angle`.
+/// One pass over the text; what belongs to an address gathers in `bare` (outside angle brackets)
+/// and `angle`.
 class ListReader {
  public:
   ListReader(std::string_view text, std::size_t max) : text_(text), max_(max) {}
@@ -15,10 +16,21 @@ class ListReader {
     while (at_ < text_.size() && found_.size() < max_) {
       const char c = text_[at_];
       switch (c) {
-        case '(': skip_comment(); break;
-        case '"': read_quoted(); break;
-        case ',': finish(); ++at_; break;
-        case ';': finish(); in_group_ = false; ++at_; break;
+        case '(':
+          skip_comment();
+          break;
+        case '"':
+          read_quoted();
+          break;
+        case ',':
+          finish();
+          ++at_;
+          break;
+        case ';':
+          finish();
+          in_group_ = false;
+          ++at_;
+          break;
         case ':':
           // A group's name, unless it belongs to an address literal (read_literal takes those).
           if (!in_group_ && !in_angle_) {
@@ -30,9 +42,19 @@ class ListReader {
           }
           ++at_;
           break;
-        case '<': in_angle_ = true; had_angle_ = true; angle_.clear(); ++at_; break;
-        case '>': in_angle_ = false; ++at_; break;
-        case '[': read_literal(); break;
+        case '<':
+          in_angle_ = true;
+          had_angle_ = true;
+          angle_.clear();
+          ++at_;
+          break;
+        case '>':
+          in_angle_ = false;
+          ++at_;
+          break;
+        case '[':
+          read_literal();
+          break;
         default:
           if (ascii_space(c)) {
             if (!in_angle_) space_ = true;

@@ -8,7 +8,8 @@ using namespace pen::mail;
 namespace {
 std::string path(std::string_view text, PathOptions options = {}) {
   auto r = parse_path(text, options);
-  return r ? *r : "error: " + std::string(describe(static_cast<AddressError>(r.error().code().value())));
+  return r ? *r
+           : "error: " + std::string(describe(static_cast<AddressError>(r.error().code().value())));
 }
 PathOptions null_ok() {
   PathOptions o;
@@ -57,8 +58,9 @@ BOOST_AUTO_TEST_CASE(literals_are_checked) {
   BOOST_TEST(path("<a@[192.0.2.1>").starts_with("error"));
 }
 BOOST_AUTO_TEST_CASE(malformed_paths_are_refused) {
-  for (const char* bad : {"<a@b", "a@b>", "<a@b>c", "<a b@c>", "<a@b@c>", "<@>", "<a@>", "<a@.b>", "<a@b..c>", "<\"a@b>",
-                          "", " ", "<a@b!c>", "<a@b\\>", "<\"a\\", "<a,b@c>", "<a\t@b>"}) {
+  for (const char* bad :
+       {"<a@b", "a@b>", "<a@b>c", "<a b@c>", "<a@b@c>", "<@>", "<a@>", "<a@.b>", "<a@b..c>",
+        "<\"a@b>", "", " ", "<a@b!c>", "<a@b\\>", "<\"a\\", "<a,b@c>", "<a\t@b>"}) {
     BOOST_TEST(path(bad).starts_with("error"), bad);
   }
   BOOST_TEST(path("<a\x01@b>").starts_with("error"));
@@ -98,7 +100,8 @@ BOOST_AUTO_TEST_CASE(extensions_split_at_the_first_delimiter) {
   BOOST_TEST(split_extension("user+ext", "").user == "user+ext");
 }
 BOOST_AUTO_TEST_CASE(host_names_follow_rfc_1123) {
-  for (const char* good : {"a", "a.b", "a-b.c", "_dmarc.x", "1.a", "3com.example"}) BOOST_TEST(valid_hostname(good), good);
+  for (const char* good : {"a", "a.b", "a-b.c", "_dmarc.x", "1.a", "3com.example"})
+    BOOST_TEST(valid_hostname(good), good);
   for (const char* bad : {"", ".a", "a.", "a..b", "-a", "a-", "a-.b", "1.2", "123", "a b", "a@b"}) {
     BOOST_TEST(!valid_hostname(bad), bad);
   }
@@ -116,7 +119,8 @@ BOOST_AUTO_TEST_CASE(literal_addresses_come_in_normal_form) {
 }
 BOOST_AUTO_TEST_CASE(address_lists_with_names_groups_comments_and_routes_are_read) {
   const auto list = parse_address_list(
-      "Jo <a@x.org>, b@y.org (comment, with comma), \"Q, R\" <\"c d\"@z.org>, team: e@w.org, f@w.org;, <@r:g@v.org>,"
+      "Jo <a@x.org>, b@y.org (comment, with comma), \"Q, R\" <\"c d\"@z.org>, team: e@w.org, "
+      "f@w.org;, <@r:g@v.org>,"
       " undisclosed-recipients:;, h@[IPv6:::1]");
   BOOST_REQUIRE_EQUAL(list.size(), 7U);
   BOOST_TEST(list[0].address == "a@x.org");

@@ -54,8 +54,10 @@ class MatchList {
     std::shared_ptr<Map> table;  // or
     Network network;             // or
     bool is_network = false;
+    Result<bool> matches_name(std::string_view name, Kind kind, bool parent_domains) const;
+    Result<bool> matches_address(const IpAddress& address, const std::string& text_in) const;
   };
-  Result<bool> search(std::string_view text, const IpAddress* address) const;
+  Result<void> add(std::string_view value, bool negated_outside, unsigned depth);
   Kind kind_ = Kind::string;
   Options options_;
   std::vector<Item> items_;
