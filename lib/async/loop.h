@@ -12,6 +12,7 @@
 ///          comparison (the wheel entry is moved only when it fires early).
 /// Signals: on_signal() delivers in the loop.
 #include <coroutine>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +20,9 @@
 #include <vector>
 
 #include "lib/async/error.h"
+#include "lib/async/link.h"
 #include "lib/async/task.h"
+#include "lib/async/wheel.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 
@@ -36,28 +39,14 @@ struct Until {
 
 namespace detail {
 
-/// Doubly linked intrusive list node; unlinks itself when destroyed.
-struct Link {
-  Link* prev = this;
-  Link* next = this;
-  Link() = default;
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
-  ~Link() { unlink(); }
-  bool linked() const { return next != this; }
-  void unlink() {
-    prev->next = next;
-    next->prev = prev;
-    prev = next = this;
-  }
-  /// Puts node at the tail of the list whose head is *this.
-  void push_back(Link& node) {
-    node.unlink();
-    node.prev = prev;
-    node.next = this;
-    prev->next = &node;
-    prev = &node;
-  }
+/// A coroutine on the ready list.
+struct ReadyNode : Link {
+  std::coroutine_handle<> handle;
+};
+
+/// Something to do at the end of the turn (Loop::at_end_of_turn). May be destroyed at any time.
+struct EndOfTurn : Link {
+  void (*run)(EndOfTurn&) = nullptr;
 };
 
 /// One wait of one coroutine. Its four nodes sit in: what is waited for, the timer wheel, the cancel, the ready list.
@@ -74,6 +63,8 @@ class Waiter {
   void suspend(std::coroutine_handle<> h, const Until& until);
   /// First outcome wins; puts the coroutine on the ready list. No effect when already settled.
   void settle(Outcome outcome);
+  /// Instead of suspend(): done already, but others come first; resumed in the next turn.
+  void defer(std::coroutine_handle<> h);
   bool settled() const { return outcome_ != Outcome::pending; }
   Outcome outcome() const { return outcome_; }
   /// done: success; otherwise the matching WaitError.
@@ -81,19 +72,25 @@ class Waiter {
   Loop& loop() const { return loop_; }
 
   struct Node : Link {
-    Waiter* owner = nullptr;
+    explicit Node(Waiter* o) : owner(o) {}
+    Waiter* owner;
   };
-  Node queue_link;  // in the list of what is waited for
+  Node queue_link{this};  // in the list of what is waited for
+  /// The waiter at the head of a list of queue_links, or null.
+  static Waiter* first(const Link& list) {
+    return list.linked() ? static_cast<Node*>(list.next)->owner : nullptr;
+  }
 
  private:
   friend class pen::async::Loop;
   friend class pen::async::Cancel;
+  struct DeadlineNode : WheelNode {
+    Waiter* owner = nullptr;
+  };
   Loop& loop_;
-  std::coroutine_handle<> handle_;
-  Node wheel_link_;
-  Node cancel_link_;
-  Node ready_link_;
-  SteadyTime deadline_ = kNever;
+  DeadlineNode wheel_link_;
+  Node cancel_link_{this};
+  ReadyNode ready_link_;
   Outcome outcome_ = Outcome::pending;
 };
 
@@ -139,20 +136,33 @@ class Loop {
   void post(std::move_only_function<void()> fn);
   void post_from_thread(std::move_only_function<void()> fn);
   class Timer;
-  std::unique_ptr<Timer> call_at(SteadyTime when, std::move_only_function<void()> fn);
-  /// Runs fn at the end of each turn in which it was asked for (end_of_turn() marks it once): batching of output.
-  void at_end_of_turn(detail::Link& node, void (*run)(detail::Link&));
+  struct TimerDelete {
+    void operator()(Timer* timer) const;
+  };
+  using TimerHandle = std::unique_ptr<Timer, TimerDelete>;
+  TimerHandle call_at(SteadyTime when, std::move_only_function<void()> fn);
+  /// Runs node.run once at the end of this turn (asking again before that changes nothing): batching of output.
+  void at_end_of_turn(detail::EndOfTurn& node);
 
   /// Suspends for a duration. Result: success after the time, or cancelled. until.deadline earlier than that: timed_out.
   Task<Result<void>> sleep(std::chrono::nanoseconds time, Until until = {});
   /// Lets every other ready task run first.
   Task<void> yield();
+  /// Lets I/O happen and every other ready task run first.
+  Task<void> next_turn();
 
   /// Calls fn(signo) in the loop for each arrival. One handler per signal.
   Result<void> on_signal(int signo, std::function<void(int)> fn);
 
+  // For the parts of lib/async.
   struct Impl;
   Impl& impl() { return *impl_; }
+  void make_ready(detail::ReadyNode& node);            // resumed in this turn
+  void make_ready_next_turn(detail::ReadyNode& node);  // resumed after the next look at I/O
+  void* native();                                      // uv_loop_t
+  std::uint64_t turn() const;                          // number of the current turn
+  void hold();                                         // work elsewhere (threads) that will come back: run() goes on
+  void unhold();
 
  private:
   friend class detail::Waiter;

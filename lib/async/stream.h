@@ -4,17 +4,19 @@
 /// Use:     auto line = co_await stream.read_line(2048, until);   // the line without its end
 ///          stream.write("250 ok\r\n");                            // queued; goes out at the end of this turn,
 ///          co_await stream.flush(until);                          //   or when the reader next has to wait
-/// Reading: the returned views point into the stream's buffer and die at the next read call. A reader is resumed only
-///          when what it waits for holds. Idle streams hold no buffers.
+/// Reading: the returned views point into the stream's buffer and die at the next read call or poll_input(). A reader is
+///          resumed only when what it waits for holds. Idle streams hold no buffers.
 /// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush() before it
 ///          goes on (write_all() does both). Everything written in one turn leaves in one system call.
 /// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default and start_transport()
 ///          puts another (lib/net/tls) in its place. Buffered plaintext must be empty then (STARTTLS injection).
 /// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.
-/// Thread:  the loop's. One reader and one writer at a time.
+/// Thread:  the loop's. One reader and one writer at a time. The stream outlives every wait on it.
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lib/async/loop.h"
 #include "lib/base/bytes.h"
@@ -56,6 +58,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual Outcome read(MutableBytes into) = 0;
   virtual Outcome write(std::span<const Bytes> pieces) = 0;
+  /// Tells the peer that no more will be written, before the socket is shut down (TLS close_notify).
+  virtual Outcome close_write() { return {}; }
 };
 
 class Stream {
@@ -73,11 +77,12 @@ class Stream {
   /// closed: end of input (a last part without LF is dropped).
   Task<Result<std::string_view>> read_line(std::size_t max, Until until = {});
   Task<Result<std::string_view>> read_raw_line(std::size_t max, Until until = {});
+  /// max counts what comes before the LF, a CR included.
   /// Drops input up to and including the next LF.
   Task<Result<void>> discard_line(Until until = {});
   /// At least one byte, at most max: whatever is there. Zero-copy view; consumed.
   Task<Result<std::string_view>> read_some(std::size_t max, Until until = {});
-  /// Exactly size bytes (size bounded by the caller); consumed.
+  /// Exactly size bytes (size bounded by the caller); consumed. closed: end of input came first.
   Task<Result<std::string_view>> read_exact(std::size_t size, Until until = {});
 
   /// What has arrived and was not read yet, without waiting.
@@ -87,6 +92,7 @@ class Stream {
   /// Asks the socket once, without waiting, for more input (early-talker tests). True when something is buffered then.
   bool poll_input();
 
+  /// Queues text. Dropped when the stream is closed or broken (the next flush says so).
   void write(std::string_view text);
   std::size_t queued() const;
   /// Waits until everything written has been taken by the kernel.
@@ -112,8 +118,10 @@ class Stream {
   static constexpr std::size_t kMaxFds = 64;
   std::vector<Fd> take_fds();
 
- private:
   struct Impl;
+
+ private:
+  friend struct StreamAccess;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -140,6 +148,8 @@ struct PeerCredentials {
 };
 Result<PeerCredentials> peer_credentials(int fd);
 
+struct ListenerState;
+
 /// A listening socket and a bound on what was accepted and not yet closed.
 ///
 /// accept() waits while `bound` accepted streams live (the kernel's backlog then fills: backpressure), so hold the
@@ -154,13 +164,13 @@ class Listener {
   class Slot {  // releases its place when destroyed
    public:
     Slot() = default;
-    explicit Slot(std::shared_ptr<struct ListenerState> s);
+    explicit Slot(std::shared_ptr<ListenerState> s);
     Slot(Slot&&) noexcept = default;
     Slot& operator=(Slot&&) noexcept;
     ~Slot();
 
    private:
-    std::shared_ptr<struct ListenerState> state_;
+    std::shared_ptr<ListenerState> state_;
   };
   struct Accepted {
     Stream stream;
@@ -174,7 +184,7 @@ class Listener {
   int fd() const;
 
  private:
-  std::shared_ptr<struct ListenerState> state_;
+  std::shared_ptr<ListenerState> state_;
 };
 
 /// Port 0 picks a free one (see local_address). Unix: an old socket file is replaced when nobody listens on it.

@@ -34,7 +34,6 @@ struct Event::Awaiter {
   detail::Waiter waiter;
   bool await_ready() const { return event.set_; }
   void await_suspend(std::coroutine_handle<> h) {
-    waiter.queue_link.owner = &waiter;
     event.waiters_.push_back(waiter.queue_link);
     waiter.suspend(h, until);
   }
@@ -122,12 +121,10 @@ class Gate {
   std::vector<std::string> list() const;
 
  private:
-  struct Entry;
-  static Task<void> run(Entry* entry);
   Loop& loop_;
   Cancel cancel_;
   Event empty_;
-  detail::Link entries_;
+  detail::Link tasks_;
   std::size_t count_ = 0;
 };
 
@@ -135,6 +132,7 @@ class Gate {
 class Semaphore {
  public:
   Semaphore(Loop& loop, std::size_t permits) : loop_(loop), free_(permits) {}
+  ~Semaphore();
   std::size_t free() const { return free_; }
   bool try_acquire() {
     if (free_ == 0 || waiters_.linked()) return false;
@@ -145,8 +143,10 @@ class Semaphore {
   void release();
 
  private:
+  struct Awaiter;
   Loop& loop_;
   detail::Link waiters_;
+  detail::Link granted_;  // settled with a permit, not yet resumed
   std::size_t free_;
 };
 

@@ -37,14 +37,16 @@ struct Outer {
   bool operator==(const Outer&) const = default;
 };
 Outer sample() {
-  return {"x", -1234567890123, false, Colour::red, {{1, "one"}, {2, ""}}, "yes", Inner{7, "v"}, 0.5, milliseconds(-3),
-          WallTime(microseconds(99))};
+  return {"x",   -1234567890123, false, Colour::red,      {{1, "one"}, {2, ""}},
+          "yes", Inner{7, "v"},  0.5,   milliseconds(-3), WallTime(microseconds(99))};
 }
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(codec)
 
-BOOST_AUTO_TEST_CASE(a_struct_comes_back_as_it_went) { BOOST_TEST((decode<Outer>(encode(sample())) == sample())); }
+BOOST_AUTO_TEST_CASE(a_struct_comes_back_as_it_went) {
+  BOOST_TEST((decode<Outer>(encode(sample())) == sample()));
+}
 
 BOOST_AUTO_TEST_CASE(fields_added_at_the_end_take_defaults_from_older_bytes) {
   const auto now = decode<Outer>(encode(Old{"only"}));

@@ -29,21 +29,31 @@ State& state() {
 
 std::string_view word(Level level) {
   switch (level) {
-    case Level::warning: return "warning: ";
-    case Level::error: return "error: ";
-    case Level::fatal: return "fatal: ";
-    case Level::panic: return "panic: ";
-    default: return "";
+    case Level::warning:
+      return "warning: ";
+    case Level::error:
+      return "error: ";
+    case Level::fatal:
+      return "fatal: ";
+    case Level::panic:
+      return "panic: ";
+    default:
+      return "";
   }
 }
 
 int syslog_level(Level level) {
   switch (level) {
-    case Level::debug: return LOG_DEBUG;
-    case Level::info: return LOG_INFO;
-    case Level::warning: return LOG_WARNING;
-    case Level::error: return LOG_ERR;
-    default: return LOG_CRIT;
+    case Level::debug:
+      return LOG_DEBUG;
+    case Level::info:
+      return LOG_INFO;
+    case Level::warning:
+      return LOG_WARNING;
+    case Level::error:
+      return LOG_ERR;
+    default:
+      return LOG_CRIT;
   }
 }
 
@@ -110,7 +120,8 @@ void write(Level level, std::string_view text) {
   if (s.ident.empty())
     line = body + "\n";
   else
-    line = fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, s.ident, ::getpid(), body);
+    line =
+        fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, s.ident, ::getpid(), body);
   // A log that cannot be written has nowhere left to say so; the next line tries again.
   [[maybe_unused]] const ssize_t n = ::write(s.fd, line.data(), line.size());
 }

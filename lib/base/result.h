@@ -8,7 +8,8 @@
 ///          return fail(DnsError::timed_out, "mx example.org");  // Result<T> from any function
 ///          return fail_errno("open /etc/x");                    // the current errno
 ///          if (!r && r.error().is(DnsError::timed_out)) …
-/// Errors:  values start at 1. What only our own bug can cause is PEN_CHECK's (check.h), not an Error.
+/// Errors:  values start at 1. What only our own bug can cause is PEN_CHECK's (check.h), not an
+/// Error.
 #include <cerrno>
 #include <concepts>
 #include <expected>
@@ -30,7 +31,9 @@ template <ModuleError E>
 class EnumCategory final : public std::error_category {
  public:
   const char* name() const noexcept override { return error_module(E{}).data(); }
-  std::string message(int value) const override { return std::string(describe(static_cast<E>(value))); }
+  std::string message(int value) const override {
+    return std::string(describe(static_cast<E>(value)));
+  }
 };
 template <ModuleError E>
 const std::error_category& category() {
@@ -39,12 +42,15 @@ const std::error_category& category() {
 }
 }  // namespace detail
 
-/// What went wrong, whose word it is (a module's enum or errno), and where: a short context for the reader of a log.
+/// What went wrong, whose word it is (a module's enum or errno), and where: a short context for the
+/// reader of a log.
 class [[nodiscard]] Error {
  public:
   template <ModuleError E>
   Error(E e, std::string context = {}, int sys_errno = 0)
-      : code_(static_cast<int>(e), detail::category<E>()), sys_errno_(sys_errno), context_(std::move(context)) {}
+      : code_(static_cast<int>(e), detail::category<E>()),
+        sys_errno_(sys_errno),
+        context_(std::move(context)) {}
   static Error from_errno(int value, std::string context = {}) {
     Error e;
     e.code_ = std::error_code(value, std::generic_category());
@@ -91,25 +97,27 @@ inline std::unexpected<Error> fail_errno(std::string_view context, int value = e
 
 #define PEN_CONCAT_INNER(a, b) a##b
 #define PEN_CONCAT(a, b) PEN_CONCAT_INNER(a, b)
-/// PEN_TRY(expr): in a plain function returning Result, hand an error on. PEN_TRY_ASSIGN(auto x, expr) keeps the value.
-#define PEN_TRY(expr)                                                      \
-  do {                                                                     \
-    if (auto pen_try_result = (expr); !pen_try_result)                     \
-      return std::unexpected(std::move(pen_try_result).error());           \
+/// PEN_TRY(expr): in a plain function returning Result, hand an error on. PEN_TRY_ASSIGN(auto x,
+/// expr) keeps the value.
+#define PEN_TRY(expr)                                            \
+  do {                                                           \
+    if (auto pen_try_result = (expr); !pen_try_result)           \
+      return std::unexpected(std::move(pen_try_result).error()); \
   } while (0)
 #define PEN_TRY_ASSIGN(decl, expr) PEN_TRY_ASSIGN_INNER(PEN_CONCAT(pen_try_, __LINE__), decl, expr)
-#define PEN_TRY_ASSIGN_INNER(tmp, decl, expr)              \
-  auto tmp = (expr);                                       \
+#define PEN_TRY_ASSIGN_INNER(tmp, decl, expr)               \
+  auto tmp = (expr);                                        \
   if (!tmp) return std::unexpected(std::move(tmp).error()); \
   decl = *std::move(tmp)
 /// The same inside a coroutine.
-#define PEN_CO_TRY(expr)                                                   \
-  do {                                                                     \
-    if (auto pen_try_result = (expr); !pen_try_result)                     \
-      co_return std::unexpected(std::move(pen_try_result).error());        \
+#define PEN_CO_TRY(expr)                                            \
+  do {                                                              \
+    if (auto pen_try_result = (expr); !pen_try_result)              \
+      co_return std::unexpected(std::move(pen_try_result).error()); \
   } while (0)
-#define PEN_CO_TRY_ASSIGN(decl, expr) PEN_CO_TRY_ASSIGN_INNER(PEN_CONCAT(pen_try_, __LINE__), decl, expr)
-#define PEN_CO_TRY_ASSIGN_INNER(tmp, decl, expr)              \
-  auto tmp = (expr);                                          \
+#define PEN_CO_TRY_ASSIGN(decl, expr) \
+  PEN_CO_TRY_ASSIGN_INNER(PEN_CONCAT(pen_try_, __LINE__), decl, expr)
+#define PEN_CO_TRY_ASSIGN_INNER(tmp, decl, expr)               \
+  auto tmp = (expr);                                           \
   if (!tmp) co_return std::unexpected(std::move(tmp).error()); \
   decl = *std::move(tmp)

@@ -8,7 +8,9 @@
 namespace pen {
 
 constexpr char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-constexpr bool ascii_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v'; }
+constexpr bool ascii_space(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+}
 constexpr bool ascii_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool ascii_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 constexpr bool ascii_alnum(char c) { return ascii_digit(c) || ascii_alpha(c); }
@@ -20,10 +22,12 @@ bool iequals(std::string_view a, std::string_view b);
 bool istarts_with(std::string_view text, std::string_view prefix);
 std::string_view trim(std::string_view text);
 /// Splits at any of the separator characters; runs of them count once and empty parts are left out.
-std::vector<std::string_view> split(std::string_view text, std::string_view separators = " \t\r\n,");
+std::vector<std::string_view> split(std::string_view text,
+                                    std::string_view separators = " \t\r\n,");
 /// Decimal, digits only, no sign, must fit.
 std::optional<unsigned long long> parse_unsigned(std::string_view text);
-/// For logs and notices: control bytes, and bytes over 126, become '?'; cut after max bytes with "...".
+/// For logs and notices: control bytes, and bytes over 126, become '?'; cut after max bytes with
+/// "...".
 std::string printable(std::string_view text, std::size_t max = 512);
 
 }  // namespace pen

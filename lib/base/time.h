@@ -1,7 +1,8 @@
 #pragma once
 /// Points in time and the clocks that tell them. Cores take a Clock; they never ask the system.
 ///
-/// SteadyTime is for waits and deadlines and never jumps; WallTime is what a calendar shows and may.
+/// SteadyTime is for waits and deadlines and never jumps; WallTime is what a calendar shows and
+/// may.
 #include <chrono>
 #include <string>
 
@@ -26,7 +27,9 @@ class Clock {
 const Clock& system_clock();
 
 /// Seconds since 1970, whole and as a fraction for log lines.
-inline long long unix_seconds(WallTime t) { return std::chrono::floor<seconds>(t.time_since_epoch()).count(); }
+inline long long unix_seconds(WallTime t) {
+  return std::chrono::floor<seconds>(t.time_since_epoch()).count();
+}
 /// RFC 5322 section 3.3 date-time in local time, e.g. "Sat, 21 Nov 2026 08:46:56 +0000 (UTC)".
 std::string rfc5322_date(WallTime t);
 

@@ -1,12 +1,13 @@
 #pragma once
 /// Conversation "delivery": qmgr drives a delivery program (smtp, lmtp, local, virtual, error, …).
 ///
-/// qmgr opens connections (for local and the like: delivery slots), hands each the jobs of its pipelining window in
-/// order, and closes it. Jobs of one connection are done in order; results come in order. The program never queues
-/// beyond the window and never decides about retries.
-/// After ConnectionClosed no more results come for that connection: jobs in `unstarted` had no effect at the peer and
-/// are scheduled again without penalty; any other job of it without a JobResult is in doubt and is deferred.
-/// Death of the program: the stage page tells qmgr which jobs may have had an effect (see Stage).
+/// qmgr opens connections (for local and the like: delivery slots), hands each the jobs of its
+/// pipelining window in order, and closes it. Jobs of one connection are done in order; results
+/// come in order. The program never queues beyond the window and never decides about retries. After
+/// ConnectionClosed no more results come for that connection: jobs in `unstarted` had no effect at
+/// the peer and are scheduled again without penalty; any other job of it without a JobResult is in
+/// doubt and is deferred. Death of the program: the stage page tells qmgr which jobs may have had
+/// an effect (see Stage).
 #include <string>
 #include <string_view>
 #include <variant>
@@ -20,8 +21,9 @@ namespace pen::ipc::delivery {
 
 inline constexpr std::string_view kName = "delivery";
 
-/// One byte per window slot in a page shared by memfd, written by the program without a system call: it survives
-/// kill -9. handed: no effect yet; committed: end-of-data may have reached the peer (or the mailbox) from here on.
+/// One byte per window slot in a page shared by memfd, written by the program without a system
+/// call: it survives kill -9. handed: no effect yet; committed: end-of-data may have reached the
+/// peer (or the mailbox) from here on.
 enum class Stage : std::uint8_t { handed, started, committed };
 
 // qmgr → program
@@ -45,14 +47,15 @@ struct JobRecipient {
   mail::Recipient recipient;
   PEN_FIELDS(ordinal, recipient)
 };
-/// Carries the body's descriptor (read-only; use pread from body_offset) when inline_body is empty and body.size > 0.
+/// Carries the body's descriptor (read-only; use pread from body_offset) when inline_body is empty
+/// and body.size > 0.
 struct Job {
   std::uint64_t job = 0;
   std::uint64_t connection = 0;
   std::uint32_t slot = 0;  // in the stage page
   std::string queue_id;
   WallTime arrival{};
-  WallTime active{};      // when it entered the active set: delays=a/b/c/d
+  WallTime active{};  // when it entered the active set: delays=a/b/c/d
   std::string sender;
   std::string nexthop;
   std::vector<JobRecipient> recipients;
@@ -65,8 +68,8 @@ struct Job {
   mail::BodyFacts body;
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
-  PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid, ret, body_type,
-             smtputf8, requiretls, client, body, body_offset, inline_body)
+  PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid,
+             ret, body_type, smtputf8, requiretls, client, body, body_offset, inline_body)
 };
 
 // program → qmgr
@@ -77,12 +80,12 @@ struct Features {
   bool eight_bit_mime = false;
   bool dsn = false;
   bool smtputf8 = false;
-  std::uint64_t size_limit = 0;   // 0: none announced
-  std::uint32_t window = 1;       // jobs this connection takes at once
+  std::uint64_t size_limit = 0;  // 0: none announced
+  std::uint32_t window = 1;      // jobs this connection takes at once
   microseconds connect_time{0};
   microseconds round_trip{0};
-  PEN_FIELDS(pipelining, chunking, starttls, eight_bit_mime, dsn, smtputf8, size_limit, window, connect_time,
-             round_trip)
+  PEN_FIELDS(pipelining, chunking, starttls, eight_bit_mime, dsn, smtputf8, size_limit, window,
+             connect_time, round_trip)
 };
 struct ConnectionOpened {
   std::uint64_t connection = 0;
@@ -90,7 +93,18 @@ struct ConnectionOpened {
   PEN_FIELDS(connection, features)
 };
 /// What kind of trouble: the scheduler learns from it.
-enum class Trouble : std::uint8_t { none, refused, timed_out, unreachable, greeting_4xx, greeting_5xx, lost, peer_421, tls, local };
+enum class Trouble : std::uint8_t {
+  none,
+  refused,
+  timed_out,
+  unreachable,
+  greeting_4xx,
+  greeting_5xx,
+  lost,
+  peer_421,
+  tls,
+  local
+};
 /// Also the answer to an OpenConnection that failed (then `opened` is false and status says why).
 struct ConnectionClosed {
   std::uint64_t connection = 0;

@@ -1,10 +1,11 @@
 #pragma once
-/// Destinations: what trivial-rewrite answers, the scheduler shares connections by, and a delivery program connects to.
+/// Destinations: what trivial-rewrite answers, the scheduler shares connections by, and a delivery
+/// program connects to.
 ///
-/// Two jobs share a connection only if their Destinations have the same key(): address and port, TLS policy,
-/// credentials and source address; and the host name where the TLS level authenticates it (above `may`).
-/// For local, virtual, pipe and LMTP over a Unix socket the destination is transport and next hop.
-/// Source:  design.md, "The scheduler"; seed 000.
+/// Two jobs share a connection only if their Destinations have the same key(): address and port,
+/// TLS policy, credentials and source address; and the host name where the TLS level authenticates
+/// it (above `may`). For local, virtual, pipe and LMTP over a Unix socket the destination is
+/// transport and next hop. Source:  design.md, "The scheduler"; seed 000.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,23 +14,32 @@
 
 namespace pen::ipc {
 
-enum class TlsLevel : std::uint8_t { none, may, encrypt, fingerprint, verify, secure, dane, dane_only };
+enum class TlsLevel : std::uint8_t {
+  none,
+  may,
+  encrypt,
+  fingerprint,
+  verify,
+  secure,
+  dane,
+  dane_only
+};
 
 struct TlsPolicy {
   TlsLevel level = TlsLevel::none;
-  std::vector<std::string> match;    // names (verify, secure) or digests (fingerprint)
-  std::vector<std::string> tlsa;     // usable TLSA records (dane), presentation form
-  std::string protocols, ciphers;    // empty: the setting's default
+  std::vector<std::string> match;  // names (verify, secure) or digests (fingerprint)
+  std::vector<std::string> tlsa;   // usable TLSA records (dane), presentation form
+  std::string protocols, ciphers;  // empty: the setting's default
   PEN_FIELDS(level, match, tlsa, protocols, ciphers)
   bool operator==(const TlsPolicy&) const = default;
 };
 
 struct Destination {
-  std::string transport;    // master.cf service name: "smtp", "local", …
-  std::string host;         // name (MX host); for local delivery the next hop
-  std::string address;      // numeric; empty when unix_path or no network is involved
+  std::string transport;  // master.cf service name: "smtp", "local", …
+  std::string host;       // name (MX host); for local delivery the next hop
+  std::string address;    // numeric; empty when unix_path or no network is involved
   std::uint16_t port = 0;
-  std::string unix_path;    // LMTP
+  std::string unix_path;  // LMTP
   TlsPolicy tls;
   std::string credentials;  // id of SASL credentials; empty: none
   std::string source;       // local address to bind; empty: any

@@ -27,10 +27,10 @@ struct Level {
 };
 struct Resolved {
   std::string transport;
-  std::string nexthop;             // domain or [host]:port as the maps say; recipients are grouped by it
-  std::string recipient;           // possibly rewritten by the transport table's rules; usually the same
-  std::vector<Level> levels;       // primary hosts first
-  seconds valid_for{60};           // a job not begun within this is routed again (DNS TTL, bounded)
+  std::string nexthop;        // domain or [host]:port as the maps say; recipients are grouped by it
+  std::string recipient;      // possibly rewritten by the transport table's rules; usually the same
+  std::vector<Level> levels;  // primary hosts first
+  seconds valid_for{60};      // a job not begun within this is routed again (DNS TTL, bounded)
   PEN_FIELDS(transport, nexthop, recipient, levels, valid_for)
 };
 /// The recipient has no route: action is failed (permanent) or deferred.

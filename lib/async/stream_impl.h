@@ -1,0 +1,123 @@
+#pragma once
+/// The inside of Stream: buffers, readiness, background output. Internal to lib/async.
+#include <deque>
+
+#include "lib/async/buffers.h"
+#include "lib/async/poll.h"
+#include "lib/async/stream.h"
+
+namespace pen::async {
+
+struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
+  Impl(Loop& l, Fd f);
+  ~Impl();
+
+  /// What a reader waits for; holds only while the reader list has a waiter.
+  enum class Need : unsigned char { met, some, size, line, discard };
+  enum class Family : unsigned char { unknown, unix, other };
+
+  /// Data of write_all(), in the frame of that coroutine.
+  struct Direct {
+    Impl* impl;
+    std::span<const Bytes> pieces;
+    std::size_t piece = 0, offset = 0;
+    bool begun = false;  // some byte has left
+    std::string late;    // write() meanwhile: goes out behind
+    ~Direct();
+    bool done() const { return piece == pieces.size(); }
+  };
+  struct Fds {
+    struct Batch {
+      std::uint64_t position;  // counted from the first byte ever sent
+      std::vector<Fd> fds;
+    };
+    std::deque<Batch> outgoing;
+    std::vector<Fd> incoming;
+  };
+
+  // Input.
+  void set_need(Need n, std::size_t size);
+  bool satisfied();
+  /// Whether the reader can go on (satisfied, end of input, error). Reads from the socket at most a
+  /// few times.
+  bool pump_input();
+  /// One read; false when nothing came.
+  bool fill(std::size_t min_room);
+  bool receive_fds(std::span<std::byte> into, Transport::Outcome& outcome);
+  Result<void> input_outcome();
+  bool over_budget();
+
+  // Output.
+  std::size_t queued() const { return out.size() - out_sent; }
+  bool output_pending() const { return queued() != 0 || (direct && !direct->done()); }
+  /// Sends until all is gone or the kernel takes no more; wakes the writer when nothing is left.
+  void pump_output();
+  Transport::Outcome send(std::span<const Bytes> pieces);
+  Transport::Outcome send_with_fds(Bytes text);
+  void sent(std::size_t bytes);
+
+  void fail_with(Error e);
+  void fail_with_errno(int value, const char* what);
+  void close();
+
+  void on_ready(bool readable, bool writable) override;
+  bool waiting() const override {
+    return reader.linked() || writer.linked() || (open && output_pending());
+  }
+
+  Loop& loop;
+  Fd fd;
+  detail::Poll poll;
+  std::unique_ptr<Transport> transport;
+  detail::InputBuffer in;
+  std::string out;
+  std::size_t out_sent = 0;
+  std::uint64_t total_sent = 0;
+  detail::Link reader, writer;
+  std::size_t need_size = 0;
+  std::size_t scanned = 0;  // bytes of input known to hold no LF
+  std::unique_ptr<Error> error;
+  std::unique_ptr<Fds> fds;
+  Direct* direct = nullptr;
+  std::uint64_t budget_turn = 0;
+  unsigned budget_used = 0;
+  Need need = Need::some;
+  Family family = Family::unknown;
+  bool open = true;
+  bool eof = false;
+  bool drained = false;  // the last read took all there was
+  bool connecting = false;
+  bool write_armed = false;
+  bool read_wants_write = false;  // a transport's read waits for the socket to take bytes
+  bool write_wants_read = false;
+};
+
+/// Waits until the stream has what set_need() was told.
+struct InputAwaiter {
+  Stream::Impl& s;
+  Until until;
+  detail::Waiter waiter;
+
+  bool deferred = false;
+
+  bool await_ready();
+  void await_suspend(std::coroutine_handle<> h);
+  Result<void> await_resume();
+};
+
+/// Waits until the output is gone, or (connecting) the connection stands.
+struct OutputAwaiter {
+  Stream::Impl& s;
+  Until until;
+  detail::Waiter waiter;
+
+  bool await_ready() const { return !s.open || s.error || (!s.connecting && !s.output_pending()); }
+  void await_suspend(std::coroutine_handle<> h);
+  Result<void> await_resume();
+};
+
+struct StreamAccess {
+  static Stream::Impl& impl(Stream& s) { return *s.impl_; }
+};
+
+}  // namespace pen::async

@@ -1,0 +1,47 @@
+#pragma once
+/// What the tests of lib/async share: running one coroutine to its end, and a connected pair of
+/// streams.
+#include <sys/socket.h>
+
+#include <boost/test/unit_test.hpp>
+#include <optional>
+
+#include "lib/async/stream.h"
+
+namespace pen::async::testing {
+
+template <class T>
+Task<void> store_result(Task<T> task, std::optional<T>* out) {
+  out->emplace(co_await task);
+}
+inline Task<void> store_done(Task<void> task, bool* out) {
+  co_await task;
+  *out = true;
+}
+
+/// Runs the loop until the task has ended and returns its value.
+template <class T>
+T run(Loop& loop, Task<T> task) {
+  std::optional<T> out;
+  loop.spawn("test", store_result(std::move(task), &out));
+  for (int i = 0; !out && i < 100000; ++i) loop.run_once(milliseconds(50));
+  BOOST_REQUIRE_MESSAGE(out.has_value(), "the task never ended");
+  return std::move(*out);
+}
+inline void run(Loop& loop, Task<void> task) {
+  bool done = false;
+  loop.spawn("test", store_done(std::move(task), &done));
+  for (int i = 0; !done && i < 100000; ++i) loop.run_once(milliseconds(50));
+  BOOST_REQUIRE_MESSAGE(done, "the task never ended");
+}
+
+struct Pair {
+  Stream a, b;
+};
+inline Pair stream_pair(Loop& loop) {
+  int fds[2];
+  BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+  return {Stream(loop, Fd(fds[0])), Stream(loop, Fd(fds[1]))};
+}
+
+}  // namespace pen::async::testing

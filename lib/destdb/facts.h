@@ -1,0 +1,70 @@
+#pragma once
+/// What is remembered of one destination between connections, and where the scheduler finds it.
+///
+/// Use:     the scheduler asks a Table for the facts of a key when it first meets the destination,
+/// and puts them back
+///          when they change. MemoryTable is the whole of it for tests and the simulator;
+///          lib/destdb/destdb.h keeps a MemoryTable on disk.
+/// Rules:   hints only: nothing is lost or delivered twice when a record is missing, old or wrong.
+/// Source:  design.md "destdb"; seed 000.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/codec.h"
+#include "lib/base/time.h"
+
+namespace pen::destdb {
+
+struct Facts {
+  WallTime last_connect{};     // 0: never
+  WallTime last_close{};       // 0: never
+  std::uint32_t failures = 0;  // in a row; 0: working as far as known
+  WallTime next_retry{};       // failures > 0: not before this
+  std::uint8_t trouble = 0;    // ipc::delivery::Trouble of the last failure
+  std::string dsn;             // of the last failure
+  std::string reason;          // of the last failure, one line
+  bool pipelining = false, chunking = false, starttls = false;
+  std::uint64_t size_limit = 0;
+  microseconds connect_time{0};
+  microseconds round_trip{0};
+  microseconds service_time{0};               // per job, a moving mean
+  std::uint32_t messages_per_connection = 0;  // after which the peer closed; 0: not known
+  std::uint32_t tolerated_connections = 0;    // before it refused another; 0: not known
+  WallTime tolerated_until{};                 // when to try one more than that
+  WallTime used{};                            // last change: what the garbage collector goes by
+  std::string shown;                          // for people: host[address]:port
+  PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
+             chunking, starttls, size_limit, connect_time, round_trip, service_time,
+             messages_per_connection, tolerated_connections, tolerated_until, used, shown)
+  bool operator==(const Facts&) const = default;
+};
+
+/// Where facts are kept. Thread: the caller's one. Never waits.
+class Table {
+ public:
+  virtual ~Table() = default;
+  virtual std::optional<Facts> find(std::string_view key) = 0;
+  virtual void put(std::string_view key, const Facts& facts) = 0;
+};
+
+class MemoryTable : public Table {
+ public:
+  std::optional<Facts> find(std::string_view key) override {
+    auto it = facts_.find(std::string(key));
+    if (it == facts_.end()) return std::nullopt;
+    return it->second;
+  }
+  void put(std::string_view key, const Facts& facts) override {
+    facts_.insert_or_assign(std::string(key), facts);
+  }
+  std::size_t size() const { return facts_.size(); }
+
+ protected:
+  std::unordered_map<std::string, Facts> facts_;
+};
+
+}  // namespace pen::destdb

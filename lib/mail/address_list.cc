@@ -1,0 +1,142 @@
+#include <utility>
+
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+
+namespace pen::mail {
+namespace {
+
+/// One pass over the text; what belongs to an address gathers in `bare` (outside angle brackets)
+/// and `angle`.
+class ListReader {
+ public:
+  ListReader(std::string_view text, std::size_t max) : text_(text), max_(max) {}
+
+  std::vector<ListedAddress> read() {
+    while (at_ < text_.size() && found_.size() < max_) {
+      const char c = text_[at_];
+      switch (c) {
+        case '(':
+          skip_comment();
+          break;
+        case '"':
+          read_quoted();
+          break;
+        case ',':
+          finish();
+          ++at_;
+          break;
+        case ';':
+          finish();
+          in_group_ = false;
+          ++at_;
+          break;
+        case ':':
+          // A group's name, unless it belongs to an address literal (read_literal takes those).
+          if (!in_group_ && !in_angle_) {
+            bare_.clear();
+            phrase_.clear();
+            in_group_ = true;
+          } else if (in_angle_) {
+            angle_.clear();  // a route: what follows is the address
+          }
+          ++at_;
+          break;
+        case '<':
+          in_angle_ = true;
+          had_angle_ = true;
+          angle_.clear();
+          ++at_;
+          break;
+        case '>':
+          in_angle_ = false;
+          ++at_;
+          break;
+        case '[':
+          read_literal();
+          break;
+        default:
+          if (ascii_space(c)) {
+            if (!in_angle_) space_ = true;
+            ++at_;
+          } else if (c == '\\' && at_ + 1 < text_.size()) {
+            put(text_.substr(at_, 2));
+            at_ += 2;
+          } else {
+            put(text_.substr(at_, 1));
+            ++at_;
+          }
+      }
+    }
+    finish();
+    return std::move(found_);
+  }
+
+ private:
+  void put(std::string_view piece) {
+    if (in_angle_) {
+      angle_ += piece;
+      return;
+    }
+    if (space_ && !phrase_.empty()) phrase_ += ' ';
+    space_ = false;
+    phrase_ += piece;
+    bare_ += piece;
+  }
+  void skip_comment() {
+    unsigned depth = 0;
+    for (; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '\\') {
+        ++at_;
+      } else if (text_[at_] == '(') {
+        ++depth;
+      } else if (text_[at_] == ')' && --depth == 0) {
+        ++at_;
+        return;
+      }
+    }
+  }
+  void read_quoted() {
+    const std::size_t begin = at_++;
+    while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
+    at_ = std::min(at_ + 1, text_.size());
+    put(text_.substr(begin, at_ - begin));
+  }
+  void read_literal() {
+    const auto close = text_.find(']', at_);
+    const std::size_t end = close == std::string_view::npos ? text_.size() : close + 1;
+    put(text_.substr(at_, end - at_));
+    at_ = end;
+  }
+  void finish() {
+    const std::string_view candidate = had_angle_ ? angle_ : bare_;
+    PathOptions options;
+    options.smtputf8 = true;
+    if (!candidate.empty()) {
+      if (auto address = parse_path(candidate, options)) {
+        std::string name;
+        if (had_angle_) name = unquote_local(phrase_);
+        found_.push_back({*std::move(address), std::move(name)});
+      }
+    }
+    bare_.clear();
+    angle_.clear();
+    phrase_.clear();
+    in_angle_ = had_angle_ = space_ = false;
+  }
+
+  std::string_view text_;
+  std::size_t max_;
+  std::size_t at_ = 0;
+  std::vector<ListedAddress> found_;
+  std::string bare_, angle_, phrase_;
+  bool in_angle_ = false, had_angle_ = false, in_group_ = false, space_ = false;
+};
+
+}  // namespace
+
+std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max) {
+  return ListReader(text, max).read();
+}
+
+}  // namespace pen::mail

@@ -1,0 +1,72 @@
+#pragma once
+/// Builds delivery status notifications: failure, delay and success reports about one message.
+///
+/// Use:     if (dsn_due(kind, envelope, reported)) {
+///            DsnReport report = build_dsn(request, settings, random);
+///            content = report.before + first report.original_bytes bytes of the original content +
+///            report.after; }
+///          The original is never copied here: a report on a message of any size costs a few KiB.
+/// Format:  multipart/report of a text for people, message/delivery-status, and the original or its
+/// header; the
+///          message/global forms when the original came by SMTPUTF8 and the report needs it.
+/// Bounds:  text from peers is cut (kMaxText) and cleaned of control bytes; the caller bounds the
+/// recipients. Source:  RFC 3461 sections 4-6, RFC 3462, RFC 3464, RFC 3834 section 3.1.7, RFC
+/// 6533; bounce_size_limit.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/mail/delivery_status.h"
+#include "lib/mail/envelope.h"
+
+namespace pen::mail {
+
+enum class DsnKind : std::uint8_t { failure, delay, success };
+
+struct DsnRecipient {
+  Recipient recipient;
+  DeliveryStatus status;
+  WallTime when{};  // last attempt
+};
+
+struct DsnRequest {
+  DsnKind kind = DsnKind::failure;
+  const Envelope* original = nullptr;  // must outlive the call
+  std::vector<DsnRecipient> recipients;
+  WallTime will_retry_until{};  // delay reports; the epoch: not said
+  std::string queue_id;         // of the report itself, for its Received: field
+  WallTime now{};
+};
+
+struct DsnSettings {
+  std::string hostname;                // myhostname
+  std::string origin;                  // myorigin
+  std::string mail_name = "Penstock";  // mail_name
+  std::uint64_t size_limit =
+      50000;  // bounce_size_limit: a longer original is returned as its header only
+};
+
+struct DsnReport {
+  Envelope
+      envelope;  // sender "", recipient = original sender; queue_id, client, facts are the caller's
+  std::string before;  // CRLF lines
+  std::uint64_t original_bytes =
+      0;  // how much of the original content, from its start, comes between
+  std::string after;
+};
+
+inline constexpr std::size_t kMaxText = 900;
+
+/// Which of the recipients a report of this kind is due for: empty for a message from the null
+/// sender; RFC 3461's NOTIFY obeyed (failure and delay are the default when the parameter was not
+/// given, success is not).
+std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
+                                  std::span<const DsnRecipient> recipients);
+
+/// request.recipients must not be empty, and the original's sender must not be null.
+DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Random& random);
+
+}  // namespace pen::mail

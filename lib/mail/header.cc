@@ -1,0 +1,78 @@
+#include "lib/mail/header.h"
+
+#include "lib/base/text.h"
+
+namespace pen::mail {
+
+std::size_t field_name_length(std::string_view line) {
+  std::size_t n = 0;
+  while (n < line.size() && line[n] > 32 && line[n] < 127 && line[n] != ':') ++n;
+  if (n == 0) return 0;
+  std::size_t colon = n;
+  while (colon < line.size() && (line[colon] == ' ' || line[colon] == '\t')) ++colon;
+  return colon < line.size() && line[colon] == ':' ? n : 0;
+}
+
+HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, bool first_line) {
+  if (start.empty()) return whole ? Line::separator : Line::undecided;
+  // A mailbox separator that strayed into a message: it neither is a field nor ends the header.
+  if (first_line && (start.starts_with("From ") || start.starts_with(">From "))) {
+    return Line::continuation;
+  }
+  if (start.front() == ' ' || start.front() == '\t')
+    return first_line ? Line::body : Line::continuation;
+  if (field_name_length(start) > 0) return Line::field;
+  if (whole || start.size() >= kDecide) return Line::body;
+  // A colon may still come, unless something was seen that no name and no blanks before a colon can
+  // hold.
+  std::size_t n = 0;
+  while (n < start.size() && start[n] > 32 && start[n] < 127 && start[n] != ':') ++n;
+  if (n == 0) return Line::body;
+  while (n < start.size() && (start[n] == ' ' || start[n] == '\t')) ++n;
+  return n == start.size() ? Line::undecided : Line::body;
+}
+
+void HeaderScanner::line(std::string_view text, Line kind) {
+  std::string_view value = text;
+  if (kind == Line::field) {
+    in_message_id_ = false;
+    const auto n = field_name_length(text);
+    const auto name = text.substr(0, n);
+    value = text.substr(text.find(':', n) + 1);
+    switch (ascii_lower(name.front())) {
+      case 'r':
+        if (iequals(name, "Received"))
+          ++summary_.received;
+        else if (istarts_with(name, "Resent-"))
+          summary_.resent = true;
+        break;
+      case 'd':
+        if (iequals(name, "Date"))
+          summary_.date = true;
+        else if (iequals(name, "Delivered-To"))
+          ++summary_.delivered_to;
+        break;
+      case 'f':
+        if (iequals(name, "From")) summary_.from = true;
+        break;
+      case 't':
+        if (iequals(name, "To")) summary_.to = true;
+        break;
+      case 'm':
+        if (iequals(name, "Message-ID")) {
+          in_message_id_ = !summary_.message_id;
+          summary_.message_id = true;
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  if (!in_message_id_) return;
+  value = trim(value);
+  auto& kept = summary_.message_id_value;
+  if (value.empty() || kept.size() >= HeaderSummary::kMaxKept) return;
+  kept += value.substr(0, HeaderSummary::kMaxKept - kept.size());
+}
+
+}  // namespace pen::mail

@@ -1,0 +1,57 @@
+#pragma once
+/// The header of a message while it goes by: where it ends, and the few fields that a mail system
+/// looks at.
+///
+/// Use:     HeaderScanner scan(names); for each line: scan.text(part)…; auto what =
+/// scan.line_end();
+///          before the first text() of a line, ask starts_body(first bytes) – see HeaderFilter in
+///          lib/intake.
+/// Source:  RFC 5322 section 2.2, RFC 5321 section 6.3 (hop count).
+/// Bounds:  keeps at most kMaxKept bytes of the values it is interested in; fields of any length
+/// pass.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pen::mail {
+
+/// The length of a field name at the start of a line, 0 when the line starts no field: printable
+/// characters but colon, then optional blanks, then a colon (RFC 5322 section 3.6.8 and the
+/// obsolete blanks of 4.5).
+std::size_t field_name_length(std::string_view line);
+
+/// What was seen of the header so far.
+struct HeaderSummary {
+  unsigned received = 0;  // Received: fields
+  unsigned delivered_to = 0;
+  bool date = false, message_id = false, from = false, to = false, resent = false;
+  std::string message_id_value;  // first Message-ID, unfolded and trimmed, at most kMaxKept bytes
+  static constexpr std::size_t kMaxKept = 250;
+};
+
+/// Feeds on lines of stored form (no CRLF in text()). Lines of any length, in any number of pieces.
+class HeaderScanner {
+ public:
+  enum class Line : std::uint8_t {
+    field,         // starts a field
+    continuation,  // belongs to the field before
+    separator,     // the empty line: the header ends with it
+    body,          // neither: the header ended before it, without an empty line
+    undecided,     // needs more of the line
+  };
+  /// What the line that begins with `start` is; `whole` when no more of it will come. At most
+  /// kDecide bytes are needed: a longer name is no field name.
+  static Line classify(std::string_view start, bool whole, bool first_line);
+  static constexpr std::size_t kDecide = 1000;
+
+  /// One line of the header (never separator or body), possibly only its first bytes when it is
+  /// long.
+  void line(std::string_view text, Line kind);
+  const HeaderSummary& summary() const { return summary_; }
+
+ private:
+  HeaderSummary summary_;
+  bool in_message_id_ = false;
+};
+
+}  // namespace pen::mail

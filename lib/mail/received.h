@@ -1,0 +1,27 @@
+#pragma once
+/// The trace field that every message gets first.
+///
+/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…); the layout
+/// is Postfix's.
+#include <string>
+#include <string_view>
+
+#include "lib/base/time.h"
+#include "lib/mail/envelope.h"
+
+namespace pen::mail {
+
+struct ReceivedField {
+  const Client& client;
+  std::string_view myhostname, mail_name, queue_id;
+  std::string_view only_recipient;  // external form; empty: no "for" clause (several recipients)
+  bool smtputf8 = false;
+  WallTime when{};
+};
+
+/// The field's lines joined by CRLF, without one at the end. Bytes a peer chose cannot break the
+/// line. Local submission (client.address empty) has no from clause: "by host (name, from userid
+/// 0)" is the caller's business.
+std::string received_field(const ReceivedField& f);
+
+}  // namespace pen::mail

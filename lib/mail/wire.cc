@@ -1,0 +1,36 @@
+#include "lib/mail/wire.h"
+
+namespace pen::mail {
+
+void FactsCollector::text(std::string_view part) {
+  if (line_ == 0 && part.front() == '.') {
+    if (facts_.dots.size() < BodyFacts::kMaxDots)
+      facts_.dots.push_back(facts_.size);
+    else
+      facts_.many_dots = true;
+  }
+  unsigned char all = 0;
+  bool nul = false;
+  for (const char c : part) {  // no branches: the compiler makes vectors of it
+    all |= static_cast<unsigned char>(c);
+    nul |= c == 0;
+  }
+  if (all >= 0x80) (header_ended_ ? facts_.eight_bit_body : facts_.eight_bit_header) = true;
+  if (nul) facts_.nul = true;
+  line_ += part.size();
+  facts_.size += part.size();
+}
+
+void FactsCollector::line_end() {
+  if (line_ > facts_.longest_line) facts_.longest_line = line_;
+  line_ = 0;
+  facts_.size += 2;
+}
+
+BodyFacts FactsCollector::finish() && {
+  if (line_ > facts_.longest_line) facts_.longest_line = line_;
+  if (!header_ended_) facts_.header_size = facts_.size;
+  return std::move(facts_);
+}
+
+}  // namespace pen::mail

@@ -1,0 +1,194 @@
+#pragma once
+/// Content as it comes in over SMTP, turned into the stored form: CRLF line ends only, not
+/// dot-stuffed.
+///
+/// Use:     DataScanner scan(policy);
+///          while (!done) { auto n = scan.feed(bytes, sink); … }     // n consumed; scan.done()
+///          after CRLF.CRLF BdatScanner scan(policy); scan.feed(chunk, sink); …; scan.finish(sink);
+///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is
+///          one, and others pass on to it.
+/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), whatever the policy
+/// says. A bare LF ends a
+///          line of content and counts; a bare CR counts and becomes a space, unless the policy
+///          keeps it (then it can never again be told from half a line end; Postfix's
+///          cleanup_replace_stray_cr_lf). A line of one dot that does not end DATA stays a line of
+///          one dot.
+/// Split:   any cutting of the input into feeds gives the same calls up to how text() is cut.
+/// Bounds:  no memory; the sink bounds what it keeps.
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "lib/mail/envelope.h"
+
+namespace pen::mail {
+
+struct WirePolicy {
+  bool replace_bare_cr = true;
+};
+
+/// The part both scanners share: cuts raw bytes into lines.
+class LineCutter {
+ public:
+  explicit LineCutter(WirePolicy policy) : policy_(policy) {}
+  std::uint64_t bare_lf() const { return bare_lf_; }
+  std::uint64_t bare_cr() const { return bare_cr_; }
+
+ protected:
+  /// Text of the present line up to and including its LF, or all of `in`. Returns what it took;
+  /// at_start_ says whether a line ended, last_crlf_ how.
+  template <class Sink>
+  std::size_t cut(std::string_view in, Sink& sink) {
+    if (cr_pending_ && !in.empty()) {
+      cr_pending_ = false;
+      if (in.front() == '\n') {
+        end_line(sink, true);
+        return 1;
+      }
+      stray_cr(sink);
+    }
+    const auto* lf = static_cast<const char*>(std::memchr(in.data(), '\n', in.size()));
+    std::string_view line = lf ? in.substr(0, static_cast<std::size_t>(lf - in.data())) : in;
+    const std::size_t taken = line.size() + (lf ? 1 : 0);
+    const bool cr = line.ends_with('\r');
+    if (cr) line.remove_suffix(1);
+    put(line, sink);
+    if (lf) {
+      end_line(sink, cr);
+    } else {
+      cr_pending_ = cr;
+      at_start_ = false;
+    }
+    return taken;
+  }
+  template <class Sink>
+  void put(std::string_view text, Sink& sink) {
+    while (const auto* cr = static_cast<const char*>(
+               text.empty() ? nullptr : std::memchr(text.data(), '\r', text.size()))) {
+      const auto n = static_cast<std::size_t>(cr - text.data());
+      if (n > 0) sink.text(text.substr(0, n));
+      stray_cr(sink);
+      text.remove_prefix(n + 1);
+    }
+    if (!text.empty()) sink.text(text);
+  }
+  template <class Sink>
+  void stray_cr(Sink& sink) {
+    ++bare_cr_;
+    sink.text(policy_.replace_bare_cr ? " " : "\r");
+  }
+  template <class Sink>
+  void end_line(Sink& sink, bool crlf) {
+    if (!crlf) ++bare_lf_;
+    last_crlf_ = crlf;
+    at_start_ = true;
+    sink.line_end();
+  }
+
+  WirePolicy policy_;
+  bool at_start_ = true;
+  bool last_crlf_ = true;  // the line before ended in CRLF (DATA's own line end counts)
+  bool cr_pending_ = false;
+  std::uint64_t bare_lf_ = 0, bare_cr_ = 0;
+};
+
+class DataScanner : public LineCutter {
+ public:
+  explicit DataScanner(WirePolicy policy = {}) : LineCutter(policy) {}
+
+  /// Takes bytes up to the end of data at most; returns how many. Once done() it takes nothing.
+  template <class Sink>
+  std::size_t feed(std::string_view in, Sink& sink) {
+    std::size_t at = 0;
+    while (at < in.size() && state_ != State::done) {
+      const char c = in[at];
+      if (state_ == State::dot) {
+        if (c == '\r') {
+          state_ = State::dot_cr;
+          ++at;
+        } else if (c == '\n') {  // ".LF": no end of data, a line of one dot
+          ++at;
+          sink.text(".");
+          end_line(sink, false);
+          state_ = State::text;
+        } else {  // unstuff
+          state_ = State::text;
+          at_start_ = false;
+        }
+      } else if (state_ == State::dot_cr) {
+        state_ = State::text;
+        if (c == '\n') {
+          ++at;
+          if (last_crlf_) {
+            state_ = State::done;
+          } else {  // "LF.CRLF": no end of data either
+            sink.text(".");
+            end_line(sink, true);
+          }
+        } else {  // the CR is content of a line that began with a dot
+          at_start_ = false;
+          cr_pending_ = true;
+        }
+      } else if (at_start_ && c == '.') {
+        state_ = State::dot;
+        ++at;
+      } else {
+        at += cut(in.substr(at), sink);
+      }
+    }
+    return at;
+  }
+  bool done() const { return state_ == State::done; }
+
+ private:
+  enum class State : std::uint8_t { text, dot, dot_cr, done };
+  State state_ = State::text;
+};
+
+class BdatScanner : public LineCutter {
+ public:
+  explicit BdatScanner(WirePolicy policy = {}) : LineCutter(policy) {}
+  template <class Sink>
+  void feed(std::string_view in, Sink& sink) {
+    while (!in.empty()) in.remove_prefix(cut(in, sink));
+  }
+  /// After the last chunk: a last line without an end gets one.
+  template <class Sink>
+  void finish(Sink& sink) {
+    if (cr_pending_) {
+      cr_pending_ = false;
+      stray_cr(sink);
+    }
+    if (!at_start_) {
+      sink.line_end();
+      at_start_ = true;
+    }
+  }
+};
+
+/// Finds the BodyFacts of stored content while it goes by, line by line.
+class FactsCollector {
+ public:
+  void text(std::string_view part);
+  void line_end();
+  /// From here on it is body: the caller knows where the header ends. Called at the start of a
+  /// line.
+  void end_of_header() {
+    header_ended_ = true;
+    facts_.header_size = facts_.size;
+  }
+  /// The same, when the line that comes next is the empty line: it still belongs to the header.
+  void end_of_header_after_separator() {
+    end_of_header();
+    facts_.header_size += 2;
+  }
+  std::uint64_t size() const { return facts_.size; }
+  BodyFacts finish() &&;
+
+ private:
+  BodyFacts facts_;
+  std::uint64_t line_ = 0;
+  bool header_ended_ = false;
+};
+
+}  // namespace pen::mail

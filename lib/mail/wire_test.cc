@@ -1,0 +1,141 @@
+#include "lib/mail/wire.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/base/random.h"
+#include "lib/mail/wire_reference.h"
+
+using namespace pen;
+using namespace pen::mail;
+
+namespace {
+
+struct Outcome {
+  std::string content, left;
+  bool done = false;
+  std::uint64_t bare_lf = 0, bare_cr = 0;
+};
+
+Outcome read_data(std::string_view in, std::size_t piece = SIZE_MAX, WirePolicy policy = {}) {
+  DataScanner scan(policy);
+  reference::Sink sink;
+  std::size_t at = 0;
+  while (at < in.size() && !scan.done()) at += scan.feed(in.substr(at, piece), sink);
+  return {sink.content, std::string(in.substr(at)), scan.done(), scan.bare_lf(), scan.bare_cr()};
+}
+
+std::string read_bdat(std::string_view in, std::size_t piece) {
+  BdatScanner scan;
+  reference::Sink sink;
+  for (std::size_t at = 0; at < in.size(); at += piece) scan.feed(in.substr(at, piece), sink);
+  scan.finish(sink);
+  return sink.content;
+}
+
+BodyFacts facts_of(std::string_view content, std::size_t piece) {
+  FactsCollector facts;
+  BdatScanner scan;
+  for (std::size_t at = 0; at < content.size(); at += piece)
+    scan.feed(content.substr(at, piece), facts);
+  scan.finish(facts);
+  return std::move(facts).finish();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(wire)
+
+BOOST_AUTO_TEST_CASE(dots_are_unstuffed_and_crlf_dot_crlf_ends_data) {
+  auto r = read_data("a\r\n..\r\n...x\r\n.x\r\n\r\n.\r\nMAIL");
+  BOOST_TEST(r.done);
+  BOOST_TEST(r.content == "a\r\n.\r\n..x\r\nx\r\n\r\n");
+  BOOST_TEST(r.left == "MAIL");
+  BOOST_TEST(read_data(".\r\nQUIT\r\n").left == "QUIT\r\n");
+  BOOST_TEST(read_data(".\r\n").content.empty());
+}
+
+BOOST_AUTO_TEST_CASE(no_stray_form_of_the_ending_ends_data) {
+  const std::string_view endings[] = {"\n.\n",       "\n.\r\n",   "\r\n.\n",     "\r.\r",
+                                      "\r\n.\r",     "\r.\r\n",   "\n.\r",       "\r\r\n.\r\r\n",
+                                      "\r\n.\r\r\n", "\n\r.\r\n", "\r\n.\0\r\n", "\r\n\0.\r\n",
+                                      "\r\n .\r\n",  "\r\n. \r\n"};
+  for (const auto ending : endings) {
+    const std::string in = "text" + std::string(ending) +
+                           "MAIL FROM:<evil@x>\r\nRCPT TO:<y@z>\r\nDATA\r\n\r\n.\r\nQUIT\r\n";
+    for (std::size_t piece :
+         {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{7}, SIZE_MAX}) {
+      const auto r = read_data(in, piece);
+      BOOST_TEST(r.done);
+      BOOST_TEST(r.left == "QUIT\r\n");
+      BOOST_TEST(r.content.find("MAIL FROM:<evil@x>") != std::string::npos);
+      // Nothing that a less careful reader downstream could take for an ending is left, once dots
+      // are stuffed again.
+      for (std::size_t i = 0; i < r.content.size(); ++i) {
+        if (r.content[i] == '\r') BOOST_TEST_REQUIRE(r.content[i + 1] == '\n');
+        if (r.content[i] == '\n') BOOST_TEST_REQUIRE(r.content[i - 1] == '\r');
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bare_line_ends_are_counted_and_normalised) {
+  auto r = read_data("a\nb\rc\r\r\n.\r\n");
+  BOOST_TEST(r.done);
+  BOOST_TEST(r.content == "a\r\nb c \r\n");
+  BOOST_TEST(r.bare_lf == 1u);
+  BOOST_TEST(r.bare_cr == 2u);
+  BOOST_TEST(read_data("b\rc\r\n.\r\n", SIZE_MAX, {.replace_bare_cr = false}).content ==
+             "b\rc\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(any_split_reads_like_the_slow_reference) {
+  const std::uint64_t seed = 20261121;
+  BOOST_TEST_MESSAGE("seed " << seed);
+  Random random(seed);
+  const std::string_view alphabet = "\r\r\r\n\n\n..ab";
+  for (int round = 0; round < 20000; ++round) {
+    std::string in;
+    for (auto n = random.below(24); n > 0; --n) in += alphabet[random.below(alphabet.size())];
+    in += "\r\n.\r\nrest\r\n";
+    const auto expected = reference::data(in);
+    const auto got = read_data(in, 1 + random.below(6));
+    BOOST_TEST_REQUIRE(got.done == expected.done);
+    BOOST_TEST_REQUIRE(got.content == expected.content);
+    BOOST_TEST_REQUIRE(in.size() - got.left.size() == expected.consumed);
+    BOOST_TEST_REQUIRE(read_bdat(in, 1 + random.below(6)) == reference::bdat(in));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bdat_keeps_dots_and_ends_the_last_line) {
+  for (std::size_t piece = 1; piece < 8; ++piece) {
+    BOOST_TEST(read_bdat(".\r\n..\r\nx", piece) == ".\r\n..\r\nx\r\n");
+    BOOST_TEST(read_bdat("x\r", piece) == "x \r\n");
+    BOOST_TEST(read_bdat("", piece).empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(facts_do_not_depend_on_the_split) {
+  const std::string content =
+      "Subject: \xc3\xa9\r\n\r\n.dot\r\nplain line\r\n..\r\n" + std::string(70, 'x') + "\r\n";
+  for (std::size_t piece = 1; piece < 20; ++piece) {
+    const auto f = facts_of(content, piece);
+    BOOST_TEST(f.size == content.size());
+    BOOST_TEST(f.longest_line == 70u);
+    BOOST_TEST(f.eight_bit_header);
+    BOOST_TEST(!f.eight_bit_body);
+    BOOST_TEST(!f.nul);
+    BOOST_TEST_REQUIRE(f.dots.size() == 2u);
+    for (const auto at : f.dots) BOOST_TEST((content[at] == '.' && content[at - 1] == '\n'));
+  }
+  BOOST_TEST(facts_of(std::string_view("a\0b\r\n", 5), 2).nul);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_of_dots_is_only_marked) {
+  std::string content;
+  for (std::size_t i = 0; i <= BodyFacts::kMaxDots; ++i) content += ".\r\n";
+  const auto f = facts_of(content, 100);
+  BOOST_TEST(f.many_dots);
+  BOOST_TEST(f.dots.size() == BodyFacts::kMaxDots);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,305 @@
+#include "lib/mailbox/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+
+#include "lib/mailbox/fd.h"
+
+namespace pen::mailbox {
+namespace {
+
+constexpr std::size_t kChunk = 64 * 1024;
+constexpr std::size_t kMaxAnswer = kMaxForward + 64 * 1024;
+constexpr int kAnswerFd = 3, kBodyFd = 4;
+
+Answer trouble(std::string dsn, std::string text) {
+  Answer a;
+  a.status.action = mail::Action::deferred;
+  a.status.dsn = std::move(dsn);
+  a.status.text = std::move(text);
+  return a;
+}
+
+// ---- in the child: no locks of other threads are taken here (glibc's malloc is safe after fork),
+// no logging ----
+
+void plain_signals() {
+  struct sigaction action{};
+  action.sa_handler = SIG_DFL;
+  for (int s = 1; s < NSIG; ++s)
+    (void)::sigaction(s, &action, nullptr);  // SIGKILL and the like refuse: fine
+  action.sa_handler = SIG_IGN;
+  (void)::sigaction(SIGPIPE, &action, nullptr);
+  (void)::sigaction(SIGXFSZ, &action, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+Result<void> become(const Identity& who) {
+  if (who.uid == 0) return fail_errno("refusing to deliver as root", EPERM);
+  if (::setgroups(who.groups.size(), who.groups.data()) != 0) return fail_errno("setgroups");
+  if (::setresgid(who.gid, who.gid, who.gid) != 0) return fail_errno("setgid");
+  if (::setresuid(who.uid, who.uid, who.uid) != 0) return fail_errno("setuid");
+  if (::setuid(0) == 0) return fail_errno("privileges did not go away", EPERM);
+  return {};
+}
+
+/// nullopt: there is none, or it is empty or not one to obey; then the mailbox is used.
+Result<std::optional<std::string>> read_forward(const std::string& path) {
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (!fd) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return std::nullopt;
+    return fail_errno("cannot read " + path);
+  }
+  struct stat st{};
+  if (::fstat(fd.get(), &st) != 0) return fail_errno("cannot read " + path);
+  const bool ours = st.st_uid == ::geteuid() || st.st_uid == 0;
+  if (!S_ISREG(st.st_mode) || !ours || (st.st_mode & S_IWOTH)) return std::nullopt;
+  if (st.st_size == 0) return std::nullopt;
+  if (static_cast<std::size_t>(st.st_size) > kMaxForward) return fail_errno(path, EFBIG);
+  std::string text(static_cast<std::size_t>(st.st_size), '\0');
+  std::size_t got = 0;
+  while (got < text.size()) {
+    const auto n = ::read(fd.get(), text.data() + got, text.size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno("cannot read " + path);
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  text.resize(got);
+  return text;
+}
+
+Answer child_work(const Work& work) {
+  if (work.become) {
+    if (auto r = become(*work.become); !r)
+      return trouble("4.3.5", "cannot take the recipient's rights: " + r.error().message());
+  }
+  ::umask(077);
+  if (::chdir("/") != 0) return trouble("4.3.5", "cannot change to /");
+  for (const auto& path : work.forward_files) {
+    auto text = read_forward(path);
+    if (!text) return trouble("4.3.5", text.error().message());
+    if (!*text) continue;
+    Answer a;
+    a.forward_found = true;
+    a.forward_file = path;
+    a.forward_text = **text;
+    return a;
+  }
+  // An mbox cannot be completed later: small content is taken whole before the file is touched, so
+  // that the death of the parent at any moment leaves either all or nothing. Larger content is cut
+  // off again by store() at an early end.
+  std::string whole;
+  if (work.target.form == Form::mbox && work.message.size <= 1024 * 1024)
+    whole.reserve(work.message.size);
+  std::string buffer(kChunk, '\0');
+  const auto read_some = [&]() -> Result<std::string_view> {
+    for (;;) {
+      const auto n = ::read(kBodyFd, buffer.data(), buffer.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return fail_errno("read content");
+      return std::string_view(buffer).substr(0, static_cast<std::size_t>(n));
+    }
+  };
+  Answer answer;
+  if (whole.capacity() >= work.message.size && work.target.form == Form::mbox &&
+      work.message.size > 0) {
+    for (;;) {
+      auto chunk = read_some();
+      if (!chunk) return trouble("4.3.0", chunk.error().message());
+      if (chunk->empty()) break;
+      whole += *chunk;
+    }
+    if (whole.size() != work.message.size) return trouble("4.3.0", "content incomplete");
+    std::string_view rest = whole;
+    answer.status = store(work.target, work.message, [&]() -> Result<std::string_view> {
+      return std::exchange(rest, std::string_view{});
+    });
+  } else {
+    answer.status = store(work.target, work.message, read_some);
+  }
+  return answer;
+}
+
+[[noreturn]] void child(const Work& work, int answer_fd, int body_fd, std::chrono::seconds limit) {
+  plain_signals();
+  // Above the fixed numbers first, so that neither dup2 closes the other.
+  const int high_answer = ::fcntl(answer_fd, F_DUPFD_CLOEXEC, 10);
+  const int high_body = ::fcntl(body_fd, F_DUPFD_CLOEXEC, 10);
+  if (high_answer < 0 || high_body < 0 || ::dup2(high_answer, kAnswerFd) < 0 ||
+      ::dup2(high_body, kBodyFd) < 0)
+    ::_exit(71);
+  if (::close_range(5, ~0U, 0) != 0) ::_exit(71);
+  ::alarm(static_cast<unsigned>(limit.count()) + 5);
+  const std::string answer = encode(child_work(work));
+  std::string_view rest = answer;
+  while (!rest.empty()) {
+    const auto n = ::write(kAnswerFd, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) ::_exit(74);
+    rest.remove_prefix(static_cast<std::size_t>(n));
+  }
+  ::_exit(0);
+}
+
+// ---- in the parent ----
+
+/// Children that did not end when killed (uninterruptible I/O): reaped when they do.
+class Stragglers {
+ public:
+  void add(pid_t pid) {
+    std::lock_guard lock(mutex_);
+    pids_.push_back(pid);
+  }
+  void reap() {
+    std::lock_guard lock(mutex_);
+    std::erase_if(pids_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<pid_t> pids_;
+};
+Stragglers& stragglers() {
+  static Stragglers instance;
+  return instance;
+}
+
+class Feeder {
+ public:
+  Feeder(const Body& body, OwnedFd socket) : body_(body), socket_(std::move(socket)) {}
+  bool open() const { return static_cast<bool>(socket_); }
+  int fd() const { return socket_.get(); }
+  /// Sends what fits. Closes the socket at the end, or when the child no longer reads.
+  void pump() {
+    for (;;) {
+      if (pending_.empty() && !fill()) return socket_.reset();
+      const auto n =
+          ::send(socket_.get(), pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return socket_.reset();
+      pending_.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  bool fill() {
+    if (sent_ >= body_.size) return false;
+    if (body_.fd < 0) {
+      pending_ = body_.memory;
+      sent_ = body_.size;
+      return true;
+    }
+    buffer_.resize(kChunk);
+    const auto want = std::min<std::uint64_t>(kChunk, body_.size - sent_);
+    ssize_t n;
+    do {
+      n = ::pread(body_.fd, buffer_.data(), want, static_cast<off_t>(body_.offset + sent_));
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+      error_ = n < 0 ? Error::from_errno(errno, "read content").message()
+                     : "read content: file too short";
+      return false;
+    }
+    pending_ = std::string_view(buffer_).substr(0, static_cast<std::size_t>(n));
+    sent_ += static_cast<std::uint64_t>(n);
+    return true;
+  }
+
+  const Body& body_;
+  OwnedFd socket_;
+  std::string buffer_;
+  std::string_view pending_;
+  std::uint64_t sent_ = 0;
+  std::string error_;
+};
+
+}  // namespace
+
+Answer deliver_in_child(Work work, const Body& body, std::chrono::seconds time_limit) {
+  stragglers().reap();
+  work.message.size = body.size;
+  int answer_pipe[2], body_pair[2];
+  if (::pipe2(answer_pipe, O_CLOEXEC) != 0)
+    return trouble("4.3.0", Error::from_errno(errno, "pipe").message());
+  OwnedFd answer_in(answer_pipe[0]), answer_out(answer_pipe[1]);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, body_pair) != 0)
+    return trouble("4.3.0", Error::from_errno(errno, "socketpair").message());
+  OwnedFd body_in(body_pair[0]), body_out(body_pair[1]);
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return trouble("4.3.0", Error::from_errno(errno, "fork").message());
+  if (pid == 0) child(work, answer_out.get(), body_in.get(), time_limit);
+  answer_out.reset();
+  body_in.reset();
+
+  const auto deadline = std::chrono::steady_clock::now() + time_limit;
+  Feeder feeder(body, std::move(body_out));
+  std::string raw;
+  bool ended = false, late = false;
+  while (!ended) {
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now())
+            .count();
+    if (left <= 0) {
+      late = true;
+      break;
+    }
+    pollfd fds[2] = {{answer_in.get(), POLLIN, 0}, {feeder.open() ? feeder.fd() : -1, POLLOUT, 0}};
+    const int n = ::poll(fds, 2, static_cast<int>(std::min<long long>(left, 60'000)));
+    if (n < 0 && errno != EINTR) break;
+    if (n <= 0) continue;
+    if (fds[1].revents != 0) feeder.pump();
+    if (fds[0].revents != 0) {
+      char chunk[16 * 1024];
+      const auto got = ::read(answer_in.get(), chunk, sizeof chunk);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0)
+        ended = true;
+      else
+        raw.append(chunk, static_cast<std::size_t>(got));
+      if (raw.size() > kMaxAnswer) break;
+    }
+  }
+  if (!ended) (void)::kill(pid, SIGKILL);
+  int wait_status = 0;
+  pid_t waited = 0;
+  if (ended) {
+    do {
+      waited = ::waitpid(pid, &wait_status, 0);
+    } while (waited < 0 && errno == EINTR);
+  } else {
+    waited = ::waitpid(pid, &wait_status, WNOHANG);
+    if (waited == 0) stragglers().add(pid);
+  }
+  if (late)
+    return trouble("4.3.0", fmt::format("delivery took longer than {} seconds and was stopped",
+                                        time_limit.count()));
+  if (auto answer = decode<Answer>(raw); ended && answer) {
+    if (!feeder.error().empty() && answer->status.action != mail::Action::delivered &&
+        !answer->forward_found)
+      answer->status.text += " (" + feeder.error() + ")";
+    return *std::move(answer);
+  }
+  if (waited == pid && WIFSIGNALED(wait_status))
+    return trouble("4.3.0",
+                   fmt::format("delivery process killed by signal {}", WTERMSIG(wait_status)));
+  return trouble("4.3.0", "delivery process ended without an answer");
+}
+
+}  // namespace pen::mailbox

@@ -1,0 +1,66 @@
+#pragma once
+/// One delivery in a short-lived process that runs as the recipient.
+///
+/// Use:     from a handler thread (it blocks):  Answer a = deliver_in_child(work, body,
+/// time_limit); Process: fork; the child drops every descriptor but two, takes the recipient's
+/// groups, gid and uid, looks for a
+///          forward file (if asked), else stores the message, and reports. It gets the content
+///          through a socket, never a descriptor of the spool. It ends itself after the time limit
+///          even if this program dies; a child whose answer does not come in time is killed and
+///          reaped later: a hanging file system holds up nobody else.
+/// Death of this program: a child that already has the whole content finishes (a mailbox is never
+/// cut in the middle);
+///          one that has not gives up without effect.
+/// Thread:  any number at once.
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/mailbox/store.h"
+
+namespace pen::mailbox {
+
+struct Identity {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;  // supplementary
+};
+
+struct Work {
+  std::optional<Identity> become;  // nullopt: stay who we are (an instance of an ordinary user)
+  std::vector<std::string> forward_files;  // absolute, in order of preference; none: do not look
+  Target target;
+  Message message;  // size is filled in from the body
+};
+
+/// The content: in memory, or a file read with pread from an offset. What it points to must outlive
+/// the call.
+struct Body {
+  std::string_view memory;
+  int fd = -1;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  static Body in_memory(std::string_view text) { return {text, -1, 0, text.size()}; }
+  static Body in_file(int fd, std::uint64_t offset, std::uint64_t size) {
+    return {{}, fd, offset, size};
+  }
+};
+
+struct Answer {
+  bool forward_found = false;  // then nothing was stored and the next two say what was found
+  std::string forward_file;
+  std::string forward_text;  // at most kMaxForward bytes
+  mail::DeliveryStatus status;
+  PEN_FIELDS(forward_found, forward_file, forward_text, status)
+};
+
+inline constexpr std::size_t kMaxForward = 64 * 1024;
+
+Answer deliver_in_child(Work work, const Body& body, std::chrono::seconds time_limit);
+
+}  // namespace pen::mailbox

@@ -1,0 +1,127 @@
+#include "lib/mailbox/child.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+using namespace pen::mailbox;
+namespace fs = std::filesystem;
+
+namespace {
+struct Home {
+  Home() {
+    if (::geteuid() == 0) {
+      work.become = Identity{65534, 65534, {65534}};
+      BOOST_REQUIRE(::chown(scratch.path().c_str(), 65534, 65534) == 0);
+    }
+    work.target.base = scratch.path().string();
+    work.target.path = "Maildir/";
+    work.message.hostname = "host";
+    work.message.fields = "Return-Path: <a@b>\n";
+  }
+  std::vector<std::string> mails() {
+    std::vector<std::string> out;
+    if (!fs::exists(scratch.path() / "Maildir/new")) return out;
+    for (const auto& e : fs::directory_iterator(scratch.path() / "Maildir/new")) {
+      std::ifstream in(e.path(), std::ios::binary);
+      std::ostringstream text;
+      text << in.rdbuf();
+      out.push_back(text.str());
+    }
+    return out;
+  }
+  void own(const std::string& path) {
+    if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), 65534, 65534) == 0);
+  }
+  testing::ScratchDir scratch;
+  Work work;
+};
+const std::string kMail = "Subject: x\r\n\r\nhello\r\n";
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(mailbox_child, Home)
+
+BOOST_AUTO_TEST_CASE(a_child_delivers_as_the_recipient) {
+  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  BOOST_TEST(answer.status.text == "delivered to maildir");
+  const auto found = mails();
+  BOOST_REQUIRE_EQUAL(found.size(), 1U);
+  BOOST_TEST(found[0] == "Return-Path: <a@b>\nSubject: x\n\nhello\n");
+  struct stat st{};
+  BOOST_REQUIRE(::stat((scratch.path() / "Maildir").c_str(), &st) == 0);
+  if (work.become) BOOST_TEST(st.st_uid == 65534U);
+}
+
+BOOST_AUTO_TEST_CASE(a_large_body_comes_through_from_a_file_at_an_offset) {
+  std::string content = "Subject: big\r\n\r\n";
+  for (int i = 0; i < 200'000; ++i) content += "0123456789\r\n";
+  const auto path = scratch.write("spool", "HEADER" + content + "rubbish of an older message");
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  BOOST_REQUIRE(fd >= 0);
+  const auto answer = deliver_in_child(work, Body::in_file(fd, 6, content.size()), seconds(60));
+  ::close(fd);
+  BOOST_TEST(answer.status.dsn == "2.0.0");
+  std::string expected = "Return-Path: <a@b>\n" + content;
+  std::erase(expected, '\r');
+  const auto found = mails();
+  BOOST_REQUIRE_EQUAL(found.size(), 1U);
+  BOOST_TEST((found[0] == expected));
+}
+
+BOOST_AUTO_TEST_CASE(a_spool_file_that_is_too_short_is_deferred_without_a_delivery) {
+  const auto path = scratch.write("spool", "short");
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto answer = deliver_in_child(work, Body::in_file(fd, 0, 5000), seconds(30));
+  ::close(fd);
+  BOOST_TEST((answer.status.action == mail::Action::deferred));
+  BOOST_TEST(mails().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_file_is_reported_instead_of_a_delivery) {
+  const auto path = scratch.write(".forward", "bob@example.org\n");
+  own(path);
+  work.forward_files = {scratch.file(".forward+ext"), path};
+  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  BOOST_TEST(answer.forward_found);
+  BOOST_TEST(answer.forward_text == "bob@example.org\n");
+  BOOST_TEST(mails().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_file_that_others_may_write_is_not_obeyed) {
+  const auto path = scratch.write(".forward", "eve@example.org\n");
+  own(path);
+  BOOST_REQUIRE(::chmod(path.c_str(), 0666) == 0);
+  work.forward_files = {path};
+  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  BOOST_TEST(!answer.forward_found);
+  BOOST_TEST(mails().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_delivered_as_root) {
+  if (::geteuid() != 0) return;
+  work.become = Identity{0, 0, {}};
+  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  BOOST_TEST((answer.status.action == mail::Action::deferred));
+  BOOST_TEST(mails().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_delivery_that_hangs_is_stopped_at_its_limit) {
+  // A lock that never comes free, waited for much longer than the limit.
+  work.target.form = Form::mbox;
+  work.target.path = "mail";
+  work.target.lock.delay = seconds(1000);
+  own(scratch.write("mail.lock", "1"));
+  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(1));
+  BOOST_TEST((answer.status.action == mail::Action::deferred));
+  BOOST_TEST(answer.status.text.find("longer than 1 seconds") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

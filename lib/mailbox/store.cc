@@ -1,0 +1,341 @@
+#include "lib/mailbox/store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "lib/base/text.h"
+#include "lib/mailbox/content.h"
+#include "lib/mailbox/fd.h"
+
+namespace pen::mailbox {
+namespace {
+
+mail::DeliveryStatus trouble(std::string dsn, std::string text) {
+  mail::DeliveryStatus s;
+  s.action = dsn.starts_with('5') ? mail::Action::failed : mail::Action::deferred;
+  s.dsn = std::move(dsn);
+  s.text = std::move(text);
+  return s;
+}
+
+/// Which status an errno of a mailbox file means: a full disk is ours, a full quota the
+/// recipient's.
+mail::DeliveryStatus trouble(const Error& e, std::string_view what) {
+  std::string text = fmt::format("{}: {}", what, e.message());
+  switch (e.sys_errno()) {
+    case EFBIG:
+    case EDQUOT:
+      return trouble("5.2.2", std::move(text));
+    case ENOSPC:
+      return trouble("4.3.0", std::move(text));
+    default:
+      return trouble("4.2.0", std::move(text));
+  }
+}
+
+mail::DeliveryStatus delivered(std::string_view where) {
+  mail::DeliveryStatus s;
+  s.action = mail::Action::delivered;
+  s.dsn = "2.0.0";
+  s.text = fmt::format("delivered to {}", where);
+  return s;
+}
+
+std::vector<std::string> components(std::string_view path) {
+  std::vector<std::string> parts;
+  for (const auto part : split(path, "/"))
+    if (part != ".") parts.emplace_back(part);
+  return parts;
+}
+
+/// Opens (and, with create, makes) a directory step by step below base.
+Result<OwnedFd> open_below(const std::string& base, const std::vector<std::string>& parts,
+                           std::size_t count, bool follow, bool create) {
+  OwnedFd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!at) return fail_errno(base);
+  std::string shown = base;
+  for (std::size_t i = 0; i < count; ++i) {
+    shown += "/" + parts[i];
+    if (parts[i] == "..") return fail_errno(shown, EINVAL);
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
+    int fd = ::openat(at.get(), parts[i].c_str(), flags);
+    if (fd < 0 && errno == ENOENT && create) {
+      if (::mkdirat(at.get(), parts[i].c_str(), 0700) != 0 && errno != EEXIST)
+        return fail_errno("create directory " + shown);
+      // The new name must survive a power cut, or the mail below it would not.
+      if (::fsync(at.get()) != 0) return fail_errno("sync directory above " + shown);
+      fd = ::openat(at.get(), parts[i].c_str(), flags);
+    }
+    if (fd < 0) return fail_errno("open directory " + shown);
+    at = OwnedFd(fd);
+  }
+  return at;
+}
+
+Result<void> write_out(int fd, std::string_view data) {
+  while (!data.empty()) {
+    const auto n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno("write");
+    data.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+/// Copies the content with LF line ends to fd; limit 0: none. Returns bytes written.
+Result<std::uint64_t> copy(int fd, std::string head, const Message& message, const Content& content,
+                           bool mbox, std::uint64_t limit) {
+  LineEnds line_ends;
+  MboxQuoter quoter;
+  std::string plain;
+  std::string out = std::move(head);
+  std::uint64_t in_total = 0, out_total = 0;
+  const auto flush = [&]() -> Result<void> {
+    out_total += out.size();
+    if (limit != 0 && out_total > limit) return fail_errno("write", EFBIG);
+    PEN_TRY(write_out(fd, out));
+    out.clear();
+    return {};
+  };
+  for (;;) {
+    PEN_TRY_ASSIGN(const std::string_view chunk, content());
+    plain.clear();
+    if (chunk.empty())
+      line_ends.finish(plain);
+    else
+      line_ends.feed(chunk, plain);
+    in_total += chunk.size();
+    if (mbox)
+      quoter.feed(plain, out);
+    else
+      out += plain;
+    if (chunk.empty()) break;
+    PEN_TRY(flush());
+  }
+  if (in_total != message.size) return fail_errno("content incomplete", EPIPE);
+  if (mbox) quoter.finish(out);
+  PEN_TRY(flush());
+  if (::fsync(fd) != 0) return fail_errno("fsync");
+  return out_total;
+}
+
+mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
+                                const Content& content) {
+  const auto parts = components(target.path);
+  auto box = open_below(target.base, parts, parts.size(), target.follow_links, true);
+  if (!box) return trouble(box.error(), "maildir delivery failed");
+  struct stat st{};
+  if (::fstat(box->get(), &st) != 0 || (st.st_uid != ::geteuid() && !target.follow_links))
+    return trouble("4.2.0",
+                   fmt::format("maildir delivery failed: {}/{} does not belong to the recipient",
+                               target.base, target.path));
+  OwnedFd dirs[2];
+  bool made = false;
+  const char* const names[] = {"tmp", "new", "cur"};
+  for (int i = 0; i < 3; ++i) {
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    int fd = ::openat(box->get(), names[i], flags);
+    if (fd < 0 && errno == ENOENT) {
+      if (::mkdirat(box->get(), names[i], 0700) != 0 && errno != EEXIST)
+        return trouble(Error::from_errno(errno, fmt::format("create directory {}", names[i])),
+                       "maildir delivery failed");
+      made = true;
+      fd = ::openat(box->get(), names[i], flags);
+    }
+    if (fd < 0)
+      return trouble(Error::from_errno(errno, fmt::format("open directory {}", names[i])),
+                     "maildir delivery failed");
+    OwnedFd dir(fd);
+    if (i < 2) dirs[i] = std::move(dir);
+  }
+  if (made && ::fsync(box->get()) != 0)
+    return trouble(Error::from_errno(errno, "sync maildir"), "maildir delivery failed");
+
+  MaildirName name{message.now, static_cast<unsigned>(::getpid()), message.unique, message.random,
+                   message.hostname};
+  const std::string tmp = name.temporary();
+  OwnedFd file(::openat(dirs[0].get(), tmp.c_str(),
+                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file)
+    return trouble(Error::from_errno(errno, "create maildir file " + tmp),
+                   "maildir delivery failed");
+  const auto give_up = [&](const Error& e) {
+    (void)::unlinkat(dirs[0].get(), tmp.c_str(),
+                     0);  // a leftover in tmp is no mail; readers remove it after 36 hours
+    return trouble(e, "maildir delivery failed");
+  };
+  if (auto copied = copy(file.get(), message.fields, message, content, false, target.size_limit);
+      !copied)
+    return give_up(copied.error());
+  if (::fstat(file.get(), &st) != 0) return give_up(Error::from_errno(errno, "fstat"));
+  const std::string last = name.final(st.st_dev, st.st_ino);
+  // link() never replaces; file systems without hard links get rename().
+  if (::linkat(dirs[0].get(), tmp.c_str(), dirs[1].get(), last.c_str(), 0) == 0) {
+    (void)::unlinkat(dirs[0].get(), tmp.c_str(), 0);
+  } else if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) {
+    return give_up(Error::from_errno(errno, "link maildir file"));
+  } else if (::renameat(dirs[0].get(), tmp.c_str(), dirs[1].get(), last.c_str()) != 0) {
+    return give_up(Error::from_errno(errno, "rename maildir file"));
+  }
+  // Not on stable storage yet; a retry after this failure may deliver twice, never lose.
+  if (::fsync(dirs[1].get()) != 0)
+    return trouble(Error::from_errno(errno, "sync directory new"), "maildir delivery failed");
+  return delivered("maildir");
+}
+
+void pause(seconds time) {
+  timespec t{.tv_sec = time.count(), .tv_nsec = 0};
+  while (::nanosleep(&t, &t) != 0 && errno == EINTR) {
+  }
+}
+
+/// FILE.lock beside the mailbox, made with O_EXCL; removed when the object dies.
+class Dotlock {
+ public:
+  ~Dotlock() { release(); }
+  void release() {
+    if (dir_ >= 0) (void)::unlinkat(dir_, name_.c_str(), 0);
+    dir_ = -1;
+  }
+  /// EACCES: no right to make files there; the caller decides whether another lock is enough.
+  Result<void> take(int dir, const std::string& mailbox, const LockRules& rules) {
+    name_ = mailbox + ".lock";
+    for (unsigned attempt = 0;; ++attempt) {
+      OwnedFd fd(
+          ::openat(dir, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+      if (fd) {
+        dir_ = dir;
+        return write_out(fd.get(), std::to_string(::getpid()));
+      }
+      if (errno != EEXIST) return fail_errno("create " + name_);
+      struct stat st{};
+      if (::fstatat(dir, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+          ::time(nullptr) - st.st_mtime > rules.stale.count()) {
+        (void)::unlinkat(dir, name_.c_str(), 0);
+      } else if (attempt + 1 >= rules.attempts) {
+        return fail_errno("unable to lock for exclusive access: " + name_, EAGAIN);
+      } else {
+        pause(rules.delay);
+      }
+    }
+  }
+
+ private:
+  int dir_ = -1;
+  std::string name_;
+};
+
+Result<void> kernel_locks(int fd, const LockRules& rules) {
+  for (unsigned attempt = 0;; ++attempt) {
+    struct flock range{};
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    const bool fcntl_ok = !rules.fcntl || ::fcntl(fd, F_SETLK, &range) == 0;
+    const bool ok = fcntl_ok && (!rules.flock || ::flock(fd, LOCK_EX | LOCK_NB) == 0);
+    if (ok) return {};
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return fail_errno("lock");
+    if (attempt + 1 >= rules.attempts)
+      return fail_errno("unable to lock for exclusive access", EAGAIN);
+    pause(rules.delay);
+  }
+}
+
+mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const Content& content) {
+  const std::string shown = target.base + "/" + target.path;
+  const std::string what = "cannot update mailbox " + shown;
+  const auto parts = components(target.path);
+  if (parts.empty() || parts.back() == "..") return trouble("4.3.5", what + ": bad path");
+  auto dir =
+      open_below(target.base, parts, parts.size() - 1, target.follow_links, target.follow_links);
+  if (!dir) return trouble(dir.error(), what);
+  const std::string& name = parts.back();
+
+  Dotlock dotlock;
+  if (target.lock.dotlock) {
+    auto locked = dotlock.take(dir->get(), name, target.lock);
+    const bool other = target.lock.fcntl || target.lock.flock;
+    // No right to make files beside an existing mailbox: the other lock has to do, as in Postfix.
+    if (!locked && !(other && locked.error().is_errno(EACCES)))
+      return trouble(locked.error(), what);
+  }
+  OwnedFd file(::openat(
+      dir->get(), name.c_str(),
+      O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | (target.follow_links ? 0 : O_NOFOLLOW),
+      0600));
+  if (!file) return trouble(Error::from_errno(errno, "open"), what);
+  if (auto locked = kernel_locks(file.get(), target.lock); !locked)
+    return trouble(locked.error(), what);
+  struct stat st{}, path_st{};
+  if (::fstat(file.get(), &st) != 0 ||
+      ::fstatat(dir->get(), name.c_str(), &path_st,
+                target.follow_links ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
+    return trouble(Error::from_errno(errno, "stat"), what);
+  if (!S_ISREG(st.st_mode)) return trouble("4.2.0", what + ": not a regular file");
+  if (st.st_nlink != 1) return trouble("4.2.0", what + ": the file has more than one link");
+  if (st.st_uid != ::geteuid())
+    return trouble("4.2.0", what + ": the file does not belong to the recipient");
+  if (st.st_dev != path_st.st_dev || st.st_ino != path_st.st_ino)
+    return trouble("4.2.0", what + ": the file changed while it was locked");
+
+  const auto length = static_cast<std::uint64_t>(st.st_size);
+  std::string head = mbox_from_line(message.sender, message.now) + message.fields;
+  // A former message without its end (a crash of another program) must not swallow this one.
+  if (length > 0) {
+    char end[2] = {'\n', '\n'};
+    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(length, 2));
+    if (::pread(file.get(), end + 2 - want, want, static_cast<off_t>(length - want)) !=
+        static_cast<ssize_t>(want))
+      return trouble(Error::from_errno(errno, "read"), what);
+    if (end[1] != '\n')
+      head.insert(0, "\n\n");
+    else if (end[0] != '\n')
+      head.insert(0, "\n");
+  }
+  if (target.size_limit != 0 && length >= target.size_limit)
+    return trouble(Error::from_errno(EFBIG, "mailbox is full"), what);
+  const std::uint64_t room = target.size_limit == 0 ? 0 : target.size_limit - length;
+  if (auto copied = copy(file.get(), std::move(head), message, content, true, room); !copied) {
+    if (::ftruncate(file.get(), st.st_size) != 0 || ::fsync(file.get()) != 0)
+      return trouble(copied.error(), what + " (and the part written could not be removed)");
+    return trouble(copied.error(), what);
+  }
+  if (length == 0 && ::fsync(dir->get()) != 0)  // the file may be new
+    return trouble(Error::from_errno(errno, "sync directory"), what);
+  return delivered("mailbox");
+}
+
+}  // namespace
+
+Result<LockRules> parse_lock_rules(std::string_view methods) {
+  LockRules rules;
+  rules.fcntl = rules.flock = rules.dotlock = false;
+  for (const auto word : split(methods)) {
+    if (word == "fcntl")
+      rules.fcntl = true;
+    else if (word == "flock")
+      rules.flock = true;
+    else if (word == "dotlock")
+      rules.dotlock = true;
+    else
+      return fail_errno(
+          fmt::format("mailbox_delivery_lock: no such method: {}", printable(word, 40)), EINVAL);
+  }
+  if (!rules.fcntl && !rules.flock && !rules.dotlock)
+    return fail_errno("mailbox_delivery_lock: no method given", EINVAL);
+  return rules;
+}
+
+mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content) {
+  return target.form == Form::maildir ? to_maildir(target, message, content)
+                                      : to_mbox(target, message, content);
+}
+
+}  // namespace pen::mailbox

@@ -1,0 +1,67 @@
+#pragma once
+/// Writes one message into a Maildir or an mbox: blocking, as the current user. Runs in the forked
+/// child (child.h).
+///
+/// Safety:  a path is a trusted base directory plus a relative part. Below the base no symbolic
+/// link is followed unless
+///          the target says so (the recipient's own home), mailboxes must be regular files with one
+///          link that belong to the current user: links planted in a shared spool directory have no
+///          effect. Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves
+///          at most a file in tmp/. mbox: locked, appended, fsynced; on any failure cut back to its
+///          former length.
+/// Result:  success only when the message is on stable storage.
+/// Source:  Maildir (D. J. Bernstein's manual page), mailbox_delivery_lock, deliver_lock_attempts,
+/// deliver_lock_delay,
+///          stale_lock_time, mailbox_size_limit, virtual_mailbox_limit.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/codec.h"
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+#include "lib/mail/delivery_status.h"
+
+namespace pen::mailbox {
+
+enum class Form : std::uint8_t { maildir, mbox };
+
+struct LockRules {
+  bool fcntl = true;
+  bool flock = false;
+  bool dotlock = true;
+  unsigned attempts = 20;
+  seconds delay{1};
+  seconds stale{500};
+};
+/// "fcntl, dotlock"; errors name the word that is no method.
+Result<LockRules> parse_lock_rules(std::string_view methods);
+
+struct Target {
+  Form form = Form::maildir;
+  std::string base;  // trusted directory, absolute; must exist
+  std::string path;  // below base, no "..", empty only for a Maildir that is the base itself
+  bool follow_links = false;     // below base
+  std::uint64_t size_limit = 0;  // of the mailbox file (mbox) or of the message (Maildir); 0: none
+  LockRules lock;
+};
+
+struct Message {
+  std::string sender;      // for the From_ line
+  std::string fields;      // prepended_fields()
+  std::uint64_t size = 0;  // bytes of content to come
+  WallTime now{};
+  std::string hostname;
+  unsigned long long unique = 0, random = 0;
+};
+/// Gives the next chunk of the content; empty view: end. Fewer bytes than Message::size is a
+/// failure.
+using Content = std::function<Result<std::string_view>()>;
+
+/// Permanent failure only for what will not get better by itself (full mailbox); the rest is
+/// deferred.
+mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content);
+
+}  // namespace pen::mailbox

@@ -1,0 +1,65 @@
+#pragma once
+/// What tables made from a file share: read it, notice changes at most once a second, answer errors
+/// while it is broken.
+///
+/// Use:     class TextHash : public FileMap<Table> { … parse … }; current() gives the table as of
+/// now. Thread:  any: a table is immutable once read and replaced as a whole.
+#include <sys/stat.h>
+
+#include <expected>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "lib/map/map.h"
+
+namespace pen::map {
+
+/// What tells one version of a file from another.
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0, size = 0;
+  std::int64_t modified = 0, changed = 0;  // ns
+  bool operator==(const FileStamp&) const = default;
+};
+Result<FileStamp> file_stamp(const std::string& path);
+/// The whole file, at most kMaxFile bytes. Errors: unreadable, too_large.
+Result<std::string> read_table_file(const std::string& path);
+
+/// Holds the newest version of something made from a file.
+template <class Table>
+class Reloading {
+ public:
+  using Load = Result<std::shared_ptr<Table>> (*)(const std::string& path);
+  Reloading(std::string path, const Clock& clock, Load load)
+      : path_(std::move(path)), clock_(clock), load_(load) {}
+
+  Result<std::shared_ptr<Table>> current() {
+    std::lock_guard lock(mutex_);
+    const SteadyTime now = clock_.now();
+    if (loaded_ && now < next_check_) return table_;
+    next_check_ = now + seconds(1);
+    auto stamp = file_stamp(path_);
+    if (!stamp) {
+      loaded_ = true;
+      stamp_ = {};
+      table_ = std::unexpected(std::move(stamp).error());
+    } else if (!loaded_ || *stamp != stamp_ || !table_) {
+      loaded_ = true;
+      stamp_ = *stamp;
+      table_ = load_(path_);
+    }
+    return table_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string path_;
+  const Clock& clock_;
+  Load load_;
+  SteadyTime next_check_{};
+  FileStamp stamp_;
+  bool loaded_ = false;
+  Result<std::shared_ptr<Table>> table_ = std::shared_ptr<Table>();
+};
+
+}  // namespace pen::map

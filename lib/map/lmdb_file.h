@@ -1,0 +1,61 @@
+#pragma once
+/// Indexed table files, NAME.lmdb, in the format that Postfix's lmdb tables have: one unnamed
+/// database, keys and values usually with a trailing NUL.
+///
+/// Use:     build_lmdb("transport.lmdb", entries, options);          // penmap transport
+///          auto file = LmdbFile::open("transport.lmdb"); file->find(key);
+/// Writing: always a new file beside the old one, synced, then renamed over it: readers see the old
+/// table or the new
+///          one, never a part, and a crash leaves the old one. No locks are needed or taken.
+/// Thread:  find() from any thread; everything else from one.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/map/map.h"
+#include "lib/map/table_text.h"
+
+namespace pen::map {
+
+inline constexpr std::size_t kMaxLmdbKey = 510;  // LMDB's own bound, less the NUL
+
+class LmdbFile {
+ public:
+  /// Errors: unreadable (missing, no LMDB file, shorter than it says it is).
+  static Result<std::shared_ptr<LmdbFile>> open(const std::string& path);
+  ~LmdbFile();
+  LmdbFile(const LmdbFile&) = delete;
+  LmdbFile& operator=(const LmdbFile&) = delete;
+  /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are
+  /// not there.
+  Value find(std::string_view key) const;
+  /// Every key and value in key order; stops when visit returns false. Errors: unreadable.
+  Result<void> each(
+      const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
+
+ private:
+  struct Impl;
+  explicit LmdbFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+struct BuildOptions {
+  /// What to do with a key that is there already: warn (default), be silent (-w), replace (-r).
+  enum class Duplicates { warn, ignore, replace } duplicates = Duplicates::warn;
+  bool fold_keys = true;
+  unsigned mode = 0644;
+  bool start_from_old = false;  // -i: keep what the old file has
+};
+/// Writes a new file in path's place. Returns the warnings (duplicate keys). Errors: too_large,
+/// unreadable + errno.
+Result<std::vector<std::string>> build_lmdb(const std::string& path,
+                                            const std::vector<TableEntry>& entries,
+                                            std::string_view source, const BuildOptions& options);
+/// A new file without these keys; returns how many were there.
+Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys,
+                                     bool fold_keys);
+
+}  // namespace pen::map

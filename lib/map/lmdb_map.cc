@@ -1,0 +1,277 @@
+#include <fcntl.h>
+#include <lmdb.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+
+#include "lib/base/text.h"
+#include "lib/map/file_map.h"
+#include "lib/map/lmdb_file.h"
+#include "lib/map/types.h"
+
+namespace pen::map {
+namespace {
+
+std::unexpected<Error> lmdb_failure(const std::string& path, int code) {
+  // LMDB's own codes are negative, everything else is errno.
+  if (code > 0) return fail(MapError::unreadable, "open " + path, code);
+  return fail(MapError::unreadable, path + ": " + mdb_strerror(code));
+}
+
+struct CloseEnv {
+  void operator()(MDB_env* env) const { mdb_env_close(env); }
+};
+using Env = std::unique_ptr<MDB_env, CloseEnv>;
+struct AbortTxn {
+  void operator()(MDB_txn* txn) const { mdb_txn_abort(txn); }
+};
+using Txn = std::unique_ptr<MDB_txn, AbortTxn>;
+
+Result<Env> open_env(const std::string& path, unsigned flags, std::size_t map_size, unsigned mode) {
+  MDB_env* raw = nullptr;
+  if (const int code = mdb_env_create(&raw); code != 0) return lmdb_failure(path, code);
+  Env env(raw);
+  if (map_size != 0) mdb_env_set_mapsize(raw, map_size);
+  if (const int code = mdb_env_open(raw, path.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | flags, mode);
+      code != 0) {
+    return lmdb_failure(path, code);
+  }
+  return env;
+}
+Result<Txn> begin(MDB_env* env, const std::string& path, unsigned flags) {
+  MDB_txn* raw = nullptr;
+  if (const int code = mdb_txn_begin(env, nullptr, flags, &raw); code != 0)
+    return lmdb_failure(path, code);
+  return Txn(raw);
+}
+
+MDB_val to_val(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
+std::string_view without_nul(const MDB_val& v) {
+  std::string_view text(static_cast<const char*>(v.mv_data), v.mv_size);
+  if (!text.empty() && text.back() == '\0') text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+struct LmdbFile::Impl {
+  std::string path;
+  Env env;
+  MDB_dbi dbi = 0;
+};
+LmdbFile::LmdbFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LmdbFile::~LmdbFile() = default;
+
+Result<std::shared_ptr<LmdbFile>> LmdbFile::open(const std::string& path) {
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
+  if (!S_ISREG(s.st_mode) || s.st_size == 0)
+    return fail(MapError::unreadable, path + ": not an LMDB file");
+  PEN_TRY_ASSIGN(impl->env, open_env(path, MDB_RDONLY | MDB_NOTLS, 0, 0));
+  // A mapped file that is shorter than its own account of itself would kill the process at the
+  // first touch.
+  MDB_envinfo info{};
+  MDB_stat stat{};
+  mdb_env_info(impl->env.get(), &info);
+  mdb_env_stat(impl->env.get(), &stat);
+  if ((static_cast<std::uint64_t>(info.me_last_pgno) + 1) * stat.ms_psize >
+      static_cast<std::uint64_t>(s.st_size)) {
+    return fail(MapError::unreadable, path + ": file is shorter than its content");
+  }
+  PEN_TRY_ASSIGN(auto txn, begin(impl->env.get(), path, MDB_RDONLY));
+  if (const int code = mdb_dbi_open(txn.get(), nullptr, 0, &impl->dbi); code != 0)
+    return lmdb_failure(path, code);
+  return std::shared_ptr<LmdbFile>(new LmdbFile(std::move(impl)));
+}
+
+Value LmdbFile::find(std::string_view key) const {
+  if (key.empty() || key.size() > kMaxLmdbKey || key.find('\0') != std::string_view::npos)
+    return std::nullopt;
+  PEN_TRY_ASSIGN(auto txn, begin(impl_->env.get(), impl_->path, MDB_RDONLY));
+  std::string with_nul(key);
+  with_nul.push_back('\0');
+  for (const std::string_view form : {std::string_view(with_nul), key}) {
+    MDB_val k = to_val(form);
+    MDB_val v{};
+    const int code = mdb_get(txn.get(), impl_->dbi, &k, &v);
+    if (code == 0) return std::string(without_nul(v));
+    if (code != MDB_NOTFOUND) return lmdb_failure(impl_->path, code);
+  }
+  return std::nullopt;
+}
+
+Result<void> LmdbFile::each(
+    const std::function<bool(std::string_view, std::string_view)>& visit) const {
+  PEN_TRY_ASSIGN(auto txn, begin(impl_->env.get(), impl_->path, MDB_RDONLY));
+  MDB_cursor* raw = nullptr;
+  if (const int code = mdb_cursor_open(txn.get(), impl_->dbi, &raw); code != 0)
+    return lmdb_failure(impl_->path, code);
+  const std::unique_ptr<MDB_cursor, decltype(&mdb_cursor_close)> cursor(raw, &mdb_cursor_close);
+  MDB_val k{}, v{};
+  int code = mdb_cursor_get(raw, &k, &v, MDB_FIRST);
+  while (code == 0) {
+    if (!visit(without_nul(k), without_nul(v))) return {};
+    code = mdb_cursor_get(raw, &k, &v, MDB_NEXT);
+  }
+  if (code != MDB_NOTFOUND) return lmdb_failure(impl_->path, code);
+  return {};
+}
+
+namespace {
+
+Result<std::shared_ptr<LmdbFile>> load_file(const std::string& path) {
+  return LmdbFile::open(path);
+}
+
+class LmdbMap final : public Map {
+ public:
+  LmdbMap(std::string spec, const std::string& path, const OpenOptions& options)
+      : Map(std::move(spec)), fold_(options.fold_keys), file_(path, *options.clock, &load_file) {}
+  Value lookup(std::string_view key) override {
+    PEN_TRY_ASSIGN(const auto file, file_.current());
+    return fold_ ? file->find(to_lower(key)) : file->find(key);
+  }
+  std::optional<Error> problem() override {
+    auto file = file_.current();
+    if (file) return std::nullopt;
+    return std::move(file).error();
+  }
+
+ private:
+  bool fold_;
+  Reloading<LmdbFile> file_;
+};
+
+using Content = std::map<std::string, std::string>;
+
+/// Writes content to a new file at path in one transaction; false: the map size was too small.
+Result<bool> write_content(const std::string& path, const Content& content, std::size_t map_size,
+                           unsigned mode) {
+  // NOSYNC: the caller syncs the whole file once at the end.
+  PEN_TRY_ASSIGN(auto env, open_env(path, MDB_NOSYNC, map_size, mode));
+  PEN_TRY_ASSIGN(auto txn, begin(env.get(), path, 0));
+  MDB_dbi dbi = 0;
+  if (const int code = mdb_dbi_open(txn.get(), nullptr, 0, &dbi); code != 0)
+    return lmdb_failure(path, code);
+  for (const auto& [key, value] : content) {
+    MDB_val k{key.size() + 1, const_cast<char*>(key.c_str())};
+    MDB_val v{value.size() + 1, const_cast<char*>(value.c_str())};
+    const int code = mdb_put(txn.get(), dbi, &k, &v, 0);
+    if (code == MDB_MAP_FULL || code == MDB_TXN_FULL) return false;
+    if (code != 0) return lmdb_failure(path, code);
+  }
+  const int code = mdb_txn_commit(txn.release());
+  if (code == MDB_MAP_FULL || code == MDB_TXN_FULL) return false;
+  if (code != 0) return lmdb_failure(path, code);
+  return true;
+}
+
+Result<void> sync_path(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
+  if (fd < 0) return fail(MapError::unreadable, "open " + path, errno);
+  const int code = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  if (code != 0) return fail(MapError::unreadable, "sync " + path, error);
+  return {};
+}
+
+Result<void> replace_file(const std::string& path, const Content& content, unsigned mode) {
+  const std::string fresh = path + ".new." + std::to_string(::getpid());
+  std::size_t bytes = 0;
+  for (const auto& [key, value] : content) bytes += key.size() + value.size() + 64;
+  // LMDB reserves address space, not disk: being generous costs nothing.
+  std::size_t map_size = std::max<std::size_t>(bytes * 4, 16u << 20) / 4096 * 4096;
+  Result<void> done;
+  for (;;) {
+    ::unlink(fresh.c_str());
+    auto written = write_content(fresh, content, map_size, mode);
+    if (!written) {
+      done = std::unexpected(std::move(written).error());
+      break;
+    }
+    if (*written) break;
+    map_size *= 2;
+  }
+  if (done) done = sync_path(fresh, O_RDONLY);
+  if (done && ::chmod(fresh.c_str(), mode) != 0)
+    done = fail(MapError::unreadable, "chmod " + fresh, errno);
+  if (done && ::rename(fresh.c_str(), path.c_str()) != 0)
+    done = fail(MapError::unreadable, "rename " + path, errno);
+  if (!done) {
+    ::unlink(fresh.c_str());
+    return done;
+  }
+  const auto slash = path.rfind('/');
+  return sync_path(slash == std::string::npos ? "." : path.substr(0, slash + 1),
+                   O_RDONLY | O_DIRECTORY);
+}
+
+Result<Content> old_content(const std::string& path) {
+  Content content;
+  PEN_TRY_ASSIGN(const auto file, LmdbFile::open(path));
+  PEN_TRY(file->each([&](std::string_view key, std::string_view value) {
+    content.try_emplace(std::string(key), value);
+    return true;
+  }));
+  return content;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> build_lmdb(const std::string& path,
+                                            const std::vector<TableEntry>& entries,
+                                            std::string_view source, const BuildOptions& options) {
+  Content content;
+  if (options.start_from_old) {
+    auto old = old_content(path);
+    if (old) {
+      content = *std::move(old);
+    } else if (!old.error().is_errno(ENOENT)) {
+      return std::unexpected(std::move(old).error());
+    }
+  }
+  std::vector<std::string> warnings;
+  for (const auto& e : entries) {
+    std::string key = options.fold_keys ? to_lower(e.key) : e.key;
+    const std::string where = std::string(source) + ", line " + std::to_string(e.line);
+    if (key.empty() || key.size() > kMaxLmdbKey) return fail(MapError::too_large, where + ": key");
+    if (e.value.size() > kMaxValue) return fail(MapError::too_large, where + ": value");
+    if (key.find('\0') != std::string::npos || e.value.find('\0') != std::string::npos) {
+      return fail(MapError::syntax, where + ": NUL byte");
+    }
+    const auto [place, inserted] = content.try_emplace(std::move(key), e.value);
+    if (inserted) continue;
+    if (options.duplicates == BuildOptions::Duplicates::replace) {
+      place->second = e.value;
+    } else if (options.duplicates == BuildOptions::Duplicates::warn) {
+      warnings.push_back(where + ": duplicate entry: \"" + printable(e.key, 200) + "\"");
+    }
+  }
+  PEN_TRY(replace_file(path, content, options.mode));
+  return warnings;
+}
+
+Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys,
+                                     bool fold_keys) {
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
+  PEN_TRY_ASSIGN(Content content, old_content(path));
+  std::size_t removed = 0;
+  for (const auto& key : keys) removed += content.erase(fold_keys ? to_lower(key) : key);
+  if (removed != 0) PEN_TRY(replace_file(path, content, s.st_mode & 07777));
+  return removed;
+}
+
+std::shared_ptr<Map> make_lmdb(std::string spec, const std::string& name,
+                               const OpenOptions& options) {
+  return std::make_shared<LmdbMap>(std::move(spec), name + ".lmdb", options);
+}
+
+}  // namespace pen::map

@@ -1,0 +1,122 @@
+#include "lib/map/map.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lib/base/text.h"
+#include "lib/map/types.h"
+
+namespace pen::map {
+namespace {
+
+constexpr std::array<std::string_view, 10> kTypes = {
+    "btree", "cidr", "fail", "hash", "inline", "lmdb", "pcre", "regexp", "static", "texthash"};
+
+}  // namespace
+
+std::string_view error_module(MapError) { return "map"; }
+std::string_view describe(MapError e) {
+  switch (e) {
+    case MapError::bad_spec:
+      return "bad table specification";
+    case MapError::unknown_type:
+      return "unsupported table type";
+    case MapError::syntax:
+      return "syntax error in table";
+    case MapError::unreadable:
+      return "table unavailable";
+    case MapError::read_only:
+      return "table type cannot be changed";
+    case MapError::too_large:
+      return "table, key or value too large";
+    case MapError::name_service:
+      return "name service failure";
+  }
+  return "unknown";
+}
+
+std::vector<std::string_view> known_types() {
+  std::vector<std::string_view> types(kTypes.begin(), kTypes.end());
+  types.push_back("unix");
+  return types;
+}
+
+Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& options) {
+  spec = trim(spec);
+  std::string_view rest = spec;
+  while (rest.starts_with("proxy:")) rest.remove_prefix(6);
+  const auto colon = rest.find(':');
+  std::string type(rest.substr(0, colon));
+  std::string name(colon == std::string_view::npos ? rest : rest.substr(colon + 1));
+  if (colon == std::string_view::npos) type = options.default_type;
+  if (type.empty() || name.empty()) {
+    return fail(MapError::bad_spec, "\"" + printable(spec, 100) + "\": expected type:name");
+  }
+  std::string full(spec);
+  if (type == "lmdb" || type == "hash" || type == "btree")
+    return make_lmdb(std::move(full), name, options);
+  if (type == "texthash") return make_texthash(std::move(full), name, options);
+  if (type == "inline") return make_inline(std::move(full), name, options);
+  if (type == "static") return make_static(std::move(full), name);
+  if (type == "fail") return make_fail(std::move(full));
+  if (type == "unix") return make_unix(std::move(full), name);
+  if (type == "cidr") return make_cidr(std::move(full), name, options);
+  if (type == "regexp") return make_regexp(std::move(full), name, options);
+  if (type == "pcre") return make_pcre(std::move(full), name, options);
+  return fail(MapError::unknown_type, printable(spec, 100));
+}
+
+std::vector<std::string> split_list(std::string_view value) {
+  std::vector<std::string> items;
+  std::string item;
+  unsigned depth = 0;
+  for (const char c : value) {
+    if (depth == 0 && (c == ',' || ascii_space(c))) {
+      if (!item.empty()) items.push_back(std::move(item));
+      item.clear();
+      continue;
+    }
+    if (c == '{') ++depth;
+    if (c == '}' && depth > 0) --depth;
+    item += c;
+  }
+  if (!item.empty()) items.push_back(std::move(item));
+  return items;
+}
+
+Result<MapList> MapList::open(std::string_view value, const OpenOptions& options) {
+  MapList list;
+  for (const auto& spec : split_list(value)) {
+    auto map = map::open(spec, options);
+    if (!map && map.error().is(MapError::unknown_type)) {
+      // Mail must wait, not bounce, while a table is missing: every look-up says why.
+      list.maps_.push_back(make_broken(spec, std::move(map).error()));
+      continue;
+    }
+    if (!map) return std::unexpected(std::move(map).error());
+    list.maps_.push_back(*std::move(map));
+  }
+  return list;
+}
+Value MapList::lookup(std::string_view key, bool whole_key) const {
+  if (key.empty()) return std::nullopt;
+  for (const auto& map : maps_) {
+    if (!whole_key && map->whole_key_only()) continue;
+    auto value = map->lookup(key);
+    if (!value) return std::unexpected(std::move(value).error().within(map->name()));
+    if (*value) return value;
+  }
+  return std::nullopt;
+}
+bool MapList::blocking() const {
+  return std::ranges::any_of(maps_, [](const auto& map) { return map->blocking(); });
+}
+std::vector<Error> MapList::problems() const {
+  std::vector<Error> found;
+  for (const auto& map : maps_) {
+    if (auto problem = map->problem()) found.push_back(std::move(*problem).within(map->name()));
+  }
+  return found;
+}
+
+}  // namespace pen::map

@@ -1,0 +1,338 @@
+#include "lib/map/map.h"
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "lib/map/lmdb_file.h"
+#include "lib/map/match_list.h"
+#include "lib/testing/manual_clock.h"
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+using namespace pen::map;
+using pen::testing::ManualClock;
+using pen::testing::ScratchDir;
+
+namespace {
+std::string shown(const Value& v) {
+  if (!v) return "error: " + v.error().message();
+  return v->value_or("(none)");
+}
+std::string shown(const AddressValue& v) {
+  if (!v) return "error: " + v.error().message();
+  if (!*v) return "(none)";
+  return (*v)->key + "=" + (*v)->value + ((*v)->delimiter != '\0' ? "+" + (*v)->extension : "");
+}
+struct Tables {
+  ScratchDir dir;
+  ManualClock clock;
+  OpenOptions options;
+  Tables() { options.clock = &clock; }
+  std::shared_ptr<Map> table(const std::string& type, const std::string& text) {
+    return must(type + ":" + dir.write(type, text));
+  }
+  std::shared_ptr<Map> must(const std::string& spec) {
+    auto m = open(spec, options);
+    BOOST_REQUIRE_MESSAGE(m.has_value(), (m ? "" : m.error().message()));
+    return *m;
+  }
+  MapList list(const std::string& value) {
+    auto l = MapList::open(value, options);
+    BOOST_REQUIRE(l.has_value());
+    return *l;
+  }
+  void rewrite(const std::string& type, const std::string& text) {
+    std::filesystem::remove(dir.file(type));
+    dir.write(type, text);
+    clock.advance(seconds(2));
+  }
+};
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(maps, Tables)
+
+BOOST_AUTO_TEST_CASE(texthash_reads_keys_values_comments_and_continuation_lines) {
+  auto m = table("texthash", "# comment\nA@B.org  one\n\ntwo three\n   four\n# inside\n  five\n");
+  BOOST_TEST(shown(m->lookup("a@b.ORG")) == "one");
+  BOOST_TEST(shown(m->lookup("two")) == "three   four  five");
+  BOOST_TEST(shown(m->lookup("four")) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(a_missing_file_is_a_temporary_failure_until_it_is_there) {
+  auto m = must("texthash:" + dir.file("texthash"));
+  BOOST_TEST(shown(m->lookup("a")).starts_with("error"));
+  BOOST_TEST(m->problem().has_value());
+  rewrite("texthash", "a b\n");
+  BOOST_TEST(shown(m->lookup("a")) == "b");
+  BOOST_TEST(!m->problem().has_value());
+}
+BOOST_AUTO_TEST_CASE(a_broken_text_table_names_file_and_line_and_never_says_not_found) {
+  auto m = table("texthash", "a b\nlonely\n");
+  BOOST_TEST(shown(m->lookup("zzz")).find("texthash, line 2") != std::string::npos);
+}
+BOOST_AUTO_TEST_CASE(changes_of_a_file_are_noticed_after_a_second) {
+  auto m = table("texthash", "a 1\n");
+  BOOST_TEST(shown(m->lookup("a")) == "1");
+  std::filesystem::remove(dir.file("texthash"));
+  dir.write("texthash", "a 22\n");
+  BOOST_TEST(shown(m->lookup("a")) == "1");
+  clock.advance(seconds(2));
+  BOOST_TEST(shown(m->lookup("a")) == "22");
+}
+BOOST_AUTO_TEST_CASE(inline_tables_hold_pairs_with_and_without_braces) {
+  auto m = must("inline:{ a=1, b = 2, { c = x, y } d=4 }");
+  BOOST_TEST(shown(m->lookup("A")) == "1");
+  BOOST_TEST(shown(m->lookup("b")) == "2");
+  BOOST_TEST(shown(m->lookup("c")) == "x, y");
+  BOOST_TEST(shown(m->lookup("d")) == "4");
+  BOOST_TEST(open("inline:{ a }", options).error().is(MapError::bad_spec));
+}
+BOOST_AUTO_TEST_CASE(static_tables_answer_everything) {
+  BOOST_TEST(shown(must("static:5000")->lookup("x")) == "5000");
+  BOOST_TEST(shown(must("static:{ a b }")->lookup("x")) == "a b");
+}
+BOOST_AUTO_TEST_CASE(the_account_table_knows_root_and_not_strangers) {
+  auto m = must("proxy:unix:passwd.byname");
+  BOOST_TEST(shown(m->lookup("root")).starts_with("root:*:0:0:"));
+  BOOST_TEST(shown(m->lookup("no-such-user-here")) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(unknown_types_fail_to_open_alone_but_fail_temporarily_in_a_list) {
+  BOOST_TEST(open("mysql:/x", options).error().is(MapError::unknown_type));
+  BOOST_TEST(open(":x", options).error().is(MapError::bad_spec));
+  auto l = list("inline:{a=1} mysql:/x");
+  BOOST_TEST(shown(l.lookup("a")) == "1");
+  BOOST_TEST(shown(l.lookup("b")).starts_with("error"));
+  BOOST_TEST(l.problems().size() == 1U);
+}
+BOOST_AUTO_TEST_CASE(in_a_list_the_first_hit_wins) {
+  auto l = list("inline:{a=1},inline:{a=2, b=2}");
+  BOOST_TEST(shown(l.lookup("a")) == "1");
+  BOOST_TEST(shown(l.lookup("b")) == "2");
+  BOOST_TEST(shown(l.lookup("c")) == "(none)");
+}
+
+BOOST_AUTO_TEST_CASE(an_lmdb_table_is_built_and_read) {
+  const auto path = dir.file("t.lmdb");
+  auto warnings =
+      build_lmdb(path, {{1, "A@b.org", "one"}, {2, "x", "two"}, {3, "X", "three"}}, "t", {});
+  BOOST_REQUIRE(warnings.has_value());
+  BOOST_REQUIRE_EQUAL(warnings->size(), 1U);
+  BOOST_TEST(warnings->front().find("t, line 3: duplicate") != std::string::npos);
+  for (const char* type : {"lmdb", "hash", "btree"}) {
+    auto m = must(std::string(type) + ":" + dir.file("t"));
+    BOOST_TEST(shown(m->lookup("a@B.org")) == "one");
+    BOOST_TEST(shown(m->lookup("x")) == "two");
+    BOOST_TEST(shown(m->lookup("y")) == "(none)");
+    BOOST_TEST(shown(m->lookup(std::string(3000, 'k'))) == "(none)");
+  }
+}
+BOOST_AUTO_TEST_CASE(a_rebuilt_lmdb_table_replaces_the_old_one_under_its_readers) {
+  const auto path = dir.file("t.lmdb");
+  BOOST_REQUIRE(build_lmdb(path, {{1, "a", "1"}, {2, "old", "1"}}, "t", {}).has_value());
+  auto m = must("lmdb:" + dir.file("t"));
+  BOOST_TEST(shown(m->lookup("a")) == "1");
+  BuildOptions add;
+  add.start_from_old = true;
+  add.duplicates = BuildOptions::Duplicates::replace;
+  BOOST_REQUIRE(build_lmdb(path, {{1, "a", "2"}}, "t", add).has_value());
+  BOOST_TEST(shown(m->lookup("a")) == "1");
+  clock.advance(seconds(2));
+  BOOST_TEST(shown(m->lookup("a")) == "2");
+  BOOST_TEST(shown(m->lookup("old")) == "1");
+  BOOST_TEST(remove_from_lmdb(path, {"OLD", "none"}, true).value() == 1U);
+  clock.advance(seconds(2));
+  BOOST_TEST(shown(m->lookup("old")) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(a_large_lmdb_table_grows_its_map) {
+  std::vector<TableEntry> entries;
+  for (unsigned i = 0; i < 50000; ++i)
+    entries.push_back({i, "key" + std::to_string(i), std::string(300, 'v')});
+  BOOST_REQUIRE(build_lmdb(dir.file("t.lmdb"), entries, "t", {}).has_value());
+  auto m = must("lmdb:" + dir.file("t"));
+  BOOST_TEST(shown(m->lookup("key49999")).size() == 300U);
+}
+BOOST_AUTO_TEST_CASE(a_damaged_lmdb_file_is_a_temporary_failure) {
+  const auto path = dir.file("t.lmdb");
+  std::vector<TableEntry> entries;
+  for (unsigned i = 0; i < 5000; ++i)
+    entries.push_back({i, "key" + std::to_string(i), std::string(100, 'v')});
+  BOOST_REQUIRE(build_lmdb(path, entries, "t", {}).has_value());
+  auto m = must("hash:" + dir.file("t"));
+  std::filesystem::copy_file(path, dir.file("u.lmdb"));
+  std::filesystem::resize_file(dir.file("u.lmdb"), 20000);
+  BOOST_TEST(shown(must("hash:" + dir.file("u"))->lookup("key1")).find("shorter") !=
+             std::string::npos);
+  dir.write("v.lmdb", std::string(20000, 'x'));
+  BOOST_TEST(shown(must("hash:" + dir.file("v"))->lookup("key1")).starts_with("error"));
+  dir.write("w.lmdb", "");
+  BOOST_TEST(shown(must("hash:" + dir.file("w"))->lookup("key1")).starts_with("error"));
+}
+
+BOOST_AUTO_TEST_CASE(regexp_rules_match_in_order_with_groups_negation_and_blocks) {
+  auto m = table("regexp",
+                 "/^(.*)@old\\.example$/  ${1}@new.example\n"
+                 "if /@x\\.org$/\n!/^admin@/ nobody $$5\n/./ admin\nendif\n"
+                 "/^case$/i CASE\n"
+                 "%^a/b%  slash\n");
+  BOOST_TEST(shown(m->lookup("Jo@Old.Example")) == "Jo@new.example");
+  BOOST_TEST(shown(m->lookup("admin@x.org")) == "admin");
+  BOOST_TEST(shown(m->lookup("b@y.org")) == "(none)");
+  BOOST_TEST(shown(m->lookup("case")) == "CASE");
+  BOOST_TEST(shown(m->lookup("CASE")) == "(none)");  // i turns the default off
+  BOOST_TEST(shown(m->lookup("a/b")) == "slash");
+}
+BOOST_AUTO_TEST_CASE(a_dollar_in_a_negated_rule_other_than_double_is_refused) {
+  BOOST_TEST(shown(table("regexp", "!/x/ $1\n")->lookup("x")).find("regexp, line 1") !=
+             std::string::npos);
+  BOOST_TEST(shown(table("pcre", "!/x/ a $$b\n")->lookup("y")) == "a $b");
+}
+BOOST_AUTO_TEST_CASE(pcre_rules_know_their_flags) {
+  auto m = table("pcre", "/^(?<u>\\w+)\\+(\\w+)@/  $1-$(2)\n/^A B$/x flagged\n/^up$/i exact\n");
+  BOOST_TEST(shown(m->lookup("jo+list@x")) == "jo-list");
+  BOOST_TEST(shown(m->lookup("ab")) == "flagged");
+  BOOST_TEST(shown(m->lookup("UP")) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(broken_patterns_name_their_line) {
+  for (const char* bad :
+       {"/a/ x\n/(/ y\n", "/a/ x\n/a y\n", "/a/ x\n/a/Q y\n", "/a/ x\nendif\n", "/a/ x\nif /b/\n",
+        "/a/ x\n/a/ $1\n", "/a/ x\nabc y\n", "/a/ x\n/b/ ${1\n", "/a/ x\n/b/ $\n"}) {
+    for (const char* type : {"regexp", "pcre"}) {
+      auto m = must(std::string(type) + ":" + dir.write("bad", bad));
+      BOOST_TEST(shown(m->lookup("a")).find("bad, line 2") != std::string::npos,
+                 type << ": " << bad);
+    }
+  }
+}
+BOOST_AUTO_TEST_CASE(a_pattern_that_takes_too_long_is_a_temporary_failure) {
+  auto m = table("pcre", "/^(a+)+$/ x\n");
+  BOOST_TEST(shown(m->lookup(std::string(100, 'a') + "!")).find("too long") != std::string::npos);
+}
+BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
+  auto m = table(
+      "cidr",
+      "192.0.2.1 one\n192.0.2.0/24  net\n2001:db8::/32 six\nif 10.0.0.0/8\n10.1.0.0/16 ten-one\n"
+      "!10.2.0.0/16 not-two\nendif\n::/0 any6\n");
+  BOOST_TEST(shown(m->lookup("192.0.2.1")) == "one");
+  BOOST_TEST(shown(m->lookup("192.0.2.77")) == "net");
+  BOOST_TEST(shown(m->lookup("::ffff:192.0.2.77")) == "net");
+  BOOST_TEST(shown(m->lookup("2001:db8::5")) == "six");
+  BOOST_TEST(shown(m->lookup("2001:db9::5")) == "any6");
+  BOOST_TEST(shown(m->lookup("10.1.2.3")) == "ten-one");
+  BOOST_TEST(shown(m->lookup("10.2.2.3")) == "(none)");
+  BOOST_TEST(shown(m->lookup("10.3.2.3")) == "not-two");
+  BOOST_TEST(shown(m->lookup("example.org")) == "(none)");
+  BOOST_TEST(shown(table("cidr", "1.2.3.4/24 x\n")->lookup("9.9.9.9")).find("cidr, line 1") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(address_keys_are_tried_in_the_documented_order) {
+  AddressKeys keys;
+  keys.bare_user = true;
+  keys.delimiters = "+";
+  const char* order[] = {"u+e@d.org", "u@d.org", "u+e", "u", "@d.org"};
+  for (std::size_t from = 0; from < 5; ++from) {
+    std::string spec = "inline:{";
+    for (std::size_t i = from; i < 5; ++i)
+      spec += std::string(" { ") + order[i] + " = v" + std::to_string(i) + " }";
+    const auto got = shown(find_address(list(spec + " }"), "u+e@d.org", keys));
+    BOOST_TEST(got.starts_with(std::string(order[from]) + "=v" + std::to_string(from)), got);
+  }
+  BOOST_TEST(shown(find_address(list("inline:{u@d=v}"), "u+e@d", keys)) == "u@d=v+e");
+  keys.bare_user = false;
+  BOOST_TEST(shown(find_address(list("inline:{u=v}"), "u@d", keys)) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(pattern_tables_see_whole_addresses_only) {
+  auto l = list("regexp:" + dir.write("r", "/^@d$/ bad\n/^u\\+e@d$/ good\n"));
+  AddressKeys keys;
+  keys.delimiters = "+";
+  BOOST_TEST(shown(find_address(l, "u+e@d", keys)) == "u+e@d=good");
+  BOOST_TEST(shown(find_address(l, "x@d", keys)) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(transport_keys_go_from_address_over_domain_and_parents_to_the_star) {
+  auto l = list("inline:{ u@a.b.c = 1, a.b.c = 2, .b.c = 3, .c = 4, * = 5 }");
+  BOOST_TEST(shown(find_transport(l, "u+x@a.b.c", "+", false)) == "u@a.b.c=1");
+  BOOST_TEST(shown(find_transport(l, "v@a.b.c", "+", false)) == "a.b.c=2");
+  BOOST_TEST(shown(find_transport(l, "v@z.b.c", "+", false)) == ".b.c=3");
+  BOOST_TEST(shown(find_transport(l, "v@b.c", "+", false)) == ".c=4");
+  BOOST_TEST(shown(find_transport(l, "v@x.y", "+", false)) == "*=5");
+  BOOST_TEST(shown(find_transport(list("inline:{b.c=1}"), "v@a.b.c", "", true)) == "b.c=1");
+}
+BOOST_AUTO_TEST_CASE(access_keys_follow_the_documented_orders) {
+  auto l = list("inline:{ d.org = 1, u+e@ = 2, u@ = 3, 10.1 = 4, 2001:db8 = 5, .host = 6 }");
+  BOOST_TEST(shown(find_access_address(l, "x@a.d.org", "+", true)) == "d.org=1");
+  BOOST_TEST(shown(find_access_address(l, "u+e@z", "+", true)) == "u+e@=2");
+  BOOST_TEST(shown(find_access_address(l, "u+f@z", "+", true)) == "u@=3");
+  BOOST_TEST(shown(find_access_network(l, "10.1.2.3")) == "10.1=4");
+  BOOST_TEST(shown(find_access_network(l, "2001:db8::1")) == "2001:db8=5");
+  BOOST_TEST(shown(find_access_name(l, "a.host", false)) == ".host=6");
+  BOOST_TEST(shown(find_access_name(l, "a.host", true)) == "(none)");
+}
+
+BOOST_AUTO_TEST_CASE(network_lists_match_both_families_negations_files_and_tables) {
+  const auto file = dir.write("nets", "# ours\n198.51.100.0/24\n[2001:db8::]/32\n");
+  const auto cidr = dir.write("c", "203.0.113.0/24 ok\n");
+  auto l = MatchList::open(
+      MatchList::Kind::network,
+      "!192.0.2.9, 192.0.2.0/24 127.0.0.0/8 [::1]/128 " + file + " cidr:" + cidr, {});
+  BOOST_REQUIRE_MESSAGE(l.has_value(), (l ? "" : l.error().message()));
+  for (const char* in : {"192.0.2.1", "127.0.0.1", "::1", "198.51.100.7", "2001:db8::9",
+                         "203.0.113.4", "::ffff:127.0.0.1"}) {
+    BOOST_TEST(l->matches_address(in).value(), in);
+  }
+  for (const char* out : {"192.0.2.9", "10.0.0.1", "::2", "unknown"})
+    BOOST_TEST(!l->matches_address(out).value(), out);
+  BOOST_TEST(
+      MatchList::open(MatchList::Kind::network, "192.0.2.1/24", {}).error().is(MapError::syntax));
+  BOOST_TEST(
+      MatchList::open(MatchList::Kind::network, "192.0.2.0/33", {}).error().is(MapError::syntax));
+}
+BOOST_AUTO_TEST_CASE(domain_lists_match_subdomains_by_the_style_asked_for) {
+  MatchList::Options parents;
+  parents.parent_domains = true;
+  auto implied = MatchList::open(MatchList::Kind::domain, "Example.org", parents);
+  BOOST_TEST(implied->matches("a.b.example.ORG").value());
+  BOOST_TEST(!implied->matches("badexample.org").value());
+  auto dotted = MatchList::open(MatchList::Kind::domain, "example.org .example.net", {});
+  BOOST_TEST(!dotted->matches("a.example.org").value());
+  BOOST_TEST(dotted->matches("a.example.net").value());
+  BOOST_TEST(!dotted->matches("example.net").value());
+  auto plain = MatchList::open(MatchList::Kind::string, "example.org inline:{t.org=x}", parents);
+  BOOST_TEST(!plain->matches("a.example.org").value());
+  BOOST_TEST(plain->matches("T.org").value());
+}
+BOOST_AUTO_TEST_CASE(a_broken_table_in_a_list_is_an_error_and_not_a_no) {
+  auto l = MatchList::open(MatchList::Kind::domain, "a.org fail:x", {});
+  BOOST_TEST(l->matches("a.org").value());
+  BOOST_TEST(!l->matches("b.org").has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(table_text)
+
+BOOST_AUTO_TEST_CASE(aliases_have_names_before_a_colon_and_may_be_quoted) {
+  auto t = parse_aliases(
+      "Root: admin\n\"a : b\": c,\n   d\nlist: :include:/x, \"|cmd a, b\"\nbad\n: x\n", "aliases");
+  BOOST_REQUIRE_EQUAL(t.entries.size(), 3U);
+  BOOST_TEST(t.entries[0].key == "root");
+  BOOST_TEST(t.entries[1].key == "a : b");
+  BOOST_TEST(t.entries[1].value == "c,   d");
+  BOOST_TEST(t.warnings.size() == 2U);
+  BOOST_TEST(t.warnings[0].starts_with("aliases, line 5"));
+}
+BOOST_AUTO_TEST_CASE(destinations_split_at_commas_outside_quotes) {
+  const auto d = split_destinations(
+      "a@b, \"|cmd -x 'a, b'\", /file, :include:/l (note, here), \"x y\"@z, |prog");
+  BOOST_REQUIRE_EQUAL(d.size(), 6U);
+  BOOST_TEST(d[1] == "|cmd -x 'a, b'");
+  BOOST_TEST(d[2] == "/file");
+  BOOST_TEST(d[3] == ":include:/l");
+  BOOST_TEST(d[4] == "\"x y\"@z");
+  BOOST_TEST(d[5] == "|prog");
+}
+BOOST_AUTO_TEST_CASE(quoted_keys_of_tables_may_hold_spaces) {
+  auto t = parse_table("\"a b\"@c.org x\n\"just words\" y\n", "t");
+  BOOST_TEST(t.entries[0].key == "\"a b\"@c.org");
+  BOOST_TEST(t.entries[1].key == "just words");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

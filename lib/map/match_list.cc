@@ -1,0 +1,140 @@
+#include "lib/map/match_list.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "lib/map/file_map.h"
+
+namespace pen::map {
+namespace {
+
+constexpr unsigned kMaxFileDepth = 10;
+constexpr std::size_t kMaxItems = 1'000'000;
+
+}  // namespace
+
+Result<MatchList> MatchList::open(Kind kind, std::string_view value, const Options& options) {
+  MatchList list;
+  list.kind_ = kind;
+  list.options_ = options;
+  PEN_TRY(list.add(value, false, 0));
+  return list;
+}
+
+Result<void> MatchList::add(std::string_view value, bool negated_outside, unsigned depth) {
+  for (const auto& word : split_list(value)) {
+    if (items_.size() >= kMaxItems) return fail(MapError::too_large, "list");
+    std::string_view text = word;
+    Item item;
+    item.negated = negated_outside;
+    while (text.starts_with('!')) {
+      item.negated = !item.negated;
+      text.remove_prefix(1);
+    }
+    if (text.empty()) return fail(MapError::syntax, "! without a pattern");
+    if (text.front() == '/') {
+      if (depth >= kMaxFileDepth)
+        return fail(MapError::syntax, std::string(text) + ": files nested too deeply");
+      PEN_TRY_ASSIGN(const std::string content, read_table_file(std::string(text)));
+      std::string patterns;
+      std::string_view rest = content;
+      while (!rest.empty()) {
+        const auto end = rest.find('\n');
+        const std::string_view line = trim(rest.substr(0, end));
+        rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+        if (line.starts_with('#')) continue;
+        patterns += line;
+        patterns += '\n';
+      }
+      PEN_TRY(add(patterns, item.negated, depth + 1));
+      continue;
+    }
+    item.text = to_lower(text);
+    const bool addresses = kind_ == Kind::network || kind_ == Kind::host;
+    const bool looks_numeric =
+        text.front() == '[' || parse_ip(text.substr(0, text.find('/'))).has_value();
+    if (addresses && looks_numeric) {
+      PEN_TRY_ASSIGN(item.network, parse_network(text));
+      item.is_network = true;
+    } else if (text.find(':') != std::string_view::npos && text.front() != '[') {
+      auto maps = MapList::open(text, options_.open);
+      if (!maps) return std::unexpected(std::move(maps).error());
+      item.table = maps->maps().front();
+    } else if (addresses && text.find('/') != std::string_view::npos) {
+      PEN_TRY_ASSIGN(item.network, parse_network(text));  // says what is wrong with it
+    }
+    items_.push_back(std::move(item));
+  }
+  return {};
+}
+
+Result<bool> MatchList::Item::matches_name(std::string_view name, Kind kind,
+                                           bool parent_domains) const {
+  const bool parents = kind == Kind::domain || kind == Kind::host;
+  if (table) {
+    std::string_view key = name;
+    bool first = true;
+    while (!key.empty()) {
+      if (first || !table->whole_key_only()) {
+        auto value = table->lookup(key);
+        if (!value) return std::unexpected(std::move(value).error().within(table->name()));
+        if (*value) return true;
+      }
+      first = false;
+      const auto dot = key.find('.', 1);
+      if (!parents || dot == std::string_view::npos || key.front() == '[') break;
+      key = key.substr(parent_domains ? dot + 1 : dot);
+    }
+    return false;
+  }
+  if (is_network) return false;
+  if (name == text) return true;
+  if (!parents || name.size() <= text.size() || !name.ends_with(text)) return false;
+  if (text.front() == '.') return !parent_domains;
+  return parent_domains && name[name.size() - text.size() - 1] == '.';
+}
+
+Result<bool> MatchList::Item::matches_address(const IpAddress& address,
+                                              const std::string& text_in) const {
+  if (table) {
+    auto value = table->lookup(text_in);
+    if (!value) return std::unexpected(std::move(value).error().within(table->name()));
+    return value->has_value();
+  }
+  return is_network && network.contains(address);
+}
+
+Result<bool> MatchList::matches(std::string_view text) const {
+  const std::string name = to_lower(text);
+  if (name.empty()) return false;
+  for (const auto& item : items_) {
+    PEN_TRY_ASSIGN(const bool hit, item.matches_name(name, kind_, options_.parent_domains));
+    if (hit) return !item.negated;
+  }
+  return false;
+}
+Result<bool> MatchList::matches_address(std::string_view address) const {
+  return matches_host("unknown", address);
+}
+Result<bool> MatchList::matches_host(std::string_view name_in, std::string_view address) const {
+  const std::string name = to_lower(name_in);
+  const bool use_name = kind_ == Kind::host && name != "unknown" && !name.empty();
+  const auto ip = parse_ip(address);
+  const std::string ip_text = ip ? ip->text() : std::string();
+  for (const auto& item : items_) {
+    bool hit = false;
+    if (use_name) {
+      PEN_TRY_ASSIGN(hit, item.matches_name(name, kind_, options_.parent_domains));
+    }
+    if (!hit && ip) {
+      PEN_TRY_ASSIGN(hit, item.matches_address(*ip, ip_text));
+    }
+    if (hit) return !item.negated;
+  }
+  return false;
+}
+bool MatchList::blocking() const {
+  return std::ranges::any_of(items_, [](const Item& i) { return i.table && i.table->blocking(); });
+}
+
+}  // namespace pen::map

@@ -1,0 +1,66 @@
+#pragma once
+/// Lists that answer yes or no: mynetworks, mydestination, relay_domains, debug_peer_list and their
+/// like.
+///
+/// Form:    patterns separated by commas or white space; /file/name reads patterns from a file;
+/// type:table matches
+///          when the table has the key; !pattern means "no" when it matches. The first match
+///          decides.
+/// Use:     auto mydestination = MatchList::open(MatchList::Kind::domain, value, {});
+///          Result<bool> yes = mydestination->matches("example.org");
+/// Errors:  as with maps: an Error is "don't know now", never "no".
+/// Thread:  any; immutable but for the tables' own reloading.
+/// Source:  Postfix: mynetworks, mydestination, parent_domain_matches_subdomains.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/map/map.h"
+#include "lib/map/network.h"
+
+namespace pen::map {
+
+class MatchList {
+ public:
+  enum class Kind {
+    string,   // equal but for case, or the table has the string
+    domain,   // the same; and .parent, or parent itself with parent_domains, for sub-domains
+    network,  // numeric address in a network ("192.0.2.0/24", "[2001:db8::]/32"), or the table has
+              // the address
+    host,     // namadr lists: host name by `domain`, address by `network`
+  };
+  struct Options {
+    bool parent_domains = false;  // parent_domain_matches_subdomains names this list
+    OpenOptions open;
+  };
+  MatchList() = default;
+  /// Errors: syntax (bad network, host bits set in a network), unknown_type, bad_spec, unreadable
+  /// (/file).
+  static Result<MatchList> open(Kind kind, std::string_view value, const Options& options);
+
+  /// Kind string and domain. Domains: "[192.0.2.1]" literals are compared as strings.
+  Result<bool> matches(std::string_view text) const;
+  /// Kind network: numeric address. Kind host: name may be "unknown".
+  Result<bool> matches_address(std::string_view address) const;
+  Result<bool> matches_host(std::string_view name, std::string_view address) const;
+  bool empty() const { return items_.empty(); }
+  bool blocking() const;
+
+ private:
+  struct Item {
+    bool negated = false;
+    std::string text;            // lower case
+    std::shared_ptr<Map> table;  // or
+    Network network;             // or
+    bool is_network = false;
+    Result<bool> matches_name(std::string_view name, Kind kind, bool parent_domains) const;
+    Result<bool> matches_address(const IpAddress& address, const std::string& text_in) const;
+  };
+  Result<void> add(std::string_view value, bool negated_outside, unsigned depth);
+  Kind kind_ = Kind::string;
+  Options options_;
+  std::vector<Item> items_;
+};
+
+}  // namespace pen::map

@@ -1,0 +1,42 @@
+#pragma once
+/// Pattern tables (regexp, pcre, cidr): their text read into rules, before any pattern is compiled.
+///
+/// Form:    "pattern result", "!pattern result", "if pattern" … "endif" (nested). Patterns of
+/// regexp and pcre stand
+///          between delimiters with flags behind; those of cidr are a word. $1, ${1}, $(1) and $$
+///          in results.
+/// Errors:  MapError::syntax with "FILE, line N: why".
+/// Source:  regexp_table(5), pcre_table(5), cidr_table(5). Pure.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace pen::map {
+
+struct RulePiece {
+  std::string text;
+  int group = -1;  // >= 0: the text of that group
+};
+struct Rule {
+  enum class Kind : std::uint8_t { match, if_block };
+  Kind kind = Kind::match;
+  unsigned line = 0;
+  bool negated = false;
+  std::string pattern;  // without delimiters; an escaped delimiter is plain
+  std::string flags;
+  std::vector<RulePiece> result;
+  int highest_group = 0;    // in result
+  std::size_t skip_to = 0;  // if_block: the rule behind the matching endif
+};
+enum class RuleStyle : std::uint8_t { delimited, word };
+
+inline constexpr std::size_t kMaxRules = 1'000'000;
+inline constexpr std::size_t kMaxIfDepth = 100;
+
+Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file,
+                                      RuleStyle style);
+
+}  // namespace pen::map

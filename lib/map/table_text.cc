@@ -1,0 +1,150 @@
+#include "lib/map/table_text.h"
+
+#include "lib/base/text.h"
+
+namespace pen::map {
+namespace {
+
+std::string_view trim_right(std::string_view text) {
+  while (!text.empty() && ascii_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::string warning(std::string_view file, unsigned line, std::string_view what) {
+  return std::string(file) + ", line " + std::to_string(line) + ": " + std::string(what);
+}
+
+/// Where the unquoted colon behind an alias's name is.
+std::size_t name_end(std::string_view line) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\') {
+      ++i;
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    } else if (line[i] == ':' && !quoted) {
+      return i;
+    }
+  }
+  return std::string_view::npos;
+}
+
+std::string unquote(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') continue;
+    if (text[i] == '\\' && i + 1 < text.size()) ++i;
+    out.push_back(text[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<LogicalLine> logical_lines(std::string_view text) {
+  std::vector<LogicalLine> lines;
+  unsigned number = 0;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    std::string_view line = trim_right(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    ++number;
+    const std::string_view content = trim(line);
+    if (content.empty() || content.front() == '#') continue;
+    if (ascii_space(line.front()) && !lines.empty()) {
+      lines.back().text += line;
+    } else {
+      lines.push_back({number, std::string(content)});
+    }
+  }
+  return lines;
+}
+
+TableText parse_table(std::string_view text, std::string_view file) {
+  TableText table;
+  for (auto& line : logical_lines(text)) {
+    std::size_t space = 0;
+    std::string key;
+    if (line.text.front() == '"') {
+      // A quoted key may hold white space; its quotes are part of an address only when an @
+      // follows.
+      std::size_t i = 1;
+      while (i < line.text.size() && line.text[i] != '"') i += line.text[i] == '\\' ? 2 : 1;
+      space = std::min(i + 1, line.text.size());
+      while (space < line.text.size() && !ascii_space(line.text[space])) ++space;
+      key = line.text.substr(0, space);
+      if (key.size() >= 2 && key.back() == '"') key = unquote(key);
+    } else {
+      while (space < line.text.size() && !ascii_space(line.text[space])) ++space;
+      key = line.text.substr(0, space);
+    }
+    const std::string_view value = trim(std::string_view(line.text).substr(space));
+    if (value.empty()) {
+      table.warnings.push_back(warning(file, line.number, "expected format: key whitespace value"));
+      continue;
+    }
+    table.entries.push_back({line.number, std::move(key), std::string(value)});
+  }
+  return table;
+}
+
+TableText parse_aliases(std::string_view text, std::string_view file) {
+  TableText table;
+  for (auto& line : logical_lines(text)) {
+    const auto colon = name_end(line.text);
+    if (colon == std::string_view::npos || colon == 0) {
+      table.warnings.push_back(warning(file, line.number, "expected format: name: value"));
+      continue;
+    }
+    std::string name = to_lower(unquote(trim(std::string_view(line.text).substr(0, colon))));
+    const std::string_view value = trim(std::string_view(line.text).substr(colon + 1));
+    if (name.empty() || value.empty()) {
+      table.warnings.push_back(warning(file, line.number, "name or value is empty"));
+      continue;
+    }
+    table.entries.push_back({line.number, std::move(name), std::string(value)});
+  }
+  return table;
+}
+
+std::vector<std::string> split_destinations(std::string_view value) {
+  std::vector<std::string> parts;
+  std::string part;
+  bool quoted = false;
+  unsigned comment = 0;
+  const auto finish = [&] {
+    std::string_view text = trim(part);
+    // "|command with, commas" and "/file name" come quoted as a whole: the quotes belong to the
+    // list, not to them.
+    if (text.size() >= 3 && text.front() == '"' && text.back() == '"' &&
+        (text[1] == '|' || text[1] == '/' || text[1] == ':')) {
+      parts.push_back(unquote(text.substr(1, text.size() - 2)));
+    } else if (!text.empty()) {
+      parts.emplace_back(text);
+    }
+    part.clear();
+  };
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const char c = value[i];
+    if (comment > 0) {
+      if (c == '(') ++comment;
+      if (c == ')') --comment;
+    } else if (c == '\\' && i + 1 < value.size()) {
+      part += c;
+      part += value[++i];
+    } else if (c == '"') {
+      quoted = !quoted;
+      part += c;
+    } else if (!quoted && (c == ',' || c == '\n' || c == '\r')) {
+      finish();
+    } else if (!quoted && c == '(' && trim(part).substr(0, 1) != "|") {
+      ++comment;
+    } else {
+      part += c;
+    }
+  }
+  finish();
+  return parts;
+}
+
+}  // namespace pen::map

@@ -1,0 +1,46 @@
+#pragma once
+/// What one commit does to the storage: writes and syncs in an order that matters. Made by
+/// QueueLog::next_batch().
+///
+/// Thread:  made and completed in the loop's thread; execute() runs in the writer's, which touches
+/// nothing else.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/queue_log/storage.h"
+
+namespace pen::queue_log {
+
+/// Numbers records that somebody waits for, upwards from 1.
+using Ticket = std::uint64_t;
+
+struct BatchStep {
+  enum class Kind : std::uint8_t { write, sync, allocate } kind = Kind::write;
+  Slot slot = 0;
+  std::uint64_t offset = 0;  // allocate: the size
+  std::string bytes;
+  bool failed = false;  // allocate: no space
+};
+
+class Batch {
+ public:
+  Batch() = default;
+  Batch(Batch&&) noexcept = default;
+  Batch& operator=(Batch&&) noexcept = default;
+
+  /// Does everything, in order, and stops at the first error; typically one write and one sync. A
+  /// segment that cannot be allocated for want of space is not an error. Blocks.
+  Result<void> execute(Storage& storage);
+  /// Tickets up to this one are durable when execute() succeeded.
+  Ticket covers() const { return covers_; }
+  std::size_t bytes() const;
+
+ private:
+  friend class QueueLog;
+  std::vector<BatchStep> steps_;
+  Ticket covers_ = 0;
+};
+
+}  // namespace pen::queue_log

@@ -1,0 +1,113 @@
+#include "lib/queue_log/log_reader.h"
+
+#include "lib/queue_log/queue_log.h"
+
+namespace pen::queue_log {
+
+LogReader::LogReader(Storage& storage, std::vector<SegmentHeader> segments, Position from,
+                     Position limit, SegmentReader::Search last)
+    : storage_(storage), segments_(std::move(segments)), from_(from), limit_(limit), last_(last) {
+  while (current_ < segments_.size() && segments_[current_].use < from.use) ++current_;
+}
+
+Position LogReader::at() const {
+  if (reader_) return {reader_->segment().use, reader_->tail_start()};
+  if (current_ < segments_.size()) {
+    const auto use = segments_[current_].use;
+    return use == from_.use ? from_ : Position{use, kDataStart};
+  }
+  return segments_.empty() ? from_ : Position{segments_.back().use + 1, 0};
+}
+
+Result<LogReader::Got> LogReader::next() {
+  for (;;) {
+    if (!reader_) {
+      if (current_ >= segments_.size()) return Got::end;
+      const SegmentHeader& segment = segments_[current_];
+      std::uint32_t limit = 0;
+      if (limit_.use != 0 && segment.use >= limit_.use) {
+        if (segment.use > limit_.use || limit_.offset <= kDataStart) {
+          current_ = segments_.size();
+          return Got::end;
+        }
+        limit = limit_.offset;
+      }
+      const bool last = current_ + 1 == segments_.size();
+      reader_ = std::make_unique<SegmentReader>(
+          storage_, segment, segment.use == from_.use ? from_.offset : kDataStart,
+          last ? last_ : SegmentReader::Search::whole, limit);
+    }
+    const auto before = reader_->bytes_read();
+    PEN_TRY_ASSIGN(const auto got, reader_->next());
+    bytes_read_ += reader_->bytes_read() - before;
+    switch (got) {
+      case SegmentReader::Got::more:
+        return Got::more;
+      case SegmentReader::Got::record:
+        if (auto result = take_record()) return *result;
+        break;
+      case SegmentReader::Got::hole: {
+        in_chain_ = false;
+        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false};
+        hole_.damage = left_by_sealing() || reader_->header().durable > hole_.offset ||
+                       limit_.use == hole_.segment.use;
+        return Got::hole;
+      }
+      case SegmentReader::Got::end: {
+        const SegmentHeader segment = reader_->segment();
+        const std::uint32_t tail = reader_->tail_start();
+        const bool lost_end = !reader_->sealed() && left_by_sealing();
+        if (!reader_->sealed()) in_chain_ = false;
+        reader_.reset();
+        ++current_;
+        if (lost_end) {
+          hole_ = {segment, tail, segment.size - tail, true};
+          return Got::hole;
+        }
+        break;
+      }
+    }
+  }
+}
+
+/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one
+/// tells which.
+bool LogReader::left_by_sealing() const {
+  return current_ + 1 < segments_.size() &&
+         segments_[current_ + 1].epoch == segments_[current_].epoch;
+}
+
+std::optional<LogReader::Got> LogReader::take_record() {
+  const RecordHeader& header = reader_->header();
+  if (header.type == RecordType::index) return std::nullopt;
+  const bool first = (header.flags & kFirstPart) != 0;
+  const bool last = (header.flags & kLastPart) != 0;
+  const Bytes body = reader_->body();
+  if (first) {
+    record_ = {{header.use, header.offset}, header.type, header.epoch, false, false, {}};
+    record_.position.use = reader_->segment().use;
+    if (header.mark != 0) {
+      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset);
+      record_.odd_mark = !record_.garbage;
+    }
+    if (last) {
+      in_chain_ = false;
+      record_.body = body;
+      return Got::record;
+    }
+    in_chain_ = true;
+    chain_.clear();
+  }
+  if (!in_chain_) return std::nullopt;  // parts whose beginning is elsewhere or lost
+  if (header.type != record_.type || chain_.size() + body.size() > 2 * QueueLog::kMaxMessage) {
+    in_chain_ = false;
+    return std::nullopt;
+  }
+  chain_.append(as_text(body));
+  if (!last) return std::nullopt;
+  in_chain_ = false;
+  record_.body = as_bytes(chain_);
+  return Got::record;
+}
+
+}  // namespace pen::queue_log

@@ -1,0 +1,256 @@
+// Segments: taken from the pool, sealed, given back; and the restart positions that allow it.
+#include <algorithm>
+
+#include "lib/base/check.h"
+#include "lib/queue_log/breakage.h"
+#include "lib/queue_log/state.h"
+
+namespace pen::queue_log {
+
+Position Log::end() const {
+  if (open) return {uses.back(), cursor};
+  return uses.empty() ? Position{} : Position{uses.back() + 1, 0};
+}
+
+namespace {
+// An index entry is cut to this: a sender of RFC 5321's 320 characters fits any segment size.
+IndexEntry entry_of(std::uint32_t offset, const EnvelopeBody& body, std::size_t room) {
+  IndexEntry e{offset,
+               body.queue_id,
+               body.generation,
+               body.appended,
+               body.arrived,
+               body.size,
+               body.remaining.count(),
+               body.sender,
+               {}};
+  std::size_t used = 64 + e.queue_id.size() + e.sender.size();
+  if (used > room) {
+    e.sender.resize(std::min<std::size_t>(e.sender.size(), 64));
+    used = 64 + e.queue_id.size() + e.sender.size();
+  }
+  for (const auto& domain : body.domains) {
+    if (used + domain.size() + 2 > room || e.domains.size() == kMaxDomains) break;
+    used += domain.size() + 2;
+    e.domains.push_back(domain);
+  }
+  return e;
+}
+std::size_t entry_bytes(const IndexEntry& e) {
+  std::size_t n = 64 + e.queue_id.size() + e.sender.size();
+  for (const auto& d : e.domains) n += d.size() + 2;
+  return n;
+}
+}  // namespace
+
+void QueueLog::State::add_log(seconds interval, std::int64_t disk_interval) {
+  Log log;
+  log.id = static_cast<LogId>(logs.size());
+  log.interval = interval;
+  log.disk_interval = disk_interval;
+  logs.push_back(std::move(log));
+}
+
+Log* QueueLog::State::log_of(const Position& position) {
+  const auto s = segments.find(position.use);
+  return s == segments.end() ? nullptr : &logs[s->second.log];
+}
+
+/// Bytes that must stay free for index records: one that closes a full chunk and the last one.
+static std::size_t index_room(std::uint32_t segment_size) {
+  return 2 * record_size(max_index(segment_size) + 16) + kTrailer;
+}
+
+bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
+  const std::size_t part = max_body(options.segment_size);
+  const std::size_t usable = options.segment_size - kDataStart - index_room(options.segment_size);
+  const std::size_t left =
+      log.open ? options.segment_size -
+                     std::min<std::size_t>(options.segment_size,
+                                           log.cursor + index_room(options.segment_size))
+               : 0;
+  if (record_size(body) <= left && body <= part) return true;
+  // Parts do not straddle segments: each segment holds at least usable - part bytes of them.
+  const std::size_t per_segment = usable - record_size(part);
+  const std::size_t total = body + (body / part + 1) * (kRecordHeader + 8);
+  return free.size() >= total / per_segment + 1;
+}
+
+bool QueueLog::State::has_space() const {
+  return free.size() >= reserve_segments || (!allocation_failed && !free.empty());
+}
+
+void QueueLog::State::flush_index(Log& log, bool sealed) {
+  if (log.index.entries.empty() && !sealed) return;
+  log.index.previous = log.last_index;
+  const std::string body = encode(log.index);
+  log.last_index = log.cursor;
+  write_piece(log, RecordType::index,
+              static_cast<std::uint8_t>(kFirstPart | kLastPart | (sealed ? kSealed : 0)),
+              as_bytes(body));
+  log.index = {};
+  log.index_bytes = 0;
+}
+
+void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body) {
+  const std::size_t room = max_index(options.segment_size);
+  IndexEntry entry = entry_of(offset, body, room);
+  const std::size_t bytes = entry_bytes(entry);
+  if (log.index_bytes + bytes > room) flush_index(log, false);
+  log.index_bytes += bytes;
+  log.index.entries.push_back(std::move(entry));
+}
+
+void QueueLog::State::write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body) {
+  const Segment& segment = segments.at(log.uses.back());
+  RecordHeader header;
+  header.use = segment.header.use;
+  header.offset = log.cursor;
+  header.durable = log.durable_offset;
+  header.epoch = epoch;
+  header.type = type;
+  header.flags = flags;
+  encode_record(log.pending, header, segment.header.key, body);
+  const auto size = static_cast<std::uint32_t>(record_size(body.size()));
+  log.cursor += size;
+  PEN_CHECK(log.cursor <= options.segment_size - kTrailer);
+  figures.appended_bytes += size;
+  since_save += size;
+}
+
+/// Ends the current segment. What is left of it is written and synced before anything of the next
+/// one.
+void QueueLog::State::seal(Log& log) {
+  flush_index(log, true);
+  const Segment& segment = segments.at(log.uses.back());
+  const Slot slot = segment.header.slot;
+  log.left.push_back({BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
+  log.left.push_back({BatchStep::Kind::write, slot, options.segment_size - kTrailer,
+                      encode_trailer(segment.header, log.last_index), false});
+  log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
+  log.pending.clear();
+  log.open = false;
+}
+
+Result<void> QueueLog::State::roll(Log& log) {
+  if (free.empty()) return fail(QueueLogError::no_space);
+  if (log.open) seal(log);
+  SegmentHeader header;
+  header.slot = free.front();
+  free.pop_front();
+  header.size = options.segment_size;
+  header.use = next_use++;
+  header.key = random.next();
+  header.epoch = epoch;
+  header.interval = log.disk_interval;
+  header.oldest = log.uses.empty() ? header.use : log.uses.front();
+  segments.emplace(header.use, Segment{header, log.id, 0});
+  log.uses.push_back(header.use);
+  log.open = true;
+  log.pending = encode_segment_header(header);
+  log.cursor = kDataStart;
+  log.taken = 0;
+  log.durable_offset = 0;
+  log.index = {};
+  log.index_bytes = 0;
+  log.last_index = 0;
+  since_save += kDataStart;
+  return {};
+}
+
+Result<Position> QueueLog::State::put(Log& log, RecordType type, Bytes body) {
+  if (!can_append(log, body.size())) return fail(QueueLogError::no_space);
+  const std::size_t part = max_body(options.segment_size);
+  Position first;
+  for (std::size_t done = 0;;) {
+    const Bytes piece = body.subspan(done, std::min(part, body.size() - done));
+    if (!log.open || log.cursor + record_size(piece.size()) + index_room(options.segment_size) >
+                         options.segment_size)
+      PEN_CHECK(roll(log).has_value());
+    if (done == 0) first = {log.uses.back(), log.cursor};
+    const bool last = done + piece.size() == body.size();
+    write_piece(log, type,
+                static_cast<std::uint8_t>((done == 0 ? kFirstPart : 0) | (last ? kLastPart : 0)),
+                piece);
+    done += piece.size();
+    if (last) return first;
+  }
+}
+
+Result<Position> QueueLog::State::put_envelope(Log& log, const EnvelopeBody& body) {
+  const std::string bytes = encode(body);
+  if (bytes.size() > QueueLog::kMaxMessage + (1U << 20)) return fail(QueueLogError::too_large);
+  PEN_TRY_ASSIGN(const Position at, put(log, RecordType::envelope, as_bytes(bytes)));
+  // Parts in later segments are found by the chain; the index names where it begins.
+  if (at.use == log.uses.back()) add_index(log, at.offset, body);
+  return at;
+}
+
+Position QueueLog::State::journal_runner() const {
+  const Log& journal = logs[kJournal];
+  if (journal.runner < scan_end) return journal.runner;
+  if (!fresh.empty()) return fresh.front().position;
+  if (fresh_lost) return *fresh_lost;
+  return journal.end();
+}
+
+/// First record of the journal that a restart has to read.
+Position QueueLog::State::suffix_start() const {
+  Position start = logs[kJournal].end();
+  if (!starts.empty() && !broken(Breakage::suffix_too_late))
+    start = std::min(start, starts.begin()->first);
+  for (std::size_t i = ready_marks; i < marks.size(); ++i)
+    if (marks[i].because.use != 0) start = std::min(start, marks[i].because);
+  return start;
+}
+
+/// Takes out of use what nothing needs any more, once the positions of the same batch are saved.
+void QueueLog::State::condemn(Flight& into) {
+  const Position suffix = suffix_start();
+  for (Log& log : logs) {
+    const Position runner = log.id == kJournal ? journal_runner() : log.runner;
+    while (!log.uses.empty() && !(log.open && log.uses.size() == 1)) {
+      const auto s = segments.find(log.uses.front());
+      if (s->second.pins != 0 || s->first >= runner.use) break;
+      if (log.id == kJournal && s->first >= suffix.use) break;
+      into.condemned.push_back(s->second.header.slot);
+      dirty.erase(s->second.header.slot);
+      segments.erase(s);
+      log.uses.pop_front();
+    }
+  }
+  into.condemned.insert(into.condemned.end(), condemned.begin(), condemned.end());
+  condemned.clear();
+  if (broken(Breakage::recycle_before_save)) {
+    free.insert(free.begin(), into.condemned.begin(), into.condemned.end());
+    into.condemned.clear();
+  }
+}
+
+SavedPositions QueueLog::State::positions() const {
+  SavedPositions p;
+  p.sequence = positions_sequence;
+  p.epoch = epoch;
+  p.next_use = next_use;
+  p.segment_size = options.segment_size;
+  p.suffix = suffix_start();
+  for (const Log& log : logs) {
+    SavedLog saved;
+    saved.interval = log.disk_interval;
+    saved.runner = log.id == kJournal ? journal_runner() : log.runner;
+    saved.end = log.end();
+    if (!log.moving.empty() && !broken(Breakage::move_without_hold_back))
+      saved.end = std::min(saved.end, log.moving.front().replacement);
+    saved.oldest = log.uses.empty() ? next_use : log.uses.front();
+    if (log.uses.empty()) saved.end = {next_use, 0};
+    p.logs.push_back(saved);
+  }
+  for (const auto& [use, segment] : segments) {
+    if (p.segments.size() == 10000)
+      break;  // what fits the file; only the check for lost segments needs it
+    p.segments.push_back({use, segment.header.slot});
+  }
+  return p;
+}
+
+}  // namespace pen::queue_log

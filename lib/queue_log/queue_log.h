@@ -1,0 +1,237 @@
+#pragma once
+/// The queue: a journal, a hold log and one log per retry interval, over one pool of recycled
+/// segments. No I/O of its own but reads: what is to be written leaves as a Batch, which another
+/// thread executes.
+///
+/// Format:  docs/queue-format.md.  Source: seeds 001 and 002 (log-structured queue), RFC 5321
+/// section 6.1. Use:     auto log = QueueLog::open(storage, options, clock, random);          //
+/// accepts new mail at once
+///          auto a = log->append(envelope);                                      // at once, in
+///          memory while (auto batch = log->next_batch()) {                             // when no
+///          batch is in flight
+///            auto done = batch->execute(storage);                               // writer thread:
+///            blocks auto durable = log->complete(std::move(*batch), done);             // loop
+///            thread: tickets up to this
+///          }                                                                    // writer.h does
+///          this loop for you while (log->recover_step(1 << 20) == Recovery::reading) {…} // in
+///          slices, between other work auto due = log->next_due(kJournal, now);
+///          log->start(*due->message);  // then delivered(), finish(), …
+/// Waits:   a 250 waits for append()'s ticket, a delivery result for delivered()'s, a tool's
+/// success for the ticket of
+///          hold(), release(), remove(). start(), finish(), defer(), renew() wait for nothing.
+/// Thread:  one (the loop's) for everything but Batch::execute. Storage, Clock and Random must
+/// outlive the log. Errors:  error.h. After io_error every call answers io_error: the process must
+/// end.
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+#include "lib/queue_log/batch.h"
+#include "lib/queue_log/error.h"
+#include "lib/queue_log/message.h"
+#include "lib/queue_log/storage.h"
+
+namespace pen::queue_log {
+
+/// Intervals from `minimal`, doubling, up to `maximal` (which is the last): minimal_backoff_time,
+/// maximal_backoff_time.
+std::vector<seconds> retry_ladder(seconds minimal, seconds maximal);
+
+struct Options {
+  std::uint32_t segment_size = 64U
+                               << 20;  // queue_log_segment_size; 8 KiB … 1 GiB, a multiple of 4096
+  std::vector<seconds> intervals;  // of the retry logs, ascending, at most 32; see retry_ladder()
+  std::uint64_t reserve = 16U << 20;  // bytes kept for the replacement envelopes of the active set
+                                      // and for notifications; one segment per log comes on top
+  std::uint64_t save_every =
+      16U << 20;  // bytes appended between two saves of the restart positions
+  std::uint64_t suffix_limit = 64U << 20;  // bytes behind the head at which an open START is stale
+  std::size_t remembered_ids = 65536;      // accepted ids kept for append()'s idempotence
+  std::size_t max_batch = 8U << 20;  // bytes gathered beyond which append() answers no_space until
+                                     // the writer has caught up (bounds memory)
+};
+
+/// Something was not as it was written. It was left where it is and the log went on after it.
+struct Damage {
+  LogId log = kJournal;
+  Slot slot = 0;
+  std::uint64_t use = 0;     // 0: unknown
+  std::uint64_t offset = 0;  // in the segment
+  std::uint64_t bytes = 0;   // how much is unreadable
+  std::string queue_id;      // of the message that is lost by it, when known
+  std::string what;          // a sentence part
+};
+
+/// What recovery found: for the log line of qmgr and for tests.
+struct RecoveryReport {
+  std::uint32_t epoch = 0;
+  bool positions_found = false;  // else every segment is read
+  std::uint64_t segments = 0;    // in use at start
+  std::uint64_t bytes_read = 0;
+  std::uint64_t records = 0;
+  std::uint64_t working =
+      0;  // messages that were being worked on: they have replacement envelopes now
+  std::uint64_t deliveries = 0;    // delivery records applied to them
+  std::uint64_t stale_copies = 0;  // older versions marked as garbage
+  std::uint64_t torn_bytes =
+      0;                       // unfinished writes at the ends of the logs: expected after a crash
+  std::vector<Damage> damage;  // at most kMaxDamage entries
+  std::uint64_t damage_count = 0;
+  static constexpr std::size_t kMaxDamage = 1000;
+};
+
+enum class Recovery {
+  reading,   // call recover_step() again
+  settling,  // all read; ends when the next batches complete
+  done,      // runners may start
+};
+
+class Scan;
+
+class QueueLog {
+ public:
+  /// Reads the restart positions and every segment's header, opens a fresh journal segment; after
+  /// it append() works. Errors: errno of the storage, no_space when not even one segment can be
+  /// had, damaged when the storage holds another format version.
+  static Result<std::unique_ptr<QueueLog>> open(Storage& storage, Options options,
+                                                const Clock& clock, Random& random);
+  ~QueueLog();
+  QueueLog(const QueueLog&) = delete;
+  QueueLog& operator=(const QueueLog&) = delete;
+
+  // --- new mail ---
+  struct Appended {
+    Ticket ticket = 0;  // durable when committed() reaches it
+    Place place;        // where the envelope will be; valid for start() once durable
+    bool duplicate =
+        false;  // this id was accepted before: nothing was written, the ticket is the first one's
+  };
+  /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
+  /// `remembered_ids` accepted in this process and those recovery read; an id older than that is
+  /// not recognised. Errors: no_space (also when only the reserve is left), too_large (more than
+  /// kMaxMessage), io_error.
+  Result<Appended> append(const Envelope& envelope);
+  static constexpr std::size_t kMaxMessage = 64U << 20;
+  static constexpr std::size_t kMaxQueueId = 64;
+  /// Whether append() would be refused for want of space: what smtpd asks at MAIL.
+  bool has_space() const;
+
+  // --- committing (see writer.h) ---
+  /// Everything gathered, if somebody waits for it or much has gathered; nullopt while a batch is
+  /// in flight or there is nothing worth a write.
+  std::optional<Batch> next_batch();
+  /// Records that nobody waits for leave with the next batch too, even when there is nothing else:
+  /// call it at leisure (qmgr: once a second), so that an idle queue has no record in memory only.
+  void flush() { flush_wanted_ = true; }
+  /// Asks for restart positions to be saved with the next batch. Needed by nobody: saves happen by
+  /// themselves.
+  void save_positions() { save_wanted_ = true; }
+  /// Takes the batch back. Returns the ticket up to which everything is durable now; io_error: end
+  /// the process.
+  Result<Ticket> complete(Batch batch, Result<void> executed);
+  /// Every ticket up to this one is durable.
+  Ticket committed() const { return committed_; }
+  bool failed() const { return failed_; }
+
+  // --- recovery ---
+  /// Reads about `budget` bytes further and decides. New mail may be appended and batches committed
+  /// in between; every other call answers `recovering` until done.
+  Result<Recovery> recover_step(std::size_t budget);
+  Recovery recovery() const { return recovery_; }
+  const RecoveryReport& report() const { return report_; }
+
+  // --- runners ---
+  /// The log's interval; 0 for the journal. Not for kHold.
+  seconds interval(LogId log) const;
+  std::size_t log_count() const;
+  /// The retry log whose interval is the closest at or above `delay`, else the longest.
+  LogId retry_log_for(seconds delay) const;
+  struct Due {
+    std::optional<Stored>
+        message;  // the head, if it is due; start() it, or ask again later and get the same one
+    std::optional<WallTime>
+        next;           // otherwise: when the head will be due; nullopt: nothing waits in this log
+    bool more = false;  // nothing decided yet: the slice was used up, call again
+  };
+  /// The first message of a log that is neither being worked on nor garbage, looking only at the
+  /// log's head. A version in a retry log shows up once its log was synced (asked for here, if need
+  /// be: then `more` is false and `next` is now; call again after the next batch). Errors:
+  /// recovering, io_error. Damage on the way is skipped and added to report().
+  Result<Due> next_due(LogId log, WallTime now);
+  /// Reads the version at a place (which a scan or append() gave). not_found: it is garbage or
+  /// gone.
+  Result<Stored> read(const Place& place);
+
+  // --- working on a message ---
+  /// Appends START. The version must be durable. The runner does not show the message again. After
+  /// this the caller ends the work with exactly one of finish(), defer(), hold(), release(),
+  /// remove().
+  Result<void> start(const Stored& message);
+  /// The same for a message just appended, from memory.
+  Result<void> start(std::string_view queue_id, const Place& place, std::uint32_t generation = 0);
+  bool working(std::string_view queue_id) const;
+  std::size_t working_count() const;
+  /// Appends DELIVERY: these recipients are done with. The result counts (to the peer that
+  /// delivers, to DSN) when the ticket is durable.
+  Result<Ticket> delivered(std::string_view queue_id, const OrdinalSet& ordinals,
+                           std::string_view payload);
+  /// Appends FINISH: nothing is left to do.
+  Result<void> finish(std::string_view queue_id);
+  /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was
+  /// synced.
+  Result<void> defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement);
+  /// Writes the replacement to the hold log.
+  Result<Ticket> hold(std::string_view queue_id, const Envelope& replacement);
+  /// Writes the replacement to the journal, where the runner finds it at once: release from hold,
+  /// requeue.
+  Result<Ticket> release(std::string_view queue_id, const Envelope& replacement);
+  /// Delete. The first form ends work on a message, the second takes one that nobody works on,
+  /// where it is.
+  Result<Ticket> remove(std::string_view queue_id);
+  Result<Ticket> remove(const Place& place, std::string_view queue_id, std::uint32_t generation);
+  /// A message whose START fell suffix_limit behind the head: renew() it (or defer() it when it
+  /// cannot go on), so that the part of the journal that a restart must read stays short. nullopt:
+  /// none.
+  std::optional<std::string> stale() const;
+  /// Re-appends a message being worked on, with what is left; work on it goes on.
+  Result<void> renew(std::string_view queue_id, const Envelope& replacement);
+
+  // --- listing ---
+  /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
+  std::unique_ptr<Scan> scan() const;
+
+  struct Figures {
+    std::uint64_t appended_bytes = 0;
+    std::uint64_t commits = 0;
+    std::uint64_t syncs = 0;
+    std::uint64_t positions_saved = 0;
+    std::size_t segments_used = 0;
+    std::size_t segments_free = 0;      // allocated and ready
+    std::size_t segments_reserved = 0;  // of the free ones, kept for deliveries
+    std::uint64_t suffix_bytes = 0;     // of the journal that a restart would read now
+  };
+  Figures figures() const;
+  const Options& options() const;
+
+  struct State;
+
+ private:
+  friend class Scan;
+  explicit QueueLog(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+  Ticket committed_ = 0;
+  Recovery recovery_ = Recovery::reading;
+  RecoveryReport report_;
+  bool failed_ = false;
+  bool flush_wanted_ = false;
+  bool save_wanted_ = false;
+};
+
+}  // namespace pen::queue_log

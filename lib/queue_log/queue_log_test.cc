@@ -1,0 +1,211 @@
+#include "lib/queue_log/queue_log.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/queue_log/breakage.h"
+#include "lib/testing/fault_storage.h"
+#include "lib/testing/manual_clock.h"
+
+using namespace pen;
+using namespace pen::queue_log;
+using pen::testing::FaultStorage;
+using pen::testing::ManualClock;
+
+namespace {
+
+struct Queue {
+  Random random{42};
+  ManualClock clock;
+  FaultStorage disk;
+  std::unique_ptr<QueueLog> log;
+  Options options;
+
+  Queue() {
+    options.segment_size = 16384;
+    options.intervals = {seconds(300), seconds(600)};
+    options.reserve = 0;
+    options.save_every = 65536;
+    open();
+  }
+  void open() {
+    log.reset();
+    auto opened = QueueLog::open(disk, options, clock, random);
+    BOOST_REQUIRE(opened.has_value());
+    log = *std::move(opened);
+  }
+  void commit() {
+    while (auto batch = log->next_batch()) {
+      auto executed = batch->execute(disk);
+      BOOST_REQUIRE(log->complete(*std::move(batch), std::move(executed)).has_value());
+    }
+  }
+  void recover() {
+    while (*log->recover_step(4096) == Recovery::reading) commit();
+    commit();
+    BOOST_REQUIRE(log->recovery() == Recovery::done);
+  }
+  void restart(FaultStorage::Cut how) {
+    log.reset();
+    disk = disk.cut(how, random);
+    open();
+    recover();
+  }
+  static Envelope envelope(std::string id, std::string payload = "hello", std::uint32_t n = 1) {
+    Envelope e;
+    e.queue_id = std::move(id);
+    e.recipients = n;
+    e.remaining = OrdinalSet::span(0, n);
+    e.sender = "a@example.org";
+    e.domains = {"example.com"};
+    e.payload = std::move(payload);
+    return e;
+  }
+  QueueLog::Appended accept(const Envelope& e) {
+    auto a = log->append(e);
+    BOOST_REQUIRE(a.has_value());
+    commit();
+    BOOST_REQUIRE_GE(log->committed(), a->ticket);
+    return *a;
+  }
+  std::optional<Stored> due(LogId id = kJournal) {
+    for (int i = 0; i < 10000; ++i) {
+      auto d = log->next_due(id, clock.wall_now());
+      BOOST_REQUIRE(d.has_value());
+      if (d->message) return d->message;
+      if (!d->more && !(d->next && *d->next <= clock.wall_now())) return std::nullopt;
+      commit();
+    }
+    BOOST_FAIL("the runner does not come to an end");
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(queue_log)
+
+BOOST_FIXTURE_TEST_CASE(an_acknowledged_message_is_there_after_a_power_cut, Queue) {
+  recover();
+  accept(envelope("one", "body"));
+  restart(FaultStorage::Cut::none);
+  auto m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->envelope.queue_id == "one");
+  BOOST_TEST(m->envelope.payload == "body");
+  BOOST_TEST(m->generation == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_finished_message_does_not_come_back, Queue) {
+  recover();
+  accept(envelope("one"));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_TEST(!due().has_value());
+  BOOST_REQUIRE(log->delivered("one", OrdinalSet::one(0), "250 ok").has_value());
+  BOOST_REQUIRE(log->finish("one").has_value());
+  commit();
+  restart(FaultStorage::Cut::none);
+  BOOST_TEST(!due().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_message_being_worked_on_comes_back_without_delivered_recipients, Queue) {
+  recover();
+  accept(envelope("one", "body", 3));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->delivered("one", OrdinalSet::one(1), "250 ok").has_value());
+  commit();
+  restart(FaultStorage::Cut::all);
+  auto m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->generation == 1u);
+  BOOST_TEST(!m->envelope.remaining.contains(1));
+  BOOST_TEST(m->envelope.remaining.count() == 2u);
+  BOOST_REQUIRE_EQUAL(m->results.size(), 1u);
+  BOOST_TEST(m->results[0].payload == "250 ok");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_deferred_message_is_due_after_its_interval_in_its_retry_log, Queue) {
+  recover();
+  accept(envelope("one"));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->defer("one", kFirstRetry, envelope("one", "second")).has_value());
+  log->flush();
+  commit();
+  BOOST_TEST(!due(kFirstRetry).has_value());
+  clock.advance(seconds(299));
+  BOOST_TEST(!due(kFirstRetry).has_value());
+  clock.advance(seconds(1));
+  auto m = due(kFirstRetry);
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->envelope.payload == "second");
+  BOOST_TEST(m->generation == 1u);
+  BOOST_REQUIRE(log->start(*m).has_value());
+  BOOST_REQUIRE(log->finish("one").has_value());
+  log->flush();
+  commit();
+  restart(FaultStorage::Cut::all);
+  clock.advance(seconds(1000));
+  BOOST_TEST(!due(kFirstRetry).has_value());
+  BOOST_TEST(!due().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(new_mail_is_accepted_before_recovery_has_ended, Queue) {
+  recover();
+  accept(envelope("one"));
+  log.reset();
+  disk = disk.cut(FaultStorage::Cut::none, random);
+  open();
+  accept(envelope("two"));
+  BOOST_TEST(!log->next_due(kJournal, clock.wall_now()).has_value());
+  recover();
+  auto m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->envelope.queue_id == "one");
+  BOOST_REQUIRE(log->start(*m).has_value());
+  m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->envelope.queue_id == "two");
+}
+
+BOOST_FIXTURE_TEST_CASE(an_id_is_accepted_once_also_over_a_restart, Queue) {
+  recover();
+  const auto first = accept(envelope("one"));
+  auto again = log->append(envelope("one"));
+  BOOST_REQUIRE(again.has_value());
+  BOOST_TEST(again->duplicate);
+  BOOST_TEST(again->ticket == first.ticket);
+  restart(FaultStorage::Cut::none);
+  again = log->append(envelope("one"));
+  BOOST_REQUIRE(again.has_value());
+  BOOST_TEST(again->duplicate);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_message_longer_than_a_segment_is_stored_in_parts, Queue) {
+  recover();
+  const std::string big(50000, 'x');
+  accept(envelope("big", big, 1000));
+  accept(envelope("small"));
+  restart(FaultStorage::Cut::none);
+  auto m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST((m->envelope.payload == big));
+  BOOST_REQUIRE(log->start(*m).has_value());
+  m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->envelope.queue_id == "small");
+}
+
+BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
+  recover();
+  for (int i = 0; i < 2000; ++i) {
+    const std::string id = "m" + std::to_string(i);
+    const auto a = accept(envelope(id, std::string(900, 'p')));
+    BOOST_REQUIRE(log->start(id, a.place).has_value());
+    BOOST_REQUIRE(log->delivered(id, OrdinalSet::one(0), "ok").has_value());
+    BOOST_REQUIRE(log->finish(id).has_value());
+  }
+  commit();
+  BOOST_TEST(disk.slots() < 20u);
+  BOOST_TEST(log->working_count() == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

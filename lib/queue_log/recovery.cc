@@ -1,0 +1,324 @@
+#include "lib/queue_log/recovery.h"
+
+#include <algorithm>
+
+#include "lib/base/check.h"
+#include "lib/base/codec.h"
+#include "lib/queue_log/breakage.h"
+#include "lib/queue_log/state.h"
+
+namespace pen::queue_log {
+namespace {
+
+void add_damage(RecoveryReport& report, Damage damage) {
+  ++report.damage_count;
+  if (report.damage.size() < RecoveryReport::kMaxDamage) report.damage.push_back(std::move(damage));
+}
+
+/// Makes what the disk holds, and not what a dead process left in memory, the thing that is read.
+Result<void> settle_slot(Storage& storage, Slot slot) {
+  if (broken(Breakage::trust_page_cache)) return {};
+  PEN_TRY(storage.sync(slot));
+  return storage.drop_cache(slot);
+}
+
+Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint64_t size,
+                                                     bool& any_bytes) {
+  std::optional<SavedPositions> best;
+  for (std::uint64_t copy = 0; copy < 2; ++copy) {
+    if ((copy + 1) * kPositionsCopy > size) break;
+    std::string bytes(24, '\0');
+    MutableBytes head{reinterpret_cast<std::byte*>(bytes.data()), 24};
+    PEN_TRY(storage.read(kPositionsSlot, copy * kPositionsCopy, head));
+    if (load_le<std::uint64_t>(head.data()) != 0) any_bytes = true;
+    const auto body = load_le<std::uint64_t>(head.data() + 8);
+    if (body > kPositionsCopy - 24) continue;
+    bytes.resize(24 + body);
+    PEN_TRY(storage.read(kPositionsSlot, copy * kPositionsCopy,
+                         {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+    auto positions = decode_positions(as_bytes(bytes));
+    if (positions && (!best || positions->sequence > best->sequence)) best = std::move(positions);
+  }
+  return best;
+}
+
+Result<std::optional<SegmentHeader>> read_header(Storage& storage, Slot slot) {
+  std::byte block[kDataStart];
+  PEN_TRY(storage.read(slot, 0, block));
+  auto header = decode_segment_header(block);
+  if (header && header->slot != slot) header.reset();  // a file copied over another
+  return header;
+}
+
+}  // namespace
+
+Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
+  PEN_TRY_ASSIGN(auto slots, s.storage.list());
+  std::sort(slots.begin(), slots.end(),
+            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  const bool have_positions_file = !slots.empty() && slots.front().slot == kPositionsSlot;
+  std::optional<SavedPositions> saved;
+  bool any_bytes = false;
+  if (have_positions_file) {
+    PEN_TRY(settle_slot(s.storage, kPositionsSlot));
+    PEN_TRY_ASSIGN(saved, load_positions(s.storage, slots.front().size, any_bytes));
+  } else {
+    PEN_TRY(s.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
+  }
+  report.positions_found = saved.has_value();
+  if (!saved && any_bytes)
+    add_damage(report, {kJournal,
+                        kPositionsSlot,
+                        0,
+                        0,
+                        2 * kPositionsCopy,
+                        {},
+                        "restart positions are unreadable: every segment is read"});
+  if (saved && saved->segment_size != s.options.segment_size) {
+    // The size of segments in use cannot change under them.
+    s.options.segment_size = saved->segment_size;
+  }
+
+  // Logs: the journal, the hold log, one per interval; then those of intervals that are no longer
+  // configured.
+  s.add_log(seconds(0), 0);
+  s.add_log(seconds(0), -1);
+  for (seconds interval : s.options.intervals) s.add_log(interval, interval.count());
+  s.ladder = s.logs.size();
+  auto log_for = [&](std::int64_t disk_interval) -> Log& {
+    for (Log& log : s.logs)
+      if (log.disk_interval == disk_interval) return log;
+    s.add_log(seconds(disk_interval), disk_interval);
+    return s.logs.back();
+  };
+
+  // Which slots are in use, and by what.
+  const std::uint64_t saved_next = saved ? saved->next_use : 0;
+  auto listed = [&](std::uint64_t use, Slot slot) {
+    const auto it =
+        std::lower_bound(saved->segments.begin(), saved->segments.end(), use,
+                         [](const SavedSegment& a, std::uint64_t u) { return a.use < u; });
+    if (it != saved->segments.end()) return it->use == use && it->slot == slot;
+    // Behind the last listed one: the list was cut.
+    return saved->segments.size() >= 10000;
+  };
+  auto last_of_its_log = [&](std::uint64_t use, std::int64_t interval) {
+    for (const SavedLog& log : saved->logs)
+      if (log.interval == interval) return use >= log.end.use;
+    return true;
+  };
+  std::uint64_t highest_use = saved ? saved->next_use - 1 : 0;
+  std::uint32_t highest_epoch = saved ? saved->epoch : 0;
+  std::vector<SegmentHeader> found;
+  for (const auto& info : slots) {
+    if (info.slot == kPositionsSlot) continue;
+    s.last_slot = std::max(s.last_slot, info.slot);
+    if (info.size < kDataStart) {
+      add_damage(report,
+                 {kJournal, info.slot, 0, 0, s.options.segment_size, {}, "segment file cut short"});
+      continue;
+    }
+    PEN_TRY_ASSIGN(auto header, read_header(s.storage, info.slot));
+    if (header &&
+        (!saved || header->use >= saved_next ||
+         (listed(header->use, info.slot) && last_of_its_log(header->use, header->interval)))) {
+      PEN_TRY(settle_slot(s.storage, info.slot));
+      PEN_TRY_ASSIGN(header, read_header(s.storage, info.slot));
+    }
+    if (header && !saved && s.segments.empty() && found.empty())
+      s.options.segment_size = header->size;
+    if (info.size < s.options.segment_size) {
+      add_damage(report, {kJournal,
+                          info.slot,
+                          header ? header->use : 0,
+                          info.size,
+                          s.options.segment_size - info.size,
+                          {},
+                          "segment file cut short"});
+      if (!header) continue;
+      header.reset();
+      continue;
+    }
+    if (header) {
+      highest_use = std::max(highest_use, header->use);
+      highest_epoch = std::max(highest_epoch, header->epoch);
+    }
+    const bool in_use = header && header->size == s.options.segment_size &&
+                        (!saved || header->use >= saved_next || listed(header->use, info.slot));
+    if (in_use)
+      found.push_back(*header);
+    else
+      s.free.push_back(info.slot);
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.use < b.use; });
+  for (const SegmentHeader& header : found) {
+    Log& log = log_for(header.interval);
+    if (!s.segments.emplace(header.use, Segment{header, log.id, 0}).second) continue;
+    log.uses.push_back(header.use);
+  }
+  if (saved)
+    for (const SavedSegment& segment : saved->segments)
+      if (!s.segments.contains(segment.use))
+        add_damage(report, {kJournal,
+                            segment.slot,
+                            segment.use,
+                            0,
+                            s.options.segment_size,
+                            {},
+                            "segment is missing or its header unreadable"});
+  s.epoch = highest_epoch + 1;
+  s.next_use = highest_use + 1;
+  s.positions_sequence = saved ? saved->sequence : 0;
+  s.id_seed = s.random.next();
+  s.reserve_segments =
+      s.ladder + static_cast<std::size_t>((s.options.reserve + s.options.segment_size - 1) /
+                                          s.options.segment_size);
+  report.epoch = s.epoch;
+  report.segments = s.segments.size();
+
+  // What is to be read.
+  auto recovering = std::make_unique<RecoveryState>();
+  recovering->suffix = saved ? saved->suffix : Position{};
+  for (Log& log : s.logs) {
+    RecoveryState::Source source;
+    source.log = log.id;
+    if (saved)
+      for (const SavedLog& p : saved->logs)
+        if (p.interval == log.disk_interval) {
+          log.runner = p.runner;
+          source.saved_end = p.end;
+          source.from = log.id == kJournal ? saved->suffix : p.end;
+        }
+    for (const SegmentUse use : log.uses)
+      if (use >= source.from.use) source.segments.push_back(s.segments.at(use).header);
+    log.durable_to = log.written_to = log.end();
+    if (source.segments.empty()) continue;
+    for (const SegmentHeader& header : source.segments)
+      if (header.use != source.from.use || source.from.offset <= kDataStart)
+        recovering->read_whole[header.use] = true;
+    source.reader = std::make_unique<LogReader>(s.storage, source.segments, source.from, Position{},
+                                                SegmentReader::Search::window);
+    recovering->sources.push_back(std::move(source));
+  }
+  s.recovering = std::move(recovering);
+
+  if (s.free.empty()) {
+    const Slot slot = s.last_slot + 1;
+    if (auto made = s.storage.allocate(slot, s.options.segment_size); !made) {
+      if (made.error().is_errno(ENOSPC) || made.error().is_errno(EDQUOT))
+        return fail(QueueLogError::no_space, "first segment", made.error().sys_errno());
+      return made;
+    }
+    s.last_slot = slot;
+    s.free.push_back(slot);
+  }
+  return {};
+}
+
+Result<void> append_after_torn_tail(QueueLog::State& s) {
+  Log& journal = s.logs[kJournal];
+  if (journal.uses.empty()) return {};
+  const SegmentHeader header = s.segments.at(journal.uses.back()).header;
+  SegmentReader reader(s.storage, header, kDataStart, SegmentReader::Search::window);
+  for (;;) {
+    PEN_TRY_ASSIGN(const auto got, reader.next());
+    if (got == SegmentReader::Got::end || got == SegmentReader::Got::hole) break;
+  }
+  if (reader.sealed() || reader.tail_start() > header.size / 2) return {};
+  journal.open = true;
+  journal.cursor = journal.taken = journal.durable_offset =
+      reader.hole_bytes() != 0 ? reader.hole_start() : reader.tail_start();
+  s.recovering->sources.erase(s.recovering->sources.begin());
+  return {};
+}
+
+Result<Recovery> QueueLog::recover_step(std::size_t budget) {
+  if (failed_) return fail(QueueLogError::io_error);
+  if (recovery_ != Recovery::reading) return recovery_;
+  State& s = *state_;
+  RecoveryState& r = *s.recovering;
+
+  // Reading.
+  std::uint64_t used = 0;
+  while (r.source < r.sources.size() && used < budget) {
+    auto& source = r.sources[r.source];
+    const auto before = source.reader->bytes_read();
+    const auto got = source.reader->next();
+    if (!got) {
+      failed_ = true;
+      return fail(QueueLogError::io_error, got.error().message(), got.error().sys_errno());
+    }
+    used += source.reader->bytes_read() - before + 64;
+    report_.bytes_read += source.reader->bytes_read() - before;
+    if (*got == LogReader::Got::end) {
+      if (source.reader->at() < source.saved_end && !source.segments.empty() &&
+          source.saved_end.use <= source.segments.back().use)
+        add_damage(report_, {source.log,
+                             source.segments.back().slot,
+                             source.saved_end.use,
+                             source.reader->at().offset,
+                             source.saved_end.offset,
+                             {},
+                             "synced records are missing at the end"});
+      ++r.source;
+      continue;
+    }
+    if (*got == LogReader::Got::more) continue;
+    if (*got == LogReader::Got::hole) {
+      const auto& hole = source.reader->hole();
+      if (hole.damage)
+        s.note_damage(report_, hole, source.log);
+      else
+        report_.torn_bytes += hole.bytes;
+      continue;
+    }
+    ++report_.records;
+    take_record(r, s, *source.reader, source.log, report_);
+  }
+  if (r.source < r.sources.size()) return recovery_;
+
+  // Resolving.
+  if (!r.resolving) {
+    r.resolving = true;
+    r.next = r.seen.begin();
+  }
+  const std::uint64_t appended = s.figures.appended_bytes;
+  for (; r.next != r.seen.end(); ++r.next) {
+    if (used + (s.figures.appended_bytes - appended) >= budget) return recovery_;
+    if (s.logs[kJournal].pending.size() > s.options.max_batch) return recovery_;
+    used += 64;
+    auto done = resolve_message(r, s, r.next->first, r.next->second, report_);
+    if (!done) {
+      if (done.error().is(QueueLogError::no_space))
+        return recovery_;  // goes on when a segment is free
+      failed_ = true;
+      return std::unexpected(std::move(done).error());
+    }
+  }
+
+  // Settling: what recovery read from the journal need not be read by the runner.
+  Log& journal = s.logs[kJournal];
+  if (journal.runner >= r.suffix) {
+    Position first = s.scan_end;
+    for (const auto& [id, seen] : r.seen)
+      for (const auto& copy : seen.copies)
+        if (!copy.garbage && s.segments.contains(copy.position.use) &&
+            s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
+          first = std::min(first, copy.position);
+    journal.runner = std::max(journal.runner, first);
+  }
+  for (const auto& [use, whole] : r.read_whole) {
+    const auto it = s.segments.find(use);
+    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != 0) continue;
+    Log& log = s.logs[it->second.log];
+    if (log.open && log.uses.back() == use) continue;
+    s.condemned.push_back(it->second.header.slot);
+    log.uses.erase(std::find(log.uses.begin(), log.uses.end(), use));
+    s.segments.erase(it);
+  }
+  s.settle_wanted = true;
+  recovery_ = Recovery::settling;
+  return recovery_;
+}
+
+}  // namespace pen::queue_log

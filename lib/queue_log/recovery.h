@@ -1,0 +1,67 @@
+#pragma once
+/// What happens between a start and the first delivery. Private to lib/queue_log.
+///
+/// 1. open_recovery(): restart positions, segment headers, sync of everything beyond the positions.
+/// New mail may come.
+/// 2. recover_step(), reading: the journal from the working suffix, the other logs from their saved
+/// ends.
+/// 3. recover_step(), resolving: per message the newest version wins, older ones become garbage,
+/// deliveries are applied,
+///    and what was being worked on gets a replacement envelope in the journal.
+/// 4. settling: a sync of every log and new restart positions; then runners may start.
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/queue_log/log_reader.h"
+#include "lib/queue_log/queue_log.h"
+
+namespace pen::queue_log {
+
+struct RecoveryState {
+  struct Source {
+    LogId log = kJournal;
+    std::vector<SegmentHeader> segments;
+    Position from;
+    Position saved_end;
+    std::unique_ptr<LogReader> reader;
+  };
+  std::vector<Source> sources;
+  std::size_t source = 0;
+
+  struct Copy {
+    Position position;
+    std::uint32_t generation = 0;
+    std::uint32_t epoch = 0;
+    bool garbage = false;
+    bool started = false;  // known from a START, not from reading the envelope
+    Position replaces;
+  };
+  struct Seen {
+    std::vector<Copy> copies;
+    std::vector<DeliveryResult> deliveries;
+    std::uint32_t newest_delivery = 0;      // generation
+    std::optional<std::uint32_t> finished;  // generations up to this one are done with
+  };
+  std::unordered_map<std::string, Seen> seen;
+  std::unordered_map<std::string, Seen>::iterator next;
+  bool resolving = false;
+  bool positions_complete = false;
+  Position suffix;
+  std::map<std::uint64_t, std::uint32_t> live;  // envelopes that stay, by segment
+  std::map<std::uint64_t, bool> read_whole;     // segments read from their first record
+};
+
+Result<void> open_recovery(QueueLog::State& state, RecoveryReport& report);
+/// What one record says; `reader` stands at it.
+void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& reader, LogId log,
+                 RecoveryReport& report);
+/// Decides about one message. no_space: nothing was done, ask again.
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, const std::string& queue_id,
+                             RecoveryState::Seen& seen, RecoveryReport& report);
+/// Breakage::append_after_torn_tail.
+Result<void> append_after_torn_tail(QueueLog::State& state);
+
+}  // namespace pen::queue_log

@@ -1,0 +1,197 @@
+// Recovery's decisions: what each record says about its message, and what becomes of the message.
+#include <algorithm>
+
+#include "lib/base/codec.h"
+#include "lib/queue_log/breakage.h"
+#include "lib/queue_log/recovery.h"
+#include "lib/queue_log/state.h"
+
+namespace pen::queue_log {
+namespace {
+
+RecoveryState::Copy& copy_at(RecoveryState::Seen& seen, const Position& position,
+                             std::uint32_t generation) {
+  for (auto& copy : seen.copies)
+    if (copy.position == position) return copy;
+  seen.copies.push_back({position, generation, 0, false, false, {}});
+  return seen.copies.back();
+}
+
+void finish_up_to(RecoveryState::Seen& seen, std::uint32_t generation) {
+  seen.finished = std::max(seen.finished.value_or(0), generation);
+}
+
+Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogId log) {
+  const auto segment = s.segments.find(record.position.use);
+  return {log,
+          segment == s.segments.end() ? 0 : segment->second.header.slot,
+          record.position.use,
+          record.position.offset,
+          record.body.size(),
+          {},
+          "record body is malformed"};
+}
+
+}  // namespace
+
+void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, LogId log,
+                 RecoveryReport& report) {
+  const LogReader::Record& record = reader.record();
+  auto bad = [&] {
+    ++report.damage_count;
+    if (report.damage.size() < RecoveryReport::kMaxDamage)
+      report.damage.push_back(malformed(s, record, log));
+  };
+  switch (record.type) {
+    case RecordType::envelope: {
+      auto view = decode<EnvelopeView>(as_text(record.body));
+      if (!view || !well_formed(*view)) return bad();
+      if (record.odd_mark) {
+        ++report.damage_count;
+        if (report.damage.size() < RecoveryReport::kMaxDamage)
+          report.damage.push_back({log, 0, record.position.use, record.position.offset, 4,
+                                   std::string(view->queue_id), "odd garbage mark, taken as live"});
+      }
+      auto& seen = r.seen[std::string(view->queue_id)];
+      auto& copy = copy_at(seen, record.position, view->generation);
+      copy.generation = view->generation;
+      copy.epoch = record.epoch;
+      copy.garbage = record.garbage;
+      copy.replaces = view->replaces;
+      if (!record.garbage)
+        for (auto use = record.position.use; use <= reader.at().use; ++use) ++r.live[use];
+      s.remember(view->queue_id, {0, record.position});
+      return;
+    }
+    case RecordType::start: {
+      auto body = decode<StartBody>(as_text(record.body));
+      if (!body || body->queue_id.empty()) return bad();
+      copy_at(r.seen[body->queue_id], body->envelope, body->generation).started = true;
+      s.remember(body->queue_id, {0, body->envelope});
+      return;
+    }
+    case RecordType::delivery: {
+      auto body = decode<DeliveryBody>(as_text(record.body));
+      if (!body || body->queue_id.empty() || !body->ordinals.well_formed()) return bad();
+      auto& seen = r.seen[body->queue_id];
+      seen.newest_delivery = std::max(seen.newest_delivery, body->generation);
+      seen.deliveries.push_back({std::move(body->ordinals), std::move(body->payload)});
+      return;
+    }
+    case RecordType::finish: {
+      auto body = decode<FinishBody>(as_text(record.body));
+      if (!body || body->queue_id.empty()) return bad();
+      finish_up_to(r.seen[body->queue_id], body->generation);
+      return;
+    }
+    case RecordType::tombstone: {
+      auto body = decode<TombstoneBody>(as_text(record.body));
+      if (!body || body->queue_id.empty()) return bad();
+      auto& seen = r.seen[body->queue_id];
+      copy_at(seen, body->envelope, body->generation);
+      finish_up_to(seen, body->generation);
+      return;
+    }
+    case RecordType::index:
+      return;
+  }
+}
+
+/// nullopt: the envelope cannot be read there.
+Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Position& position) {
+  const auto segment = s.segments.find(position.use);
+  if (segment == s.segments.end()) return std::nullopt;
+  std::vector<SegmentHeader> headers;
+  for (const SegmentUse use : s.logs[segment->second.log].uses)
+    if (use >= position.use) headers.push_back(s.segments.at(use).header);
+  LogReader reader(s.storage, std::move(headers), position, Position{},
+                   SegmentReader::Search::window);
+  PEN_TRY_ASSIGN(const auto got, reader.next());
+  if (got != LogReader::Got::record || reader.record().position != position ||
+      reader.record().type != RecordType::envelope)
+    return std::nullopt;
+  auto body = decode<EnvelopeBody>(as_text(reader.record().body));
+  if (!body || !well_formed(*decode<EnvelopeView>(as_text(reader.record().body))))
+    return std::nullopt;
+  return body;
+}
+
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::string& queue_id,
+                             RecoveryState::Seen& seen, RecoveryReport& report) {
+  auto& copies = seen.copies;
+  auto done_with = [&](const RecoveryState::Copy& c) {
+    return seen.finished && c.generation <= *seen.finished;
+  };
+  // Newest first; where two carry one generation, the one that work was begun on.
+  std::sort(copies.begin(), copies.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.generation, a.started, a.epoch) > std::tie(b.generation, b.started, b.epoch);
+  });
+  const RecoveryState::Copy* best = nullptr;
+  std::optional<EnvelopeBody> working;
+  bool lost = false;
+  for (const auto& copy : copies) {
+    if (done_with(copy) || (copy.garbage && !copy.started)) continue;
+    const bool worked_on =
+        copy.started || (!seen.deliveries.empty() && seen.newest_delivery >= copy.generation);
+    if (worked_on) {
+      PEN_TRY_ASSIGN(auto body, read_envelope(s, copy.position));
+      if (!body || body->queue_id != queue_id) {
+        lost = true;
+        continue;
+      }
+      working = std::move(body);
+    }
+    best = &copy;
+    break;
+  }
+  if (!best && lost) {
+    ++report.damage_count;
+    if (report.damage.size() < RecoveryReport::kMaxDamage)
+      report.damage.push_back({kJournal, 0, copies.front().position.use,
+                               copies.front().position.offset, 0, queue_id,
+                               "the envelope of a message being worked on is unreadable"});
+  }
+
+  Position replacement;
+  if (working) {
+    EnvelopeBody body = *std::move(working);
+    const std::uint32_t generation = best->generation;
+    for (auto& delivery : seen.deliveries) {
+      if (broken(Breakage::forget_deliveries)) break;
+      OrdinalSet still = body.remaining;
+      still.remove(delivery.ordinals);
+      if (still == body.remaining) continue;
+      body.remaining = std::move(still);
+      body.results.push_back(delivery);
+      ++report.deliveries;
+    }
+    body.generation = generation + 1;
+    body.appended = s.clock.wall_now();
+    body.replaces = best->position;
+    PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], body));
+    s.note_fresh(replacement);
+    ++report.working;
+  }
+
+  // Every other version is garbage; the one just replaced, once its replacement is durable.
+  auto kill = [&](const Position& position, const Position& because) {
+    if (position.use == 0 || s.dead.contains(position) || !s.segments.contains(position.use))
+      return;
+    s.mark_later(position, because);
+  };
+  for (auto& copy : copies) {
+    if (copy.replaces.use != 0) kill(copy.replaces, {});
+    if (&copy == best && !working) continue;
+    if (&copy != best && !copy.garbage && !copy.started) ++report.stale_copies;
+    const bool was_live = !copy.garbage;
+    kill(copy.position, &copy == best ? replacement : Position{});
+    copy.garbage = true;
+    if (was_live) {
+      const auto live = r.live.find(copy.position.use);
+      if (live != r.live.end() && --live->second == 0) r.live.erase(live);
+    }
+  }
+  return {};
+}
+
+}  // namespace pen::queue_log

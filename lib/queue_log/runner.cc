@@ -1,0 +1,422 @@
+// Runners, and work on messages: from START to FINISH.
+#include <algorithm>
+
+#include "lib/base/check.h"
+#include "lib/base/codec.h"
+#include "lib/queue_log/breakage.h"
+#include "lib/queue_log/state.h"
+
+namespace pen::queue_log {
+
+namespace {
+constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: tens of microseconds
+}
+
+std::vector<SegmentHeader> QueueLog::State::headers(const Log& log, SegmentUse from) const {
+  std::vector<SegmentHeader> result;
+  for (auto it = std::lower_bound(log.uses.begin(), log.uses.end(), from); it != log.uses.end();
+       ++it)
+    result.push_back(segments.at(*it).header);
+  return result;
+}
+
+void QueueLog::State::note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log) {
+  ++report.damage_count;
+  if (report.damage.size() < RecoveryReport::kMaxDamage)
+    report.damage.push_back({log,
+                             hole.segment.slot,
+                             hole.segment.use,
+                             hole.offset,
+                             hole.bytes,
+                             {},
+                             "bytes that were synced are not records"});
+}
+
+Result<bool> QueueLog::State::garbage_on_disk(const Position& position) {
+  const SegmentHeader& segment = segments.at(position.use).header;
+  std::byte word[4];
+  PEN_TRY(storage.read(segment.slot, position.offset, word));
+  return load_le<std::uint32_t>(word) == garbage_mark(segment, position.offset);
+}
+
+WallTime QueueLog::State::due(const Log& log, WallTime appended, WallTime now) const {
+  // A version from the future tells that the clock was set back: it must not wait for the future to
+  // come again.
+  if (appended > now) return now;
+  return appended + log.interval;
+}
+
+Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
+                               EnvelopeBody body) const {
+  Stored result;
+  result.place = place;
+  result.generation = body.generation;
+  result.epoch = record_epoch;
+  result.appended = body.appended;
+  result.due = due(logs[place.log], body.appended, clock.wall_now());
+  result.envelope = {std::move(body.queue_id),
+                     body.recipients,
+                     std::move(body.remaining),
+                     body.arrived,
+                     body.size,
+                     std::move(body.sender),
+                     std::move(body.domains),
+                     std::move(body.payload)};
+  result.results = std::move(body.results);
+  return result;
+}
+
+Result<Stored> QueueLog::State::read(const Place& place) {
+  const auto segment = segments.find(place.position.use);
+  if (segment == segments.end() || segment->second.log != place.log)
+    return fail(QueueLogError::not_found);
+  const Log& log = logs[place.log];
+  if (place.position >= log.written_to) return fail(QueueLogError::not_found);
+  LogReader reader(storage, headers(log, place.position.use), place.position, log.written_to,
+                   SegmentReader::Search::whole);
+  PEN_TRY_ASSIGN(const auto got, reader.next());
+  if (got != LogReader::Got::record || reader.record().position != place.position ||
+      reader.record().type != RecordType::envelope)
+    return fail(QueueLogError::damaged);
+  auto body = decode<EnvelopeBody>(as_text(reader.record().body));
+  if (!body) return fail(QueueLogError::damaged);
+  return stored(place, reader.record().epoch, *std::move(body));
+}
+
+Result<Stored> QueueLog::read(const Place& place) {
+  State& s = *state_;
+  if (place.log >= s.logs.size() || !s.segments.contains(place.position.use))
+    return fail(QueueLogError::not_found);
+  PEN_TRY_ASSIGN(Stored stored, s.read(place));
+  const auto work = s.working.find(stored.envelope.queue_id);
+  if (work != s.working.end() && work->second.envelope == place) return stored;
+  if (s.dead.contains(place.position)) return fail(QueueLogError::not_found);
+  PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
+  if (garbage) return fail(QueueLogError::not_found);
+  return stored;
+}
+
+std::size_t QueueLog::log_count() const { return state_->logs.size(); }
+seconds QueueLog::interval(LogId log) const { return state_->logs.at(log).interval; }
+LogId QueueLog::retry_log_for(seconds delay) const {
+  const auto& intervals = state_->options.intervals;
+  const auto it = std::lower_bound(intervals.begin(), intervals.end(), delay);
+  const auto index = it == intervals.end() ? intervals.size() - 1
+                                           : static_cast<std::size_t>(it - intervals.begin());
+  return static_cast<LogId>(kFirstRetry + index);
+}
+
+Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
+  if (failed_) return fail(QueueLogError::io_error);
+  if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
+  State& s = *state_;
+  PEN_CHECK(id < s.logs.size() && id != kHold);
+  Log& log = s.logs[id];
+  auto broke = [this](Error error) {
+    failed_ = true;
+    return fail(QueueLogError::io_error, error.message(), error.sys_errno());
+  };
+  auto gone = [&](const Position& at) -> Result<bool> {
+    if (s.dead.contains(at) || !s.segments.contains(at.use)) return true;
+    return s.garbage_on_disk(at);
+  };
+
+  if (log.head) {
+    auto dead = gone(*log.head);
+    if (!dead) return broke(std::move(dead).error());
+    if (!*dead) {
+      if (log.head_due > now) {
+        // The head's time was computed when the clock showed something else: never wait longer than
+        // the interval.
+        log.head_due = std::min(log.head_due, now + log.interval);
+        return Due{{}, log.head_due, false};
+      }
+      auto stored = s.read({id, *log.head});
+      if (stored) return Due{*std::move(stored), {}, false};
+      if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
+    }
+    if (log.reader) log.runner = std::max(log.runner, log.reader->at());
+    log.head.reset();
+  }
+
+  for (int looked = 0; looked < kRunnerSlice;) {
+    if (id == kJournal && log.runner >= s.scan_end) {
+      log.reader.reset();
+      while (!s.fresh.empty() && s.fresh.front().started) s.fresh.pop_front();
+      if (!s.fresh.empty()) {
+        const Position at = s.fresh.front().position;
+        if (at >= log.durable_to) return Due{};
+        auto stored = s.read({id, at});
+        if (stored) return Due{*std::move(stored), {}, false};
+        if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
+        ++report_.damage_count;
+        s.fresh.pop_front();
+        continue;
+      }
+      if (!s.fresh_lost) return Due{};
+      log.runner = *s.fresh_lost;
+      s.fresh_lost.reset();
+      s.scan_end = log.end();
+    }
+    const Position limit = id == kJournal ? std::min(s.scan_end, log.durable_to) : log.durable_to;
+    if (log.runner >= limit) {
+      if (id == kJournal || log.end() <= log.durable_to) return Due{};
+      const WallTime due = log.first_unsynced ? s.due(log, *log.first_unsynced, now) : now;
+      if (due <= now) log.sync_wanted = true;
+      return Due{{}, due, false};
+    }
+    if (!log.reader)
+      log.reader = std::make_unique<LogReader>(s.storage, s.headers(log, log.runner.use),
+                                               log.runner, limit, SegmentReader::Search::whole);
+    auto got = log.reader->next();
+    if (!got) return broke(std::move(got).error());
+    ++looked;
+    switch (*got) {
+      case LogReader::Got::more:
+        looked += kRunnerSlice / 16;
+        continue;
+      case LogReader::Got::end:
+        log.reader.reset();
+        log.runner = limit;
+        continue;
+      case LogReader::Got::hole:
+        if (log.reader->hole().damage) State::note_damage(report_, log.reader->hole(), id);
+        continue;
+      case LogReader::Got::record:
+        break;
+    }
+    const LogReader::Record& record = log.reader->record();
+    if (record.type != RecordType::envelope || record.garbage) {
+      log.runner = log.reader->at();
+      continue;
+    }
+    auto dead = gone(record.position);
+    if (!dead) return broke(std::move(dead).error());
+    auto body = *dead ? std::nullopt : decode<EnvelopeBody>(as_text(record.body));
+    if (!body) {
+      log.runner = log.reader->at();
+      continue;
+    }
+    log.runner = record.position;
+    log.head = record.position;
+    log.head_due = s.due(log, body->appended, now);
+    if (log.head_due > now) return Due{{}, log.head_due, false};
+    return Due{s.stored({id, record.position}, record.epoch, *std::move(body)), {}, false};
+  }
+  return Due{{}, {}, true};
+}
+
+// --- working on a message ---
+
+void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
+  dead.insert(envelope);
+  ++segments.at(envelope.use).pins;
+  marks.push_back({envelope, because});
+}
+
+void QueueLog::State::close_start(const Working& work) {
+  starts.erase(work.start);
+  --segments.at(work.envelope.position.use).pins;
+}
+
+void QueueLog::State::pass_fresh(const Position& started) {
+  const auto it =
+      std::lower_bound(fresh.begin(), fresh.end(), started,
+                       [](const Fresh& f, const Position& p) { return f.position < p; });
+  if (it != fresh.end() && it->position == started) it->started = true;
+  while (!fresh.empty() && fresh.front().started) fresh.pop_front();
+}
+
+Result<void> QueueLog::start(const Stored& message) {
+  return start(message.envelope.queue_id, message.place, message.generation);
+}
+
+Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
+                             std::uint32_t generation) {
+  if (failed_) return fail(QueueLogError::io_error);
+  if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
+  State& s = *state_;
+  const auto segment = s.segments.find(place.position.use);
+  if (segment == s.segments.end() || s.dead.contains(place.position) ||
+      s.working.contains(queue_id))
+    return fail(QueueLogError::not_found, std::string(queue_id));
+  PEN_CHECK(place.position < s.logs[place.log].durable_to,
+            "start of an envelope that is not durable");
+  const StartBody body{std::string(queue_id), generation, place.position};
+  PEN_TRY_ASSIGN(const Position at,
+                 s.put(s.logs[kJournal], RecordType::start, as_bytes(encode(body))));
+  s.working.emplace(body.queue_id, Working{generation, place, at, false});
+  s.starts.emplace(at, body.queue_id);
+  ++segment->second.pins;
+  s.mark_later(place.position, at);
+  if (place.log == kJournal) s.pass_fresh(place.position);
+  return {};
+}
+
+bool QueueLog::working(std::string_view queue_id) const {
+  const auto it = state_->working.find(queue_id);
+  return it != state_->working.end() && !it->second.moving;
+}
+std::size_t QueueLog::working_count() const { return state_->working.size(); }
+
+namespace {
+/// What every call that goes on with, or ends, the work on a message begins with.
+template <class Map>
+Result<typename Map::iterator> find_work(Map& working, std::string_view queue_id, bool failed) {
+  if (failed) return fail(QueueLogError::io_error);
+  const auto it = working.find(queue_id);
+  if (it == working.end() || it->second.moving)
+    return fail(QueueLogError::not_found, std::string(queue_id));
+  return it;
+}
+}  // namespace
+
+Result<Ticket> QueueLog::delivered(std::string_view queue_id, const OrdinalSet& ordinals,
+                                   std::string_view payload) {
+  State& s = *state_;
+  PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
+  const DeliveryBody body{work->first, work->second.generation, ordinals, std::string(payload)};
+  PEN_TRY(s.put(s.logs[kJournal], RecordType::delivery, as_bytes(encode(body))));
+  return ++s.last_ticket;
+}
+
+Result<void> QueueLog::finish(std::string_view queue_id) {
+  State& s = *state_;
+  PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
+  const FinishBody body{work->first, work->second.generation, false};
+  PEN_TRY(s.put(s.logs[kJournal], RecordType::finish, as_bytes(encode(body))));
+  s.close_start(work->second);
+  s.working.erase(work);
+  return {};
+}
+
+Result<Position> QueueLog::State::replace(std::string_view queue_id, const Working& work, Log& into,
+                                          const Envelope& replacement) {
+  PEN_CHECK(replacement.queue_id == queue_id);
+  return put_envelope(
+      into, make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position));
+}
+
+Result<void> QueueLog::defer(std::string_view queue_id, LogId retry_log,
+                             const Envelope& replacement) {
+  State& s = *state_;
+  PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
+  PEN_CHECK(retry_log >= kFirstRetry && retry_log < s.ladder);
+  Log& log = s.logs[retry_log];
+  PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, log, replacement));
+  if (!log.first_unsynced) log.first_unsynced = s.clock.wall_now();
+  work->second.moving = true;
+  log.moving.push_back({work->first, at});
+  if (broken(Breakage::moved_before_sync)) return s.settle_moves(log);
+  return {};
+}
+
+Result<Ticket> QueueLog::hold(std::string_view queue_id, const Envelope& replacement) {
+  State& s = *state_;
+  PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
+  Log& log = s.logs[kHold];
+  PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, log, replacement));
+  log.sync_wanted = true;
+  work->second.moving = true;
+  log.moving.push_back({work->first, at});
+  return ++s.last_ticket;
+}
+
+/// FINISH (moved) for every replacement that is durable now.
+Result<void> QueueLog::State::settle_moves(Log& log) {
+  while (!log.moving.empty() &&
+         (log.moving.front().replacement < log.durable_to || broken(Breakage::moved_before_sync))) {
+    const auto work = working.find(log.moving.front().queue_id);
+    PEN_CHECK(work != working.end());
+    const FinishBody body{work->first, work->second.generation, true};
+    const auto at = put(logs[kJournal], RecordType::finish, as_bytes(encode(body)));
+    if (!at) {
+      if (at.error().is(QueueLogError::no_space))
+        return {};  // the START stays open; tried again later
+      return std::unexpected(at.error());
+    }
+    close_start(work->second);
+    working.erase(work);
+    log.moving.pop_front();
+  }
+  return {};
+}
+
+Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& replacement) {
+  State& s = *state_;
+  PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
+  PEN_TRY_ASSIGN(const Position at,
+                 s.replace(queue_id, work->second, s.logs[kJournal], replacement));
+  // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it
+  // does not.
+  s.note_fresh(at);
+  s.close_start(work->second);
+  s.working.erase(work);
+  return ++s.last_ticket;
+}
+
+Result<void> QueueLog::renew(std::string_view queue_id, const Envelope& replacement) {
+  State& s = *state_;
+  PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
+  Log& journal = s.logs[kJournal];
+  const EnvelopeBody body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
+                                      work->second.envelope.position);
+  if (!s.can_append(journal, encode(body).size() + 2 * kMaxQueueId + 256))
+    return fail(QueueLogError::no_space);  // both records or none
+  PEN_TRY_ASSIGN(const Position envelope, s.put_envelope(journal, body));
+  const StartBody start{work->first, body.generation, envelope};
+  const auto at = s.put(journal, RecordType::start, as_bytes(encode(start)));
+  PEN_CHECK(at.has_value());
+  s.close_start(work->second);
+  work->second = {body.generation, {kJournal, envelope}, *at, false};
+  s.starts.emplace(*at, work->first);
+  ++s.segments.at(envelope.use).pins;
+  s.mark_later(envelope, *at);
+  return {};
+}
+
+Result<Ticket> QueueLog::remove(std::string_view queue_id) {
+  State& s = *state_;
+  PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
+  const TombstoneBody body{work->first, work->second.generation, work->second.envelope.position};
+  PEN_TRY(s.put(s.logs[kJournal], RecordType::tombstone, as_bytes(encode(body))));
+  s.close_start(work->second);
+  s.working.erase(work);
+  return ++s.last_ticket;
+}
+
+Result<Ticket> QueueLog::remove(const Place& place, std::string_view queue_id,
+                                std::uint32_t generation) {
+  if (failed_) return fail(QueueLogError::io_error);
+  if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
+  State& s = *state_;
+  if (!s.segments.contains(place.position.use) || s.dead.contains(place.position) ||
+      s.working.contains(queue_id) || place.position >= s.logs[place.log].durable_to)
+    return fail(QueueLogError::not_found, std::string(queue_id));
+  PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
+  if (garbage) return fail(QueueLogError::not_found, std::string(queue_id));
+  const TombstoneBody body{std::string(queue_id), generation, place.position};
+  PEN_TRY_ASSIGN(const Position at,
+                 s.put(s.logs[kJournal], RecordType::tombstone, as_bytes(encode(body))));
+  s.mark_later(place.position, at);
+  if (place.log == kJournal) s.pass_fresh(place.position);
+  return ++s.last_ticket;
+}
+
+std::optional<std::string> QueueLog::stale() const {
+  State& s = *state_;
+  const Log& journal = s.logs[kJournal];
+  const Position end = journal.end();
+  for (const auto& [at, id] : s.starts) {
+    const auto first = std::lower_bound(journal.uses.begin(), journal.uses.end(), at.use);
+    const auto between = static_cast<std::uint64_t>(journal.uses.end() - first) - 1;
+    if (between * s.options.segment_size + end.offset - at.offset <= s.options.suffix_limit) break;
+    const auto& work = s.working.find(id)->second;
+    if (!work.moving) return id;
+    for (Log& log : s.logs)
+      if (!log.moving.empty()) log.sync_wanted = true;  // its FINISH waits for that
+  }
+  return std::nullopt;
+}
+
+}  // namespace pen::queue_log

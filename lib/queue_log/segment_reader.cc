@@ -1,0 +1,84 @@
+#include "lib/queue_log/segment_reader.h"
+
+#include <algorithm>
+
+namespace pen::queue_log {
+
+SegmentReader::SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from,
+                             Search search, std::uint32_t limit)
+    : storage_(storage),
+      segment_(segment),
+      search_(search),
+      limit_(segment.size - static_cast<std::uint32_t>(kTrailer)),
+      at_((std::max(from, kDataStart) + 7) & ~7U),
+      tail_(at_) {
+  if (limit != 0) limit_ = std::min(limit, limit_);
+}
+
+Bytes SegmentReader::body() const {
+  return as_bytes(buffer_).subspan(record_ - buffer_start_ + kRecordHeader, header_.length);
+}
+
+/// At least min(wanted, what is left before the limit) bytes from offset on.
+Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
+  wanted = std::min<std::size_t>(wanted, limit_ - offset);
+  if (offset < buffer_start_ || offset + wanted > buffer_start_ + buffer_.size()) {
+    const std::size_t size =
+        std::min<std::size_t>(std::max(wanted, kChunk), std::size_t{limit_} - offset);
+    std::string fresh(size, '\0');
+    std::size_t kept = 0;
+    if (offset >= buffer_start_ && offset < buffer_start_ + buffer_.size()) {
+      kept = std::min(buffer_start_ + buffer_.size() - offset, size);
+      std::memcpy(fresh.data(), buffer_.data() + (offset - buffer_start_), kept);
+    }
+    MutableBytes rest{reinterpret_cast<std::byte*>(fresh.data()) + kept, size - kept};
+    PEN_TRY(storage_.read(segment_.slot, offset + kept, rest));
+    bytes_read_ += rest.size();
+    buffer_ = std::move(fresh);
+    buffer_start_ = offset;
+  }
+  return as_bytes(buffer_).subspan(offset - buffer_start_);
+}
+
+Result<SegmentReader::Got> SegmentReader::next() {
+  if (record_waits_) {
+    record_waits_ = false;
+    return Got::record;
+  }
+  if (ended_) return Got::end;
+  const std::uint32_t slice_end =
+      static_cast<std::uint32_t>(std::min<std::size_t>(limit_, at_ + kChunk));
+  const std::uint32_t window =
+      std::max<std::uint32_t>(segment_.size / 4, std::min<std::uint32_t>(segment_.size, 9U << 20));
+  while (at_ + kRecordHeader <= limit_) {
+    if (search_ == Search::window && at_ - tail_ > window) break;
+    PEN_TRY_ASSIGN(Bytes bytes, view(at_, kRecordHeader));
+    // The cheap questions first: the hash is only worth it for bytes that claim this use and this
+    // place.
+    const std::byte* p = bytes.data();
+    if (load_le<std::uint32_t>(p + 24) == at_) {
+      const std::uint32_t length = load_le<std::uint32_t>(p + 4);
+      if (length <= max_body(segment_.size) && at_ + kRecordHeader + length <= limit_) {
+        PEN_TRY_ASSIGN(Bytes whole, view(at_, kRecordHeader + length));
+        if (auto header = decode_record(whole, segment_, at_)) {
+          header_ = *header;
+          record_ = at_;
+          const bool hole = at_ != tail_;
+          hole_start_ = tail_;
+          hole_bytes_ = at_ - tail_;
+          at_ = tail_ = at_ + static_cast<std::uint32_t>(record_size(length));
+          if (header_.type == RecordType::index && (header_.flags & kSealed) != 0)
+            sealed_ = ended_ = true;
+          record_waits_ = hole;
+          return hole ? Got::hole : Got::record;
+        }
+      }
+    }
+    at_ += 8;
+    if (at_ >= slice_end) return Got::more;
+  }
+  ended_ = true;
+  return Got::end;
+}
+
+}  // namespace pen::queue_log

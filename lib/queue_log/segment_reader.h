@@ -1,0 +1,67 @@
+#pragma once
+/// Reads the records of one segment forward, and finds the next one after bytes that are not a
+/// record.
+///
+/// Use:     SegmentReader reader(storage, header, from, SegmentReader::Search::whole);
+///          while (true) { auto got = reader.next(); … }   // record, hole, end
+/// Bounds:  holds at most a quarter of a segment and kChunk bytes. Each next() reads until a
+/// record, a hole's end or
+///          kSlice bytes were looked at (`more`), so that a caller can spread the search over
+///          turns.
+/// Errors:  errno of the storage.
+#include <string>
+
+#include "lib/queue_log/format.h"
+
+namespace pen::queue_log {
+
+class SegmentReader {
+ public:
+  enum class Search {
+    window,  // the log's last segment: what follows the last record is stale, look only as far as a
+             // write may reach
+    whole,   // a segment that was left full and synced: look to its end
+  };
+  /// Reads [from, limit); limit 0: to the end of the segment.
+  SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from, Search search,
+                std::uint32_t limit = 0);
+
+  enum class Got { record, hole, more, end };
+  /// After `record`: header(), body() and offset() describe it until the next call. After `hole`:
+  /// hole_start() and hole_bytes(); the record after it comes with the next call. After `end`:
+  /// sealed() tells whether the segment's last index record was met; tail_start() where valid
+  /// records ended.
+  Result<Got> next();
+  const RecordHeader& header() const { return header_; }
+  Bytes body() const;
+  std::uint32_t offset() const { return record_; }
+  std::uint32_t hole_start() const { return hole_start_; }
+  std::uint32_t hole_bytes() const { return hole_bytes_; }
+  bool sealed() const { return sealed_; }
+  std::uint32_t tail_start() const { return tail_; }
+  std::uint64_t bytes_read() const { return bytes_read_; }
+  const SegmentHeader& segment() const { return segment_; }
+  static constexpr std::size_t kChunk = 256 * 1024;
+
+ private:
+  Result<Bytes> view(std::uint32_t offset, std::size_t wanted);
+
+  Storage& storage_;
+  SegmentHeader segment_;
+  Search search_;
+  std::uint32_t limit_;
+  std::uint32_t at_;    // where to look next
+  std::uint32_t tail_;  // end of the last valid record
+  std::uint32_t record_ = 0;
+  RecordHeader header_;
+  std::uint32_t hole_start_ = 0;
+  std::uint32_t hole_bytes_ = 0;
+  bool record_waits_ = false;
+  bool sealed_ = false;
+  bool ended_ = false;
+  std::string buffer_;
+  std::uint32_t buffer_start_ = 0;
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace pen::queue_log

@@ -1,0 +1,212 @@
+#pragma once
+/// The queue log's memory. Private to lib/queue_log: queue_log.cc appends and commits, pool.cc
+/// manages segments and restart positions, runner.cc works on messages, recovery.cc and scan.cc
+/// read.
+#include <array>
+#include <deque>
+#include <list>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "lib/queue_log/format.h"
+#include "lib/queue_log/log_reader.h"
+#include "lib/queue_log/queue_log.h"
+#include "lib/queue_log/recovery.h"
+
+namespace pen::queue_log {
+
+using SegmentUse = std::uint64_t;
+
+struct PositionHash {
+  std::size_t operator()(const Position& p) const {
+    return (p.use * 0x9e3779b97f4a7c15ULL) ^ (p.offset * 0xc2b2ae3d27d4eb4fULL);
+  }
+};
+
+struct Segment {
+  SegmentHeader header;
+  LogId log = kJournal;
+  std::uint32_t pins =
+      0;  // envelopes in it of open STARTs, and garbage marks that are still to be written into it
+};
+
+/// A replacement written to another log, whose FINISH (moved) waits for that log's sync.
+struct Moving {
+  std::string queue_id;
+  Position replacement;
+};
+
+/// One log: where it appends, and where its runner is.
+struct Log {
+  LogId id = kJournal;
+  seconds interval{0};
+  std::int64_t disk_interval = 0;
+  std::deque<SegmentUse> uses;  // oldest first
+  bool open = false;            // the last of `uses` is being appended to
+
+  std::uint32_t cursor = 0;          // where the next record goes
+  std::uint32_t taken = 0;           // bytes of the segment that batches took
+  std::uint32_t durable_offset = 0;  // bytes of the segment that were synced
+  std::string pending;               // [taken, cursor)
+  std::vector<BatchStep>
+      left;  // writes and syncs of segments that were sealed since the last batch
+  IndexBody index;
+  std::size_t index_bytes = 0;
+  std::uint32_t last_index = 0;
+
+  Position durable_to;  // everything below is synced
+  bool sync_wanted = false;
+  std::deque<Moving> moving;
+
+  Position runner;  // no live version below it but those being worked on
+  std::unique_ptr<LogReader> reader;
+  std::optional<WallTime>
+      first_unsynced;   // when the oldest replacement not yet handed to a sync was appended
+  Position written_to;  // everything below was written
+  std::optional<Position> head;  // a live version found by the runner and not yet started
+  WallTime head_due;
+
+  Position end() const;
+};
+
+struct Working {
+  std::uint32_t generation = 0;
+  Place envelope;
+  Position start;
+  bool moving = false;
+};
+
+/// An envelope that is garbage once the record at `because` (in the journal) is durable.
+struct PendingMark {
+  Position envelope;
+  Position because;  // use 0: durable already
+};
+
+struct QueueLog::State {
+  State(Storage& s, Options o, const Clock& c, Random& r)
+      : storage(s), options(std::move(o)), clock(c), random(r) {}
+
+  Storage& storage;
+  Options options;
+  const Clock& clock;
+  Random& random;
+  std::uint32_t epoch = 1;
+
+  // segments
+  std::map<SegmentUse, Segment> segments;  // in use, of all logs
+  std::deque<Slot> free;                   // allocated, ready
+  std::vector<Slot> condemned;             // free after the next save
+  Slot last_slot = 0;
+  SegmentUse next_use = 1;
+  std::size_t reserve_segments = 0;
+  bool allocation_failed = false;
+  SteadyTime allocation_retry{};
+  std::set<Slot> dirty;  // written and not synced since
+
+  std::vector<Log> logs;
+  std::size_t ladder =
+      0;  // logs that take new records: journal, hold, retry logs of options.intervals
+
+  // tickets and batches
+  Ticket last_ticket = 0;
+  Ticket covered = 0;  // by batches made
+  std::uint64_t lazy_bytes = 0;
+  struct Flight {
+    Ticket covers = 0;
+    std::vector<std::pair<LogId, Position>> synced;  // durable up to here afterwards
+    std::vector<std::pair<LogId, Position>> written;
+    std::vector<Position> marks;
+    bool save = false;
+    bool settles = false;
+    std::vector<Slot> condemned;
+    Slot allocating = 0;
+  };
+  std::optional<Flight> flight;
+  std::uint64_t since_save = 0;
+  std::uint64_t positions_sequence = 0;
+
+  // messages
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+  };
+  std::unordered_map<std::string, Working, TextHash, std::equal_to<>> working;
+  std::map<Position, std::string> starts;           // of open STARTs, by position
+  std::unordered_set<Position, PositionHash> dead;  // started or removed, mark not yet written
+  std::deque<PendingMark> marks;
+  std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
+
+  // new mail not yet started, in order of position: what the journal's runner need not read again
+  // to find
+  struct Fresh {
+    Position position;
+    bool started = false;
+  };
+  std::deque<Fresh> fresh;
+  static constexpr std::size_t kMaxFresh = 65536;
+  Position scan_end;  // the journal's runner reads up to here before it turns to `fresh`
+  std::optional<Position> fresh_lost;  // from here on the journal must be read: `fresh` was full
+
+  // accepted ids
+  using IdKey = std::array<std::uint64_t, 2>;
+  struct IdHash {
+    std::size_t operator()(const IdKey& k) const { return k[0]; }
+  };
+  std::uint64_t id_seed = 0;
+  struct Accepted {
+    Ticket ticket;
+    Position position;
+  };
+  std::unordered_map<IdKey, Accepted, IdHash> accepted;
+  std::deque<IdKey> accepted_order;
+
+  std::unique_ptr<RecoveryState> recovering;
+  bool settle_wanted = false;
+  RecoveryReport* report = nullptr;
+  Figures figures;
+
+  // pool.cc
+  Result<void> roll(Log& log);
+  bool can_append(const Log& log, std::size_t body) const;
+  bool has_space() const;
+  void seal(Log& log);
+  void add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body);
+  void flush_index(Log& log, bool sealed);
+  void write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body);
+  Position suffix_start() const;
+  Position journal_runner() const;
+  void condemn(Flight& into);
+  SavedPositions positions() const;
+  Log* log_of(const Position& position);
+  void add_log(seconds interval, std::int64_t disk_interval);
+
+  // queue_log.cc
+  /// Appends a record in as many parts as it needs. no_space: nothing was written.
+  Result<Position> put(Log& log, RecordType type, Bytes body);
+  Result<Position> put_envelope(Log& log, const EnvelopeBody& body);
+  void note_fresh(const Position& position);
+  IdKey id_key(std::string_view queue_id) const;
+  void remember(std::string_view queue_id, Accepted accepted);
+
+  // runner.cc
+  void mark_later(const Position& envelope, const Position& because);
+  void close_start(const Working& work);
+  void pass_fresh(const Position& started);
+  Result<void> settle_moves(Log& log);
+  std::vector<SegmentHeader> headers(const Log& log, SegmentUse from) const;
+  Result<bool> garbage_on_disk(const Position& position);
+  Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
+  WallTime due(const Log& log, WallTime appended, WallTime now) const;
+  Result<Stored> read(const Place& place);
+  Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
+                           const Envelope& replacement);
+
+  static void note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log);
+};
+
+EnvelopeBody make_body(const Envelope& envelope, std::uint32_t generation, WallTime appended,
+                       const Position& replaces);
+
+}  // namespace pen::queue_log

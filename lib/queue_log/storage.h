@@ -1,0 +1,52 @@
+#pragma once
+/// Where the queue log keeps its bytes: numbered files of fixed size, written in place, never
+/// truncated or removed.
+///
+/// Slot 0 is the small file of restart positions; slots 1, 2, … are segments. A slot is made once,
+/// at full size, and then only written, synced and read, so that the steady state needs no create,
+/// truncate, rename or unlink.
+///
+/// Thread:  write(), sync() and allocate() are called by one thread at a time (the writer, or the
+/// loop before the
+///          writer runs); read() may be called by another thread at the same moment.
+/// Errors:  errno values; ENOSPC from allocate() is an expected answer, any error of write() or
+/// sync() ends the use
+///          of the storage (after a failed sync the kernel may call pages clean that are not on
+///          disk).
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/bytes.h"
+#include "lib/base/result.h"
+
+namespace pen::queue_log {
+
+using Slot = std::uint32_t;
+inline constexpr Slot kPositionsSlot = 0;
+
+class Storage {
+ public:
+  virtual ~Storage() = default;
+
+  /// Slots that exist, with their size in bytes (a file cut short from outside shows its real
+  /// size).
+  struct SlotInfo {
+    Slot slot = 0;
+    std::uint64_t size = 0;
+  };
+  virtual Result<std::vector<SlotInfo>> list() = 0;
+  /// Makes a slot of that size; every block is reserved, and file and directory entry are durable
+  /// on return. A failed call leaves nothing that list() shows at full size.
+  virtual Result<void> allocate(Slot slot, std::uint64_t size) = 0;
+  /// All bytes or an error. Not durable before sync().
+  virtual Result<void> write(Slot slot, std::uint64_t offset, Bytes bytes) = 0;
+  /// Everything written to the slot so far is durable on success.
+  virtual Result<void> sync(Slot slot) = 0;
+  /// Fills `into`, which must lie inside the slot.
+  virtual Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) = 0;
+  /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync():
+  /// recovery's tool.
+  virtual Result<void> drop_cache(Slot slot) = 0;
+};
+
+}  // namespace pen::queue_log

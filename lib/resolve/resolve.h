@@ -1,0 +1,135 @@
+#pragma once
+/// Rewriting and resolving: what an address becomes, which class it is in, and which transport and
+/// next hop it has.
+///
+/// Use:     auto r = Resolve::open(options); auto route = (*r)->route(sender, recipient);
+/// Steps:   rewrite() completes and canonicalises what a local client wrote; expand_virtual()
+/// replaces a recipient by
+///          what virtual_alias_maps say; route() names transport and next hop; listed() says
+///          whether a recipient exists. lib/intake does the first two before a message is queued;
+///          trivial-rewrite routes.
+/// No I/O but table look-ups. blocking() tells whether these may wait long (then use the handler
+/// pool). Errors:  of tables only: temporary. Everything else is part of the answers. Thread:  any;
+/// immutable after open() but for the tables' own reloading. Source:  Postfix
+/// ADDRESS_REWRITING_README, ADDRESS_CLASS_README, trivial-rewrite(8).
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/map/match_list.h"
+
+namespace pen::resolve {
+
+/// The settings that matter here, under Postfix's names, as text. from_settings() fills one in.
+struct Options {
+  std::string myorigin, mydomain, myhostname;
+  std::string mydestination;
+  /// Numeric addresses of inet_interfaces and proxy_interfaces: user@[address] is local.
+  std::vector<std::string> own_addresses;
+  std::string virtual_alias_domains, virtual_mailbox_domains, relay_domains;
+  std::string virtual_alias_maps, virtual_mailbox_maps, relay_recipient_maps, local_recipient_maps,
+      alias_maps;
+  std::string canonical_maps, sender_canonical_maps, recipient_canonical_maps;
+  bool canonicalise_envelope_sender = true;  // (sender_)canonical_classes
+  bool canonicalise_envelope_recipient = true;
+  std::string canonical_classes =
+      "envelope_sender, envelope_recipient, header_sender, header_recipient";
+  std::string sender_canonical_classes = "envelope_sender, header_sender";
+  std::string recipient_canonical_classes = "envelope_recipient, header_recipient";
+  std::string propagate_unmatched_extensions = "canonical, virtual";
+  std::string transport_maps, relayhost, fallback_transport;
+  std::string sender_dependent_relayhost_maps, sender_dependent_default_transport_maps;
+  std::string local_transport = "local:$myhostname", virtual_transport = "virtual",
+              relay_transport = "relay", default_transport = "smtp";
+  std::string recipient_delimiter;
+  std::string empty_address_recipient = "MAILER-DAEMON";
+  std::string empty_address_default_transport_maps_lookup_key = "<>",
+              empty_address_relayhost_maps_lookup_key = "<>";
+  std::string double_bounce_sender = "double-bounce";
+  std::string parent_domain_matches_subdomains =
+      "debug_peer_list,fast_flush_domains,mynetworks,permit_mx_backup_networks,qmqpd_authorized_"
+      "clients,relay_domains,"
+      "smtpd_access_maps";
+  bool append_at_myorigin = true, append_dot_mydomain = false, swap_bangpath = true,
+       allow_percent_hack = true;
+  bool resolve_dequoted_address = true, resolve_null_domain = false, resolve_numeric_domain = false;
+  bool allow_min_user = false;
+  std::size_t virtual_alias_expansion_limit = 1000, virtual_alias_recursion_limit = 1000,
+              virtual_alias_address_length_limit = 1000;
+  map::OpenOptions open;
+};
+
+enum class AddressClass : std::uint8_t { local, virtual_alias, virtual_mailbox, relay, other };
+
+struct Route {
+  AddressClass address_class = AddressClass::other;
+  std::string transport;  // master.cf service
+  std::string nexthop;    // domain, host, [host]:port, "unix:path" …; for error: the text
+  std::string
+      recipient;  // after resolving (source route and percent hack undone, domain completed)
+  bool bad_address =
+      false;  // no valid address: "5.1.3 bad address syntax"; transport is then "error"
+};
+
+/// Which of the rewriting places asks.
+enum class Place : std::uint8_t {
+  envelope_sender,
+  envelope_recipient,
+  header_sender,
+  header_recipient
+};
+
+struct Expansion {
+  std::vector<std::string>
+      addresses;  // external form, rewritten; the given one when no table has it
+  bool changed = false;
+  /// Set when a limit was passed: the message must be refused ("4.6.0 …", as Postfix does) rather
+  /// than half expanded.
+  std::string limit_passed;
+};
+
+enum class Listed : std::uint8_t { yes, no, not_checked };
+
+class Resolve {
+ public:
+  /// Errors: a list or map specification that cannot be read.
+  static Result<std::shared_ptr<const Resolve>> open(Options options);
+  virtual ~Resolve() = default;
+
+  /// The form of an address that tables and routing want: source route dropped, bang path and
+  /// percent hack undone,
+  /// @myorigin and .mydomain appended as set. "" stays "". remote_domain: what to append instead of
+  /// myorigin for remote clients (remote_header_rewrite_domain); nullopt: local rewriting.
+  virtual std::string rewrite(std::string_view address) const = 0;
+  /// canonical_maps and the sender or recipient ones, for an address already rewritten.
+  virtual Result<std::string> canonical(std::string_view address, Place place) const = 0;
+  /// Virtual alias expansion of one recipient, recursive, with limits.
+  virtual Result<Expansion> expand_virtual(std::string_view recipient) const = 0;
+
+  /// Which class a domain is in, by the lists alone. "[address]" literals of our own are local.
+  virtual Result<AddressClass> class_of(std::string_view domain) const = 0;
+  /// Transport and next hop of one recipient; sender for the sender-dependent tables.
+  virtual Result<Route> route(std::string_view sender, std::string_view recipient) const = 0;
+  /// Whether a recipient of ours exists; not_checked where the class has no table (or it is not our
+  /// recipient).
+  virtual Result<Listed> listed(std::string_view recipient) const = 0;
+  /// "unknown in local recipient table" and so on, for a recipient that is not listed.
+  virtual std::string_view unlisted_text(AddressClass address_class) const = 0;
+
+  virtual bool blocking() const = 0;
+  virtual std::vector<Error> problems() const = 0;
+  virtual const Options& options() const = 0;
+};
+
+/// A "transport:nexthop" value: transport "" when the value has none. "smtp:[a.example]:25" → smtp,
+/// [a.example]:25.
+struct TransportSpec {
+  std::string transport, nexthop;
+};
+TransportSpec parse_transport(std::string_view value);
+
+}  // namespace pen::resolve

@@ -1,0 +1,184 @@
+#include "lib/testing/fault_storage.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <unordered_map>
+
+#include "lib/base/check.h"
+
+namespace pen::testing {
+namespace {
+constexpr std::size_t kSector = 512;
+constexpr std::size_t kPage = 4096;
+using Sector = std::array<char, kSector>;
+constexpr Sector kZeros{};
+}  // namespace
+
+/// Sparse: sectors that were never written are zeros and take no memory. Sectors are shared between
+/// copies.
+struct FaultStorage::File {
+  using Shared = std::shared_ptr<const Sector>;
+  std::uint64_t size = 0;
+  std::unordered_map<std::uint64_t, Shared> disk;
+  std::unordered_map<std::uint64_t, Shared> cache;  // where the cache differs from the disk
+  // Dirty sectors: every content since the last sync, oldest first (the last is what the cache
+  // shows).
+  std::map<std::uint64_t, std::vector<Shared>> dirty;
+
+  const Sector& show(std::uint64_t n) const {
+    if (const auto it = cache.find(n); it != cache.end()) return *it->second;
+    if (const auto it = disk.find(n); it != disk.end()) return *it->second;
+    return kZeros;
+  }
+};
+
+FaultStorage::FaultStorage() = default;
+FaultStorage::~FaultStorage() = default;
+FaultStorage::FaultStorage(FaultStorage&&) noexcept = default;
+FaultStorage& FaultStorage::operator=(FaultStorage&&) noexcept = default;
+
+std::size_t FaultStorage::slots() const { return files_.size(); }
+
+Result<std::vector<FaultStorage::SlotInfo>> FaultStorage::list() {
+  std::vector<SlotInfo> result;
+  for (const auto& [slot, file] : files_) result.push_back({slot, file->size});
+  return result;
+}
+
+Result<void> FaultStorage::allocate(Slot slot, std::uint64_t size) {
+  if (before_operation) before_operation(*this);
+  ++operations_;
+  if (files_.size() >= capacity) return fail(Error::from_errno(ENOSPC, "allocate"));
+  PEN_CHECK(!files_.contains(slot));
+  auto file = std::make_unique<File>();
+  file->size = size;
+  files_.emplace(slot, std::move(file));
+  return {};
+}
+
+Result<void> FaultStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
+  if (before_operation) before_operation(*this);
+  ++operations_;
+  ++writes_;
+  bytes_written_ += bytes.size();
+  const bool fails = fail_write != 0 && writes_ >= fail_write;
+  if (fails) bytes = bytes.first(bytes.size() / 2);
+  File& file = *files_.at(slot);
+  PEN_CHECK(offset + bytes.size() <= file.size, "write outside of the segment");
+  std::uint64_t at = offset;
+  while (!bytes.empty()) {
+    const std::uint64_t n = at / kSector;
+    const std::size_t in = at % kSector;
+    const std::size_t size = std::min(bytes.size(), kSector - in);
+    auto sector = std::make_shared<Sector>(file.show(n));
+    std::memcpy(sector->data() + in, bytes.data(), size);
+    file.cache[n] = sector;
+    file.dirty[n].push_back(sector);
+    bytes = bytes.subspan(size);
+    at += size;
+  }
+  if (fails) return fail(Error::from_errno(EIO, "write"));
+  return {};
+}
+
+Result<void> FaultStorage::sync(Slot slot) {
+  if (before_operation) before_operation(*this);
+  ++operations_;
+  ++syncs_;
+  File& file = *files_.at(slot);
+  if (fail_sync != 0 && syncs_ >= fail_sync) {
+    file.dirty.clear();
+    return fail(Error::from_errno(EIO, "sync"));
+  }
+  for (auto& [n, versions] : file.dirty) {
+    file.disk[n] = versions.back();
+    file.cache.erase(n);
+  }
+  file.dirty.clear();
+  return {};
+}
+
+Result<void> FaultStorage::read(Slot slot, std::uint64_t offset, MutableBytes into) {
+  const File& file = *files_.at(slot);
+  if (offset + into.size() > file.size) return fail(Error::from_errno(EIO, "read past the end"));
+  while (!into.empty()) {
+    const std::size_t in = offset % kSector;
+    const std::size_t size = std::min(into.size(), kSector - in);
+    std::memcpy(into.data(), file.show(offset / kSector).data() + in, size);
+    into = into.subspan(size);
+    offset += size;
+  }
+  return {};
+}
+
+Result<void> FaultStorage::drop_cache(Slot slot) {
+  File& file = *files_.at(slot);
+  // Dirty pages cannot be dropped; clean ones show the disk again.
+  for (auto it = file.cache.begin(); it != file.cache.end();)
+    it = file.dirty.contains(it->first) ? std::next(it) : file.cache.erase(it);
+  return {};
+}
+
+FaultStorage FaultStorage::cut(Cut how, Random& random) const {
+  FaultStorage after;
+  for (const auto& [slot, file] : files_) {
+    auto copy = std::make_unique<File>();
+    copy->size = file->size;
+    copy->disk = file->disk;
+    if (how == Cut::kill) {
+      copy->cache = file->cache;
+      copy->dirty = file->dirty;
+    } else if (how != Cut::none) {
+      std::uint64_t page = UINT64_MAX;
+      double page_age = 0;
+      for (const auto& [n, versions] : file->dirty) {
+        std::size_t version =
+            versions.size();  // how many of the states came to be; 0: what the disk held
+        if (how == Cut::torn) {
+          version = random.below(versions.size() + 1);
+        } else if (how == Cut::random) {
+          if (n / (kPage / kSector) != page) {
+            page = n / (kPage / kSector);
+            page_age = random.chance(0.4) ? 1.0 : random.chance(0.4) ? 0.0 : random.unit();
+          }
+          version = static_cast<std::size_t>(page_age * static_cast<double>(versions.size()) + 0.5);
+        }
+        if (version > 0) copy->disk[n] = versions[version - 1];
+      }
+    }
+    after.files_.emplace(slot, std::move(copy));
+  }
+  return after;
+}
+
+void FaultStorage::flip(Slot slot, std::uint64_t offset, unsigned char bits) {
+  File& file = *files_.at(slot);
+  const std::uint64_t n = offset / kSector;
+  auto flipped = [&](const Sector& from) {
+    auto sector = std::make_shared<Sector>(from);
+    auto& c = (*sector)[offset % kSector];
+    c = static_cast<char>(static_cast<unsigned char>(c) ^ bits);
+    return sector;
+  };
+  const auto on_disk = file.disk.find(n);
+  auto disk = flipped(on_disk == file.disk.end() ? kZeros : *on_disk->second);
+  if (const auto cached = file.cache.find(n); cached != file.cache.end())
+    cached->second = flipped(*cached->second);
+  file.disk[n] = std::move(disk);
+}
+
+void FaultStorage::truncate(Slot slot, std::uint64_t size) { files_.at(slot)->size = size; }
+void FaultStorage::lose(Slot slot) { files_.erase(slot); }
+
+std::string FaultStorage::content(Slot slot) const {
+  const File& file = *files_.at(slot);
+  std::string out;
+  for (std::uint64_t at = 0; at < file.size; at += kSector) {
+    const Sector& s = file.show(at / kSector);
+    out.append(s.data(), std::min<std::uint64_t>(kSector, file.size - at));
+  }
+  return out;
+}
+
+}  // namespace pen::testing

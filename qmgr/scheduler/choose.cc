@@ -1,0 +1,185 @@
+/// The choice of a connection for a job, in the order of design.md and seed 000.
+#include <algorithm>
+
+#include "qmgr/scheduler/model.h"
+
+namespace pen::qmgr::scheduler {
+
+bool Model::backlogged(const Connection& c) const {
+  const std::size_t n = c.jobs();
+  if (n >= options.backlog_threshold) return true;
+  if (n == 0 || c.state == Connection::State::opening) return false;
+  const auto expected =
+      c.destination->facts.service_time * static_cast<std::int64_t>(n) / std::max(1U, c.window);
+  return expected > options.backlog_time;
+}
+
+std::size_t Model::usable_level(const Cluster& c) const {
+  for (std::size_t i = 0; i < c.levels.size(); ++i) {
+    for (const auto& m : c.levels[i]) {
+      if (!dead(*m->destination)) return i;
+    }
+  }
+  return c.levels.size();
+}
+
+bool Model::schedule(Job& j, bool from_pool) {
+  Transport& t = *j.route->cluster->transport;
+  if (j.message->withdrawn) {
+    defer(j, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none");
+    return true;
+  }
+  if (j.expiry <= now) {
+    reroute(j);
+    return true;
+  }
+  if (j.isolated && t.solo != &j) {
+    j.place = Job::Place::alone;
+    t.alone.push_back(&j);
+    run_alone(t);
+    return true;
+  }
+  if (!t.up || draining) {
+    pool(j, true, from_pool);
+    return false;
+  }
+  const std::size_t levels = j.route->cluster->levels.size();
+  for (std::size_t i = 0; i < levels; ++i) {
+    switch (try_level(j, i, from_pool)) {
+      case Outcome::assigned:
+        return true;
+      case Outcome::pooled:
+        return false;
+      case Outcome::dead:
+        break;  // none of these works: the next preference level
+    }
+  }
+  defer_dead(j);
+  return true;
+}
+
+Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
+  const auto& level = j.route->cluster->levels[index];
+  Transport& t = *j.route->cluster->transport;
+  bool working = false;
+  Connection* roomy = nullptr;   // the most recent active connection that is not backlogged
+  Connection* newest = nullptr;  // the most recent active connection
+  Connection* idle = nullptr;    // the most recent idle connection
+  for (const auto& member : level) {
+    const Destination& d = *member->destination;
+    if (dead(d)) continue;
+    working = true;
+    for (auto it = d.connections.rbegin(); it != d.connections.rend(); ++it) {
+      Connection* c = *it;
+      if (c->jobs() == 0 && c->state == Connection::State::open) {
+        if (idle == nullptr || c->number > idle->number) idle = c;
+        continue;
+      }
+      if (newest == nullptr || c->number > newest->number) newest = c;
+      if ((roomy == nullptr || c->number > roomy->number) && !backlogged(*c)) roomy = c;
+    }
+  }
+  if (!working) return Outcome::dead;
+  // 1. An active connection with room, the most recent first: older ones fall idle when the load
+  // goes down.
+  if (roomy != nullptr) {
+    assign(j, *roomy);
+    return Outcome::assigned;
+  }
+  // 2. and 3. A new worker, or a free ride.
+  bool at_limits = false;
+  if (options.fairness.allowed(j.message->concurrency, t.free())) {
+    if (idle != nullptr) {
+      assign(j, *idle);
+      return Outcome::assigned;
+    }
+    if (t.free() > 0) {
+      if (Destination* d = pick_new(level)) {
+        if (t.limits.workers != 0 && t.connections >= t.limits.workers) close_one_idle(t);
+        assign(j, open(*d, j));
+        return Outcome::assigned;
+      }
+      at_limits = true;
+    }
+  }
+  if (newest != nullptr) {
+    Connection* ride = pick_ride(level, *newest);
+    if (ride->jobs() < std::size_t{options.backlog_threshold} * options.ride_limit) {
+      assign(j, *ride);
+      return Outcome::assigned;
+    }
+  }
+  pool(j, !at_limits, from_pool);
+  return Outcome::pooled;
+}
+
+Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
+                             const Connection& newest) const {
+  // The first, most recent first, with fewer jobs than the newest; else the newest.
+  const Connection* best = &newest;
+  bool found = false;
+  for (const auto& member : level) {
+    for (const Connection* c : member->destination->connections) {
+      if (c->jobs() == 0 && c->state == Connection::State::open)
+        continue;  // idle: would be a new worker
+      if (c->jobs() < newest.jobs() && (!found || c->number > best->number)) {
+        best = c;
+        found = true;
+      }
+    }
+  }
+  return const_cast<Connection*>(best);
+}
+
+Destination* Model::pick_new(const std::vector<std::unique_ptr<Member>>& level) {
+  std::vector<Destination*> unused, retry, fewest;
+  Destination* closed = nullptr;
+  for (const auto& member : level) {
+    Destination* d = member->destination;
+    if (dead(*d) || d->holding >= connection_limit(*d)) continue;
+    if (!d->connections.empty()) {
+      if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
+        fewest.clear();
+      if (fewest.empty() || d->connections.size() == fewest.front()->connections.size())
+        fewest.push_back(d);
+    } else if (!d->known) {
+      unused.push_back(d);
+    } else if (d->facts.failures > 0) {
+      retry.push_back(d);
+    } else if (closed == nullptr || d->facts.last_close < closed->facts.last_close) {
+      closed = d;
+    }
+  }
+  if (!unused.empty()) return unused[random.below(unused.size())];
+  if (closed != nullptr) return closed;
+  if (!retry.empty()) return retry[random.below(retry.size())];
+  if (!fewest.empty()) return fewest[random.below(fewest.size())];
+  return nullptr;
+}
+
+void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
+  ++figures.deferred;
+  actions.emplace_back(DeferRecipients{j.message->number, j.ordinals, status, std::move(relay)});
+  drop(j);
+}
+
+void Model::defer_dead(Job& j) {
+  // What the most preferred destination said last is what the sender's postmaster wants to read.
+  for (const auto& level : j.route->cluster->levels) {
+    for (const auto& m : level) {
+      const destdb::Facts& f = m->destination->facts;
+      if (f.failures == 0) continue;
+      mail::DeliveryStatus status{mail::Action::deferred,
+                                  f.dsn.empty() ? "4.4.1" : f.dsn,
+                                  f.reason.empty() ? "destination is not answering" : f.reason,
+                                  {},
+                                  {}};
+      if (status.dsn.front() == '5') status.dsn.front() = '4';
+      defer(j, status, "none");
+      return;
+    }
+  }
+  defer(j, {mail::Action::deferred, "4.4.4", "no destination to deliver to", {}, {}}, "none");
+}
+
+}  // namespace pen::qmgr::scheduler

@@ -1,0 +1,287 @@
+/// Connections: opening, handing out within the window, falling idle, growing old, closing; jobs
+/// that run alone.
+#include <algorithm>
+
+#include "qmgr/scheduler/model.h"
+
+namespace pen::qmgr::scheduler {
+
+using ipc::delivery::Trouble;
+
+void Model::concurrency_changed(Message& m, int by) {
+  m.concurrency = static_cast<std::uint64_t>(static_cast<std::int64_t>(m.concurrency) + by);
+  for (auto& c : m.claims) {
+    c->transport->waiting.update(c->entry, m.concurrency);
+    if (by < 0 && !c->shares.empty()) mark_dirty(*c->transport);
+  }
+}
+
+Connection& Model::open(Destination& d, const Job& cause) {
+  auto owned = std::make_unique<Connection>();
+  Connection& c = *owned;
+  c.number = next_connection++;
+  c.destination = &d;
+  connections.emplace(c.number, std::move(owned));
+  d.connections.push_back(&c);
+  ++d.holding;
+  ++d.transport->connections;
+  d.transport->all.push_back(c.in_all);
+  ++figures.connections_opened;
+  actions.emplace_back(OpenConnection{c.number, d.address, cause.route->nexthop});
+  return c;
+}
+
+void Model::assign(Job& j, Connection& c) {
+  attach(j, c);
+  hand_out(c);
+}
+
+void Model::attach(Job& j, Connection& c) {
+  unset_idle(c);
+  auto& share = c.shares[j.message];
+  if (!share) {
+    share = std::make_unique<ConnectionShare>(j.message);
+    concurrency_changed(*j.message, 1);
+  }
+  if (share->waiting.empty()) c.round.push_back(share->round);
+  share->waiting.push_back(j.in_line);
+  ++share->jobs;
+  ++c.waiting;
+  j.connection = &c;
+  j.place = Job::Place::backlog;
+  c.last_cluster = j.route->cluster;
+}
+
+void Model::unassign(Job& j) {
+  Connection& c = *j.connection;
+  auto it = c.shares.find(j.message);
+  ConnectionShare& share = *it->second;
+  if (j.place == Job::Place::handed) {
+    c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
+    --c.destination->transport->in_hand;
+    --figures.in_hand;
+  } else {
+    j.in_line.unlink();
+    --c.waiting;
+    if (share.waiting.empty()) share.round.unlink();
+  }
+  j.connection = nullptr;
+  j.place = Job::Place::forming;
+  if (--share.jobs == 0) {
+    c.shares.erase(it);
+    concurrency_changed(*j.message, -1);
+  }
+}
+
+void Model::hand(Connection& c, Job& j) {
+  ConnectionShare& share = *c.shares.find(j.message)->second;
+  j.in_line.unlink();
+  --c.waiting;
+  if (share.waiting.empty()) {
+    share.round.unlink();
+  }
+  if (auto it = j.message->joinable.find(j.route);
+      it != j.message->joinable.end() && it->second == &j) {
+    j.message->joinable.erase(it);
+  }
+  j.place = Job::Place::handed;
+  c.handed.push_back(&j);
+  ++c.destination->transport->in_hand;
+  ++figures.in_hand;
+  actions.emplace_back(HandJob{c.number, j.number, j.message->number,
+                               c.destination->transport->name, j.route->nexthop, j.ordinals});
+}
+
+void Model::hand_out(Connection& c) {
+  if (c.state != Connection::State::open || draining) return;
+  Transport& t = *c.destination->transport;
+  if (t.solo != nullptr || !t.alone.empty()) {  // nothing moves but the job that runs alone
+    Job* j = t.solo;
+    if (j != nullptr && j->connection == &c && j->place == Job::Place::backlog && t.in_hand == 0) {
+      if (j->expiry <= now) {
+        reroute(*j);
+      } else {
+        hand(c, *j);
+      }
+    }
+    return;
+  }
+  while (!backlogged(c) && pull(c)) {
+  }
+  while (c.handed.size() < c.window) {
+    if (c.waiting == 0 && !steal(c)) break;
+    ConnectionShare* turn = c.round.front();  // one job of each message in turn
+    c.round.rotate();
+    Job& j = *turn->waiting.front();
+    if (j.expiry <= now) {
+      reroute(j);
+      continue;
+    }
+    hand(c, j);
+  }
+}
+
+void Model::run_alone(Transport& t) {
+  if (t.solo != nullptr || t.alone.empty() || t.in_hand > 0) return;
+  t.solo = t.alone.front();
+  t.alone.pop_front();
+  t.solo->place = Job::Place::forming;
+  schedule(*t.solo);
+}
+
+void Model::solo_ended(Transport& t) {
+  t.solo = nullptr;
+  run_alone(t);
+  if (t.solo != nullptr || !t.alone.empty()) return;
+  std::vector<Connection*> all;
+  t.all.for_each([&](Connection& c) { all.push_back(&c); });
+  for (Connection* c : all) hand_out(*c);
+}
+
+void Model::set_idle(Connection& c) {
+  if (c.state != Connection::State::open || c.in_idle.linked()) return;
+  Transport& t = *c.destination->transport;
+  c.idle_since = now;
+  t.idle.push_back(c.in_idle);
+  ++t.idle_count;
+  mark_dirty(t);
+}
+
+void Model::unset_idle(Connection& c) {
+  if (!c.in_idle.linked()) return;
+  c.in_idle.unlink();
+  --c.destination->transport->idle_count;
+}
+
+void Model::send_close(Connection& c) {
+  if (c.close_sent) return;
+  c.close_sent = true;
+  actions.emplace_back(CloseConnection{c.number, c.destination->transport->name});
+}
+
+void Model::retire(Connection& c) {
+  // Takes no more jobs; those that were not begun go elsewhere; closes when those in hand are done.
+  if (c.state == Connection::State::retiring) return;
+  unset_idle(c);
+  c.in_age.unlink();
+  c.state = Connection::State::retiring;
+  c.last_cluster = nullptr;
+  Destination& d = *c.destination;
+  d.connections.erase(std::find(d.connections.begin(), d.connections.end(), &c));
+  d.facts.last_close = wall;
+  remember(d);
+  std::vector<Job*> again;
+  while (ConnectionShare* s = c.round.front()) {
+    Job& j = *s->waiting.front();
+    unassign(j);
+    again.push_back(&j);
+  }
+  send_close(c);
+  if (c.handed.empty()) erase(c);
+  for (Job* j : again) schedule(*j);
+}
+
+void Model::close_one_idle(Transport& t) {
+  if (Connection* c = t.idle.front()) retire(*c);
+}
+
+void Model::erase(Connection& c) {
+  Destination& d = *c.destination;
+  Transport& t = *d.transport;
+  unset_idle(c);
+  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
+      it != d.connections.end()) {
+    d.connections.erase(it);
+  }
+  --d.holding;
+  --t.connections;
+  connections.erase(c.number);
+  mark_dirty(t);
+  unblock(d);
+  if (d.holding == 0 && d.references == 0) {
+    const std::string key = d.key;
+    destinations.erase(key);
+  }
+}
+
+void Model::closed(Connection& c, bool was_opened, Trouble trouble,
+                   const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted) {
+  Destination& d = *c.destination;
+  Transport& t = *d.transport;
+  std::vector<Job*> again, lost;
+  for (Job* j : c.handed) {
+    const bool clean = std::find(unstarted.begin(), unstarted.end(), j->number) != unstarted.end();
+    (clean ? again : lost).push_back(j);
+  }
+  while (ConnectionShare* s = c.round.front()) {
+    Job& j = *s->waiting.front();
+    unassign(j);
+    again.push_back(&j);
+  }
+  for (Job* j : again) {
+    if (j->place == Job::Place::handed) unassign(*j);
+  }
+  for (Job* j : lost) unassign(*j);
+  const std::uint64_t done = c.done;
+  const bool had_work = !again.empty() || !lost.empty();
+  unset_idle(c);
+  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
+      it != d.connections.end()) {
+    d.connections.erase(it);
+  }
+  if (!was_opened || (trouble != Trouble::none && done == 0 && had_work)) {
+    failed(d, trouble, status);
+  } else {
+    if (was_opened && trouble != Trouble::none && done > 0) {
+      d.facts.messages_per_connection =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(done, 1'000'000));
+    }
+    d.facts.last_close = wall;
+    remember(d);
+  }
+  const std::string relay = d.address.shown();
+  // Holds the destination while its jobs move.
+  ++d.references;
+  erase(c);
+  for (Job* j : lost) {
+    defer(*j, status, relay);
+  }
+  for (Job* j : again) {
+    ++figures.rescheduled;
+    schedule(*j);
+  }
+  recheck(d);
+  if (t.in_hand == 0) run_alone(t);
+  if (--d.references == 0 && d.holding == 0) {
+    const std::string key = d.key;
+    destinations.erase(key);
+  }
+}
+
+void Model::drop(Job& j) {
+  Message& m = *j.message;
+  Transport& t = *j.route->cluster->transport;
+  if (j.share != nullptr) unpool(j);
+  if (j.connection != nullptr) {
+    Connection& c = *j.connection;
+    unassign(j);
+    if (c.jobs() == 0) set_idle(c);
+  }
+  if (j.place == Job::Place::alone) std::erase(t.alone, &j);
+  if (auto it = m.joinable.find(j.route); it != m.joinable.end() && it->second == &j)
+    m.joinable.erase(it);
+  --m.job_count;
+  RouteSet& route = *j.route;
+  const bool solo = t.solo == &j;
+  const JobNumber number = j.number;
+  jobs.erase(number);
+  release(route);
+  if (solo) solo_ended(t);
+}
+
+void Model::settle() {
+  pump_workers();
+  pump_routing();
+}
+
+}  // namespace pen::qmgr::scheduler

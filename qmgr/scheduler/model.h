@@ -1,0 +1,278 @@
+#pragma once
+/// What the scheduler knows: messages, jobs, route sets, clusters, destinations, connections.
+/// Internal to the scheduler's .cc files.
+///
+/// Who owns whom: Model owns everything by maps. A Job points to its Message and RouteSet; a
+/// RouteSet (the next hop and where it leads) points to its Cluster (equal preference levels: what
+/// connections can be shared between next hops by); a Cluster's Members point to Destinations; a
+/// Connection points to its Destination. Where a job can be (Job::Place): forming, pooled in its
+/// cluster, on a connection's backlog, handed out, or waiting to run alone.
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/check.h"
+#include "qmgr/scheduler/list.h"
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::qmgr::scheduler {
+
+struct Message;
+struct Transport;
+struct RouteSet;
+struct Cluster;
+struct Destination;
+struct Connection;
+struct Job;
+
+/// The jobs of one message that wait in one cluster for a connection.
+struct PoolShare {
+  PoolShare(Cluster* c, Message* m) : cluster(c), message(m) {}
+  Cluster* cluster;
+  Message* message;
+  List<Job> jobs;
+  std::size_t count = 0;
+  bool candidate = true;  // may take a free worker; false: its destinations are at their limits
+  Node<PoolShare> round{this};    // in Cluster::round: free rides go round the messages
+  Node<PoolShare> waiting{this};  // in Claim::shares if candidate, else in Cluster::full
+};
+
+/// One message's wait for workers of one transport.
+struct Claim {
+  Claim(Message* m, Transport* t) : message(m), transport(t) {}
+  Message* message;
+  Transport* transport;
+  WorkerQueue<Claim>::Entry entry{this};
+  List<PoolShare> shares;
+};
+
+struct Message {
+  MessageNumber number = 0;
+  std::uint64_t seq = 0;
+  bool withdrawn = false;
+  std::deque<std::uint32_t> unrouted;
+  std::size_t routing = 0;  // look-ups under way
+  WorkerQueue<Message>::Entry routing_entry{this};
+  std::uint64_t concurrency = 0;  // connections that hold jobs of this message
+  std::size_t job_count = 0;
+  List<Job> jobs;
+  std::unordered_map<RouteSet*, Job*> joinable;  // jobs that can take more recipients
+  List<Job> forming;
+  std::vector<std::unique_ptr<Claim>> claims;
+};
+
+struct Job {
+  enum class Place : std::uint8_t { forming, pooled, backlog, handed, alone };
+  JobNumber number = 0;
+  Message* message = nullptr;
+  RouteSet* route = nullptr;
+  Ordinals ordinals;
+  SteadyTime expiry = kNever;
+  SteadyTime formed{};
+  Place place = Place::forming;
+  bool isolated = false;
+  PoolShare* share = nullptr;
+  Connection* connection = nullptr;
+  Node<Job> in_message{this};
+  Node<Job> in_line{this};     // forming list of the message, pool share, or a connection's share
+  Node<Job> in_forming{this};  // the list of all forming jobs, oldest first
+};
+
+struct Transport {
+  std::string name;
+  TransportLimits limits;
+  bool up = true;
+  std::uint32_t connections = 0;  // open, opening and closing ones
+  std::uint32_t in_hand = 0;      // jobs handed out
+  List<Connection> idle;          // longest idle first
+  std::size_t idle_count = 0;
+  List<Connection> by_age;  // oldest first
+  List<Connection> all;
+  WorkerQueue<Claim> waiting;
+  std::deque<Job*> alone;  // jobs that must run with no other in hand
+  Job* solo = nullptr;
+  bool dirty = false;  // workers may have become free
+  /// Workers that a job could get: idle ones count, they can be closed.
+  std::uint32_t free() const {
+    if (limits.workers == 0) return 1'000'000;
+    const auto busy = connections - static_cast<std::uint32_t>(idle_count);
+    return busy >= limits.workers ? 0 : limits.workers - busy;
+  }
+};
+
+struct Member {
+  Member(Cluster* c, Destination* d, std::size_t l) : cluster(c), destination(d), level(l) {}
+  Cluster* cluster;
+  Destination* destination;
+  std::size_t level;
+  Node<Member> hungry{this};  // in Destination::hungry while jobs are pooled in the cluster
+};
+
+struct Cluster {
+  std::string key;
+  Transport* transport = nullptr;
+  std::vector<std::vector<std::unique_ptr<Member>>> levels;
+  std::unordered_map<Message*, std::unique_ptr<PoolShare>> shares;
+  List<PoolShare> round;
+  List<PoolShare> full;  // shares whose destinations were all at their limits
+  std::size_t pooled = 0;
+  std::size_t references = 0;
+};
+
+struct RouteSet {
+  std::string key;
+  Cluster* cluster = nullptr;
+  std::string nexthop;
+  std::size_t references = 0;  // jobs
+  bool parked = false;         // in Model::spare_routes
+};
+
+struct Destination {
+  std::string key;
+  ipc::Destination address;
+  Transport* transport = nullptr;
+  destdb::Facts facts;
+  bool known = false;                    // a record exists in destdb
+  std::vector<Connection*> connections;  // that can take jobs, oldest first
+  std::uint32_t holding = 0;  // connections not yet closed, those that take no more jobs included
+  List<Member> hungry;
+  std::size_t references = 0;  // clusters
+};
+
+/// One message's jobs on one connection.
+struct ConnectionShare {
+  explicit ConnectionShare(Message* m) : message(m) {}
+  Message* message;
+  std::size_t jobs = 0;  // waiting and handed
+  List<Job> waiting;
+  Node<ConnectionShare> round{this};
+};
+
+struct Connection {
+  enum class State : std::uint8_t { opening, open, retiring };
+  ConnectionNumber number = 0;  // rises: a later connection has a higher number
+  Destination* destination = nullptr;
+  State state = State::opening;
+  std::uint32_t window = 1;
+  SteadyTime opened_at{};
+  SteadyTime idle_since{};
+  std::size_t waiting = 0;
+  std::vector<Job*> handed;
+  std::uint64_t done = 0;
+  Cluster* last_cluster = nullptr;
+  std::unordered_map<Message*, std::unique_ptr<ConnectionShare>> shares;
+  List<ConnectionShare> round;
+  bool close_sent = false;
+  Node<Connection> in_idle{this};
+  Node<Connection> in_age{this};
+  Node<Connection> in_all{this};
+  std::size_t jobs() const { return waiting + handed.size(); }
+};
+
+struct Model {
+  Model(Options o, std::function<TransportLimits(std::string_view)> l, destdb::Table& d, Random& r)
+      : options(o), limits(std::move(l)), table(d), random(r) {}
+
+  // routing.cc
+  void pump_routing();
+  void routing_ended(Message& m);
+  void add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer);
+  void formed(Job& j);
+  void reroute(Job& j);
+
+  // clusters.cc
+  Transport& transport(std::string_view name);
+  RouteSet& route_set(const ipc::route::Resolved& answer);
+  void reference(RouteSet& r);
+  void release(RouteSet& r);
+  void drop_route(RouteSet& r);
+  Destination& destination(const ipc::Destination& address, const std::string& key, Transport& t);
+  void remember(Destination& d);
+  bool dead(const Destination& d) const;
+  std::uint32_t connection_limit(const Destination& d) const;
+  void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
+
+  // choose.cc
+  enum class Outcome : std::uint8_t { assigned, pooled, dead };
+  /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
+  bool schedule(Job& j, bool from_pool = false);
+  Outcome try_level(Job& j, std::size_t level, bool from_pool);
+  Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
+                        const Connection& newest) const;
+  Destination* pick_new(const std::vector<std::unique_ptr<Member>>& level);
+  bool backlogged(const Connection& c) const;
+  std::size_t usable_level(const Cluster& c) const;
+  void defer_dead(Job& j);
+  void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);
+
+  // pool.cc
+  void pool(Job& j, bool candidate, bool at_front);
+  void unpool(Job& j);
+  void make_candidate(PoolShare& s);
+  void unblock(Destination& d);
+  bool pull(Connection& c);
+  bool steal(Connection& c);
+  void pump_workers();
+  void recheck(Destination& d);
+  Claim& claim(Message& m, Transport& t);
+
+  // connections.cc
+  Connection& open(Destination& d, const Job& cause);
+  void assign(Job& j, Connection& c);  // attach() and hand_out()
+  void attach(Job& j, Connection& c);
+  void unassign(Job& j);
+  void hand_out(Connection& c);
+  void hand(Connection& c, Job& j);
+  void run_alone(Transport& t);
+  void solo_ended(Transport& t);
+  void set_idle(Connection& c);
+  void unset_idle(Connection& c);
+  void retire(Connection& c);
+  void send_close(Connection& c);
+  void close_one_idle(Transport& t);
+  void closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble,
+              const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
+  void erase(Connection& c);
+  void concurrency_changed(Message& m, int by);
+  void drop(Job& j);
+  void settle();  // after every event: routing and worker pumps
+
+  Options options;
+  std::function<TransportLimits(std::string_view)> limits;
+  destdb::Table& table;
+  Random& random;
+  SteadyTime now{};
+  WallTime wall{};
+  bool draining = false;
+  std::vector<Action> actions;
+
+  std::uint64_t next_seq = 1, next_job = 1, next_connection = 1;
+  std::unordered_map<std::string, std::unique_ptr<Transport>> transports;
+  std::vector<Transport*> dirty;
+  std::unordered_map<std::string, std::unique_ptr<Destination>> destinations;
+  std::unordered_map<std::string, std::unique_ptr<Cluster>> clusters;
+  std::unordered_map<std::string, std::unique_ptr<RouteSet>> routes;
+  std::deque<RouteSet*> spare_routes;
+  std::unordered_map<MessageNumber, std::unique_ptr<Message>> messages;
+  std::unordered_map<JobNumber, std::unique_ptr<Job>> jobs;
+  std::map<ConnectionNumber, std::unique_ptr<Connection>> connections;
+
+  WorkerQueue<Message> routing_queue;
+  std::uint64_t routing = 0;
+  std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
+  bool routing_solo = false;
+  List<Job> forming;  // oldest first
+  Scheduler::Figures figures;
+
+  void mark_dirty(Transport& t) {
+    if (t.dirty) return;
+    t.dirty = true;
+    dirty.push_back(&t);
+  }
+};
+
+}  // namespace pen::qmgr::scheduler

@@ -1,0 +1,525 @@
+/// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language:
+///
+///   set NAME VALUE                    an option or limit: workers concurrency recipients threshold
+///   max_message scale
+///                                     routers idle_age max_age backoff kept seed (before the first
+///                                     arrive)
+///   known HOST closed AGO | retry IN | failed_retry AGO        what destdb remembers
+///   route DOMAIN = HOST HOST … | HOST …                        preference levels
+///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]   answers by itself, in
+///   virtual time routing manual | auto             auto (the start): every look-up is answered at
+///   once arrive MSG DOMAIN[*N] …           N recipients each routed MSG ORDINAL DOMAIN |
+///   unroutable MSG ORDINAL opened CONN [N]                   with a window of N refused CONN |
+///   lost CONN [all|none unstarted; "all" when left out]; died CONN …: the same, and not the peer's
+///   doing done CONN [D]                     the oldest job in hand; service time D down | up |
+///   isolate CONN | withdraw MSG COUNT advance D expect route MSG N | open CONN HOST[|HOST] | hand
+///   CONN MSG|ANY [COUNT] | close CONN | defer MSG [COUNT] expect nothing                    every
+///   action so far was expected expect finished MSG within D      after its arrival, of hosts that
+///   answer by themselves expect connections N | delivered MSG N
+/// Durations: 5ms 3s 2m 1h. An expected action is looked for among all not yet expected.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::qmgr {
+namespace {
+
+milliseconds duration(const std::string& text) {
+  std::size_t used = 0;
+  const double n = std::stod(text, &used);
+  const std::string unit = text.substr(used);
+  const double scale = unit == "ms"  ? 1
+                       : unit == "s" ? 1000
+                       : unit == "m" ? 60'000
+                       : unit == "h" ? 3'600'000
+                                     : -1;
+  BOOST_REQUIRE_MESSAGE(scale > 0, "duration without unit: " << text);
+  return milliseconds(static_cast<long long>(n * scale));
+}
+
+struct Host {
+  milliseconds connect{0}, reply{0};
+  std::uint32_t window = 1;
+  std::uint32_t closes_after = 0;
+  bool refuses = false;
+  bool automatic = false;
+};
+
+struct Message {
+  MessageNumber number = 0;
+  std::vector<std::string> recipients;  // domains
+  std::size_t delivered = 0, deferred = 0;
+  SteadyTime arrived{};
+  SteadyTime ended = kNever;
+};
+
+class World {
+ public:
+  void run(const std::filesystem::path& file) {
+    std::ifstream in(file);
+    std::string line;
+    int number = 0;
+    while (std::getline(in, line)) {
+      ++number;
+      if (const auto hash = line.find('#'); hash != std::string::npos) line.resize(hash);
+      std::istringstream words(line);
+      std::vector<std::string> w;
+      for (std::string word; words >> word;) w.push_back(word);
+      if (w.empty()) continue;
+      where_ = file.filename().string() + ":" + std::to_string(number) + ": ";
+      BOOST_TEST_CONTEXT(where_ << line) { step(w); }
+    }
+  }
+
+ private:
+  struct Timed {
+    SteadyTime at;
+    std::uint64_t order;
+    std::function<void()> act;
+    bool operator>(const Timed& o) const { return std::tie(at, order) > std::tie(o.at, o.order); }
+  };
+  struct Live {
+    std::string host;
+    std::deque<HandJob> in_hand;
+    std::uint32_t served = 0;
+    bool replying = false;
+  };
+
+  Scheduler& core() {
+    if (!core_) {
+      random_.emplace(seed_);
+      core_.emplace(options_, [this](std::string_view) { return limits_; }, table_, *random_);
+      core_->set_time(now_, wall());
+    }
+    return *core_;
+  }
+  WallTime wall() const {
+    return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) +
+                    seconds(1'800'000'000));
+  }
+
+  static ipc::Destination destination(const std::string& host) {
+    ipc::Destination d;
+    d.transport = "smtp";
+    d.host = host;
+    d.address = "addr-" + host;
+    d.port = 25;
+    return d;
+  }
+  ipc::route::Resolved resolved(const std::string& domain, std::uint32_t ordinal) const {
+    ipc::route::Resolved r;
+    r.transport = "smtp";
+    r.nexthop = domain;
+    r.recipient = "u" + std::to_string(ordinal) + "@" + domain;
+    r.valid_for = valid_;
+    auto it = routes_.find(domain);
+    const std::vector<std::vector<std::string>> levels =
+        it == routes_.end() ? std::vector<std::vector<std::string>>{{"mx." + domain}} : it->second;
+    for (const auto& level : levels) {
+      auto& out = r.levels.emplace_back();
+      for (const auto& h : level) out.destinations.push_back(destination(h));
+    }
+    return r;
+  }
+  Message& message(const std::string& name) {
+    BOOST_REQUIRE_MESSAGE(messages_.contains(name), where_ << "no message " << name);
+    return messages_[name];
+  }
+  Message& message(MessageNumber n) { return messages_.at(by_number_.at(n)); }
+  ConnectionNumber connection(const std::string& name) {
+    BOOST_REQUIRE_MESSAGE(names_.contains(name), where_ << "no connection " << name);
+    return names_[name];
+  }
+
+  void collect() {
+    for (;;) {
+      auto actions = core().take_actions();
+      if (actions.empty()) return;
+      for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
+    }
+  }
+  void act(RouteRecipient& a) {
+    if (manual_) {
+      pending_.emplace_back(a);
+      return;
+    }
+    core().routed(a.message, a.ordinal,
+                  resolved(message(a.message).recipients.at(a.ordinal), a.ordinal));
+  }
+  void act(OpenConnection& a) {
+    live_[a.connection].host = a.destination.host;
+    const Host& h = hosts_[a.destination.host];
+    if (!h.automatic) {
+      pending_.emplace_back(a);
+      return;
+    }
+    const auto c = a.connection;
+    if (h.refuses) {
+      at(h.connect, [this, c] {
+        core().closed(c, false, ipc::delivery::Trouble::refused,
+                      {mail::Action::deferred, "4.4.1", "refused", {}, {}}, {});
+        live_.erase(c);
+      });
+    } else {
+      at(h.connect, [this, c] {
+        ipc::delivery::Features f;
+        f.window = hosts_[live_[c].host].window;
+        core().opened(c, f);
+      });
+    }
+  }
+  void act(HandJob& a) {
+    Live& l = live_.at(a.connection);
+    const Host& h = hosts_[l.host];
+    l.in_hand.push_back(a);
+    if (!h.automatic) {
+      pending_.emplace_back(a);
+      return;
+    }
+    serve(a.connection);
+  }
+  void serve(ConnectionNumber c) {
+    Live& l = live_.at(c);
+    if (l.replying || l.in_hand.empty()) return;
+    l.replying = true;
+    at(hosts_[l.host].reply, [this, c] {
+      auto it = live_.find(c);
+      if (it == live_.end()) return;
+      it->second.replying = false;
+      const Host& host = hosts_[it->second.host];
+      finish(c, host.reply);
+      collect();
+      if (host.closes_after != 0 && ++live_[c].served >= host.closes_after) {
+        std::vector<JobNumber> rest;
+        for (auto& j : live_[c].in_hand) rest.push_back(j.job);
+        live_.erase(c);
+        core().closed(c, true, ipc::delivery::Trouble::peer_421,
+                      {mail::Action::deferred, "4.4.2", "closed", {}, {}}, rest);
+        return;
+      }
+      serve(c);
+    });
+  }
+  void act(CloseConnection& a) {
+    if (!hosts_[live_[a.connection].host].automatic) pending_.emplace_back(a);
+  }
+  void act(DeferRecipients& a) {
+    Message& m = message(a.message);
+    m.deferred += a.ordinals.size();
+    end_if_done(m);
+    const auto automatic = [](const auto& h) { return h.second.automatic; };
+    if (std::any_of(hosts_.begin(), hosts_.end(), automatic)) return;
+    pending_.emplace_back(a);
+  }
+  void finish(ConnectionNumber c, microseconds service) {
+    Live& l = live_.at(c);
+    BOOST_REQUIRE_MESSAGE(!l.in_hand.empty(), where_ << "no job in hand");
+    const HandJob j = l.in_hand.front();
+    l.in_hand.pop_front();
+    Message& m = message(j.message);
+    m.delivered += j.ordinals.size();
+    end_if_done(m);
+    core().job_done(j.job, service);
+  }
+  void end_if_done(Message& m) {
+    if (m.delivered + m.deferred == m.recipients.size()) m.ended = now_;
+  }
+  void at(milliseconds later, std::function<void()> f) {
+    timed_.push_back({now_ + later, ++order_, std::move(f)});
+    std::push_heap(timed_.begin(), timed_.end(), std::greater<>());
+  }
+
+  void advance(milliseconds by) {
+    const SteadyTime until = now_ + by;
+    for (;;) {
+      collect();
+      SteadyTime next = core().next_wake();
+      if (!timed_.empty()) next = std::min(next, timed_.front().at);
+      if (next > until) break;
+      now_ = std::max(now_, next);
+      core().set_time(now_, wall());
+      if (!timed_.empty() && timed_.front().at <= now_) {
+        std::pop_heap(timed_.begin(), timed_.end(), std::greater<>());
+        auto f = std::move(timed_.back().act);
+        timed_.pop_back();
+        f();
+      } else {
+        core().tick();
+      }
+    }
+    now_ = until;
+    core().set_time(now_, wall());
+    core().tick();
+    collect();
+  }
+
+  static std::set<std::string> alternatives(const std::string& text) {
+    std::set<std::string> out;
+    std::istringstream in(text);
+    for (std::string part; std::getline(in, part, '|');) out.insert(part);
+    return out;
+  }
+  template <class T, class F>
+  void take(F&& fits) {
+    for (auto it = pending_.begin(); it != pending_.end(); ++it) {
+      if (auto* a = std::get_if<T>(&*it); a != nullptr && fits(*a)) {
+        pending_.erase(it);
+        return;
+      }
+    }
+    BOOST_ERROR(where_ << "did not happen; pending: " << shown());
+  }
+  std::string shown() {
+    std::string out;
+    for (auto& a : pending_) {
+      if (auto* o = std::get_if<OpenConnection>(&a)) out += "[open " + o->destination.host + "]";
+      if (auto* h = std::get_if<HandJob>(&a))
+        out += "[hand #" + std::to_string(h->connection) + " " + by_number_[h->message] + " " +
+               std::to_string(h->ordinals.size()) + "]";
+      if (auto* c = std::get_if<CloseConnection>(&a))
+        out += "[close #" + std::to_string(c->connection) + "]";
+      if (auto* d = std::get_if<DeferRecipients>(&a))
+        out += "[defer " + by_number_[d->message] + " " + std::to_string(d->ordinals.size()) + " " +
+               d->status.text + "]";
+      if (auto* r = std::get_if<RouteRecipient>(&a))
+        out += "[route " + by_number_[r->message] + " " + std::to_string(r->ordinal) + "]";
+    }
+    for (auto& [n, c] : names_) out += " " + n + "=#" + std::to_string(c);
+    return out;
+  }
+
+  void step(const std::vector<std::string>& w) {
+    const std::string& verb = w[0];
+    if (verb == "set") {
+      const auto n = [&] { return static_cast<std::uint32_t>(std::stoul(w.at(2))); };
+      if (w[1] == "workers")
+        limits_.workers = n();
+      else if (w[1] == "concurrency")
+        limits_.destination_concurrency = n();
+      else if (w[1] == "recipients")
+        limits_.destination_recipients = n();
+      else if (w[1] == "threshold")
+        options_.backlog_threshold = n();
+      else if (w[1] == "max_message")
+        options_.fairness.max_message_concurrency = n();
+      else if (w[1] == "scale")
+        options_.fairness.scale_max_concurrency = n();
+      else if (w[1] == "routers")
+        options_.routing_workers = n();
+      else if (w[1] == "rides")
+        options_.ride_limit = n();
+      else if (w[1] == "idle_age")
+        limits_.idle_age = duration(w.at(2));
+      else if (w[1] == "max_age")
+        limits_.max_age = duration(w.at(2));
+      else if (w[1] == "valid")
+        valid_ = std::chrono::duration_cast<seconds>(duration(w.at(2)));
+      else if (w[1] == "backlog_time")
+        options_.backlog_time = duration(w.at(2));
+      else if (w[1] == "seed")
+        seed_ = n();
+      else
+        BOOST_FAIL(where_ << "unknown setting");
+    } else if (verb == "known") {
+      destdb::Facts f;
+      const auto d = duration(w.at(3));
+      if (w[2] == "closed") {
+        f.last_close = wall() - d;
+      } else {
+        f.failures = 1;
+        f.reason = "said no before";
+        f.next_retry = w[2] == "retry" ? wall() + d : wall() - d;
+      }
+      table_.put(destination(w[1]).key(), f);
+    } else if (verb == "route") {
+      auto& levels = routes_[w.at(1)];
+      levels.assign(1, {});
+      for (std::size_t i = 3; i < w.size(); ++i) {
+        if (w[i] == "|")
+          levels.emplace_back();
+        else
+          levels.back().push_back(w[i]);
+      }
+    } else if (verb == "host") {
+      Host& h = hosts_[w.at(1)];
+      h.automatic = true;
+      h.refuses = false;
+      for (std::size_t i = 2; i < w.size(); ++i) {
+        if (w[i] == "connect")
+          h.connect = duration(w.at(++i));
+        else if (w[i] == "reply")
+          h.reply = duration(w.at(++i));
+        else if (w[i] == "window")
+          h.window = static_cast<std::uint32_t>(std::stoul(w.at(++i)));
+        else if (w[i] == "closes_after")
+          h.closes_after = static_cast<std::uint32_t>(std::stoul(w.at(++i)));
+        else if (w[i] == "refuses")
+          h.refuses = true;
+        else
+          BOOST_FAIL(where_ << "unknown word");
+      }
+    } else if (verb == "routing") {
+      manual_ = w.at(1) == "manual";
+    } else if (verb == "arrive") {
+      Message& m = messages_[w.at(1)];
+      m.number = messages_.size();
+      by_number_[m.number] = w[1];
+      m.arrived = now_;
+      for (std::size_t i = 2; i < w.size(); ++i) {
+        const auto star = w[i].find('*');
+        std::size_t n = 1;
+        std::string domain = w[i].substr(0, star);
+        if (star != std::string::npos) n = std::stoul(w[i].substr(star + 1));
+        const auto each = domain.find('%');  // d%: d0, d1, …
+        for (std::size_t k = 0; k < n; ++k) {
+          m.recipients.push_back(each == std::string::npos
+                                     ? domain
+                                     : domain.substr(0, each) + std::to_string(k) +
+                                           domain.substr(each + 1));
+        }
+      }
+      Ordinals all;
+      for (std::uint32_t i = 0; i < m.recipients.size(); ++i) all.push_back(i);
+      core().admit(m.number, all);
+    } else if (verb == "routed") {
+      const auto ordinal = static_cast<std::uint32_t>(std::stoul(w.at(2)));
+      core().routed(message(w[1]).number, ordinal, resolved(w.at(3), ordinal));
+    } else if (verb == "unroutable") {
+      ++message(w.at(1)).deferred;
+      core().unroutable(message(w[1]).number, static_cast<std::uint32_t>(std::stoul(w.at(2))));
+    } else if (verb == "route_lost") {
+      core().route_lost(message(w.at(1)).number, static_cast<std::uint32_t>(std::stoul(w.at(2))),
+                        w.size() > 3);
+    } else if (verb == "opened") {
+      ipc::delivery::Features f;
+      f.window = w.size() > 2 ? static_cast<std::uint32_t>(std::stoul(w[2])) : 1;
+      core().opened(connection(w.at(1)), f);
+    } else if (verb == "refused") {
+      const auto c = connection(w.at(1));
+      live_.erase(c);
+      core().closed(c, false, ipc::delivery::Trouble::refused,
+                    {mail::Action::deferred, "4.4.1", "connection refused", {}, {}}, {});
+    } else if (verb == "lost" || verb == "died") {
+      const auto c = connection(w.at(1));
+      std::vector<JobNumber> rest;
+      if (w.size() < 3 || w[2] == "all") {
+        for (auto& j : live_[c].in_hand) rest.push_back(j.job);
+      }
+      live_.erase(c);
+      const auto trouble =
+          verb == "lost" ? ipc::delivery::Trouble::lost : ipc::delivery::Trouble::none;
+      core().closed(c, true, trouble, {mail::Action::deferred, "4.4.2", "lost connection", {}, {}},
+                    rest);
+    } else if (verb == "done") {
+      finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
+    } else if (verb == "down" || verb == "up") {
+      core().transport_up("smtp", verb == "up");
+    } else if (verb == "isolate") {
+      core().isolate(live_.at(connection(w.at(1))).in_hand.front().job);
+    } else if (verb == "withdraw") {
+      BOOST_TEST(core().withdraw(message(w.at(1)).number).size() == std::stoul(w.at(2)));
+    } else if (verb == "advance") {
+      advance(duration(w.at(1)));
+    } else if (verb == "expect") {
+      collect();
+      expect(w);
+    } else {
+      BOOST_FAIL(where_ << "unknown verb " << verb);
+    }
+    collect();
+  }
+
+  void expect(const std::vector<std::string>& w) {
+    const std::string& what = w.at(1);
+    const auto count = [&](std::size_t at) { return w.size() > at ? std::stoul(w[at]) : 0; };
+    if (what == "nothing") {
+      BOOST_CHECK_MESSAGE(pending_.empty(), where_ << "more happened: " << shown());
+      pending_.clear();
+    } else if (what == "route") {
+      const auto n = message(w.at(2)).number;
+      for (std::size_t i = 0; i < std::max<std::size_t>(1, count(3)); ++i) {
+        take<RouteRecipient>([&](auto& a) { return a.message == n; });
+      }
+    } else if (what == "open") {
+      const auto hosts = alternatives(w.at(3));
+      take<OpenConnection>([&](auto& a) {
+        if (!hosts.contains(a.destination.host)) return false;
+        names_[w[2]] = a.connection;
+        return true;
+      });
+    } else if (what == "hand") {
+      const auto c = connection(w.at(2));
+      const auto m = w.at(3) == "ANY" ? 0 : message(w[3]).number;
+      const auto n = count(4);
+      take<HandJob>([&](auto& a) {
+        return a.connection == c && (m == 0 || a.message == m) &&
+               (n == 0 || a.ordinals.size() == n);
+      });
+    } else if (what == "close") {
+      const auto c = connection(w.at(2));
+      take<CloseConnection>([&](auto& a) { return a.connection == c; });
+    } else if (what == "defer") {
+      const auto m = message(w.at(2)).number;
+      const auto n = count(3);
+      take<DeferRecipients>(
+          [&](auto& a) { return a.message == m && (n == 0 || a.ordinals.size() == n); });
+    } else if (what == "finished") {
+      const Message& m = message(w.at(2));
+      BOOST_REQUIRE_MESSAGE(m.ended != kNever,
+                            where_ << "not finished: " << m.delivered << " delivered");
+      const auto took = std::chrono::duration_cast<milliseconds>(m.ended - m.arrived);
+      BOOST_CHECK_MESSAGE(took <= duration(w.at(4)), where_ << "took " << took.count() << " ms");
+    } else if (what == "connections") {
+      BOOST_TEST(core().figures().connections_opened == count(2));
+    } else if (what == "delivered") {
+      BOOST_TEST(message(w.at(2)).delivered == count(3));
+    } else {
+      BOOST_FAIL(where_ << "unknown expectation");
+    }
+  }
+
+  Options options_;
+  TransportLimits limits_;
+  std::uint64_t seed_ = 1;
+  seconds valid_{3600};
+  destdb::MemoryTable table_;
+  std::optional<Random> random_;
+  std::optional<Scheduler> core_;
+  SteadyTime now_{seconds(1000)};
+  bool manual_ = false;
+  std::map<std::string, std::vector<std::vector<std::string>>> routes_;
+  std::map<std::string, Host> hosts_;
+  std::map<std::string, Message> messages_;
+  std::map<MessageNumber, std::string> by_number_;
+  std::map<std::string, ConnectionNumber> names_;
+  std::map<ConnectionNumber, Live> live_;
+  std::deque<Action> pending_;
+  std::vector<Timed> timed_;
+  std::uint64_t order_ = 0;
+  std::string where_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_scenario_runs_as_written) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& f : std::filesystem::directory_iterator("tests/scenario")) {
+    if (f.path().extension() == ".scn") files.push_back(f.path());
+  }
+  std::sort(files.begin(), files.end());
+  BOOST_TEST_REQUIRE(files.size() >= 12U);
+  for (const auto& f : files) {
+    BOOST_TEST_MESSAGE(f.filename().string());
+    World().run(f);
+  }
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,257 @@
+#include "qmgr/scheduler/scheduler.h"
+
+#include <algorithm>
+
+#include "qmgr/scheduler/model.h"
+
+namespace pen::qmgr {
+
+using namespace scheduler;
+
+Scheduler::Scheduler(Options options, std::function<TransportLimits(std::string_view)> limits,
+                     destdb::Table& destinations, Random& random)
+    : model_(std::make_unique<Model>(options, std::move(limits), destinations, random)) {}
+Scheduler::~Scheduler() = default;
+
+void Scheduler::set_time(SteadyTime now, WallTime wall) {
+  model_->now = now;
+  model_->wall = wall;
+}
+
+void Scheduler::admit(MessageNumber number, const Ordinals& recipients) {
+  Model& s = *model_;
+  auto& slot = s.messages[number];
+  if (!slot) {
+    slot = std::make_unique<Message>();
+    slot->number = number;
+    slot->seq = s.next_seq++;
+    slot->routing_entry.seq = slot->seq;
+  }
+  slot->unrouted.insert(slot->unrouted.end(), recipients.begin(), recipients.end());
+  if (!slot->unrouted.empty()) s.routing_queue.add(slot->routing_entry);
+  s.settle();
+}
+
+void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
+                       const ipc::route::Resolved& answer) {
+  Model& s = *model_;
+  Message& m = *s.messages.at(number);
+  if (m.withdrawn) {
+    s.actions.emplace_back(DeferRecipients{
+        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none"});
+  } else {
+    s.add_to_job(m, ordinal, answer);
+  }
+  s.routing_ended(m);
+  s.settle();
+}
+
+void Scheduler::unroutable(MessageNumber number, std::uint32_t) {
+  Model& s = *model_;
+  s.routing_ended(*s.messages.at(number));
+  s.settle();
+}
+
+void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alone) {
+  Model& s = *model_;
+  Message& m = *s.messages.at(number);
+  if (m.withdrawn) {
+    s.actions.emplace_back(DeferRecipients{
+        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none"});
+    s.routing_ended(m);
+  } else if (alone) {
+    // Still counts as the message's look-up; it is no longer under way.
+    PEN_CHECK(s.routing > 0);
+    --s.routing;
+    s.routing_solo = false;
+    s.route_alone.emplace_back(number, ordinal);
+  } else {
+    m.unrouted.push_front(ordinal);
+    s.routing_queue.add(m.routing_entry);
+    s.routing_ended(m);
+  }
+  s.settle();
+}
+
+Ordinals Scheduler::withdraw(MessageNumber number) {
+  Model& s = *model_;
+  Message& m = *s.messages.at(number);
+  m.withdrawn = true;
+  Ordinals back(m.unrouted.begin(), m.unrouted.end());
+  m.unrouted.clear();
+  s.routing_queue.remove(m.routing_entry);
+  for (auto it = s.route_alone.begin(); it != s.route_alone.end();) {
+    if (it->first != number) {
+      ++it;
+      continue;
+    }
+    back.push_back(it->second);
+    --m.routing;
+    it = s.route_alone.erase(it);
+  }
+  std::vector<Job*> waiting;
+  m.jobs.for_each([&](Job& j) {
+    if (j.place != Job::Place::handed) waiting.push_back(&j);
+  });
+  for (Job* j : waiting) {
+    back.insert(back.end(), j->ordinals.begin(), j->ordinals.end());
+    s.drop(*j);
+  }
+  s.settle();
+  return back;
+}
+
+void Scheduler::forget(MessageNumber number) {
+  Model& s = *model_;
+  auto it = s.messages.find(number);
+  PEN_CHECK(it != s.messages.end());
+  Message& m = *it->second;
+  PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(),
+            "a message with work left is forgotten");
+  for (auto& c : m.claims) c->transport->waiting.remove(c->entry);
+  s.messages.erase(it);
+}
+
+void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& features) {
+  Model& s = *model_;
+  auto it = s.connections.find(number);
+  if (it == s.connections.end()) return;  // closed by us meanwhile
+  Connection& c = *it->second;
+  if (c.state != Connection::State::opening) return;
+  Destination& d = *c.destination;
+  c.state = Connection::State::open;
+  c.window = std::max(1U, features.window);
+  c.opened_at = s.now;
+  d.transport->by_age.push_back(c.in_age);
+  d.facts.failures = 0;
+  d.facts.reason.clear();
+  d.facts.last_connect = s.wall;
+  d.facts.pipelining = features.pipelining;
+  d.facts.chunking = features.chunking;
+  d.facts.starttls = features.starttls;
+  d.facts.size_limit = features.size_limit;
+  d.facts.connect_time = features.connect_time;
+  d.facts.round_trip = features.round_trip;
+  if (d.facts.tolerated_connections > 0 && d.connections.size() > d.facts.tolerated_connections) {
+    d.facts.tolerated_connections =
+        static_cast<std::uint32_t>(d.connections.size());  // the probe was accepted
+  }
+  s.remember(d);
+  s.hand_out(c);
+  if (c.jobs() == 0) s.set_idle(c);
+  s.unblock(d);  // its limit may have risen
+  s.settle();
+}
+
+void Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::Trouble trouble,
+                       const mail::DeliveryStatus& status,
+                       const std::vector<JobNumber>& unstarted) {
+  Model& s = *model_;
+  auto it = s.connections.find(number);
+  if (it == s.connections.end()) return;  // the answer to our own close
+  s.closed(*it->second, was_opened, trouble, status, unstarted);
+  s.settle();
+}
+
+void Scheduler::job_done(JobNumber number, microseconds service_time) {
+  Model& s = *model_;
+  auto it = s.jobs.find(number);
+  if (it == s.jobs.end()) return;
+  Job& j = *it->second;
+  PEN_CHECK(j.place == Job::Place::handed, "a result for a job that was not handed out");
+  Connection& c = *j.connection;
+  const ConnectionNumber connection = c.number;
+  Destination& d = *c.destination;
+  Transport& t = *d.transport;
+  auto& mean = d.facts.service_time;
+  mean = mean.count() == 0 ? service_time
+                           : microseconds((mean.count() * 7 + service_time.count()) / 8);
+  ++c.done;
+  ++s.figures.jobs_done;
+  s.drop(j);
+  if (t.in_hand == 0) s.run_alone(t);
+  if (auto still = s.connections.find(connection); still != s.connections.end()) {
+    if (c.state == Connection::State::retiring) {
+      if (c.handed.empty()) s.erase(c);
+    } else {
+      s.hand_out(c);
+      if (c.jobs() == 0) s.set_idle(c);
+    }
+  }
+  s.settle();
+}
+
+void Scheduler::isolate(JobNumber number) {
+  if (auto it = model_->jobs.find(number); it != model_->jobs.end()) it->second->isolated = true;
+}
+
+void Scheduler::transport_up(std::string_view name, bool up) {
+  Model& s = *model_;
+  Transport& t = s.transport(name);
+  t.up = up;
+  if (up) {
+    s.mark_dirty(t);
+    s.settle();
+  }
+}
+
+void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStatus& status) {
+  Model& s = *model_;
+  Transport& t = s.transport(name);
+  std::vector<JobNumber> waiting;
+  for (const auto& [number, j] : s.jobs) {
+    if (j->route->cluster->transport == &t && j->place == Job::Place::pooled)
+      waiting.push_back(number);
+  }
+  std::sort(waiting.begin(), waiting.end());
+  for (const JobNumber number : waiting) s.defer(*s.jobs.at(number), status, "none");
+  s.settle();
+}
+
+void Scheduler::drain() { model_->draining = true; }
+
+void Scheduler::tick() {
+  Model& s = *model_;
+  while (Job* j = s.forming.front()) {
+    if (j->formed + s.options.forming_time > s.now) break;
+    s.formed(*j);
+  }
+  for (auto& [name, t] : s.transports) {
+    while (Connection* c = t->idle.front()) {
+      if (c->idle_since + t->limits.idle_age > s.now) break;
+      s.retire(*c);
+    }
+    while (Connection* c = t->by_age.front()) {
+      if (c->opened_at + t->limits.max_age > s.now) break;
+      s.retire(*c);
+    }
+  }
+  s.settle();
+}
+
+SteadyTime Scheduler::next_wake() const {
+  const Model& s = *model_;
+  SteadyTime next = kNever;
+  if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
+  for (const auto& [name, t] : s.transports) {
+    if (const Connection* c = t->idle.front())
+      next = std::min(next, c->idle_since + t->limits.idle_age);
+    if (const Connection* c = t->by_age.front())
+      next = std::min(next, c->opened_at + t->limits.max_age);
+  }
+  return next;
+}
+
+std::vector<Action> Scheduler::take_actions() { return std::exchange(model_->actions, {}); }
+
+Scheduler::Figures Scheduler::figures() const {
+  Figures f = model_->figures;
+  f.messages = model_->messages.size();
+  f.jobs = model_->jobs.size();
+  f.connections = model_->connections.size();
+  f.routing = model_->routing;
+  f.waiting_jobs = f.jobs - f.in_hand;
+  return f;
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,166 @@
+#pragma once
+/// The scheduler: routes recipients fairly, forms delivery jobs and chooses the connection for
+/// each.
+///
+/// An object without I/O: events are calls, what to do about them leaves as Actions. The same
+/// object runs in qmgr, in the scenario files and in simulations. It never walks all jobs or all
+/// destinations: an event costs O(log n) in the number of waiting messages plus the connections of
+/// one preference level. Source:  seed 000, design.md "The scheduler"; docs/scheduler.md says where
+/// each rule lives. Use:     set_time(now, wall) before each batch of events; then events; then
+/// take_actions() and do them in order;
+///          call tick() when next_wake() has come.
+/// Words:   a worker is one look-up under way (routing) or one connection (delivery); a
+/// connection's backlog is all
+///          jobs given to it and not finished, of which at most `window` were handed to the
+///          delivery program.
+/// Thread:  one. Table and Random must outlive it. Same seed and events: same actions.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/base/time.h"
+#include "lib/destdb/facts.h"
+#include "lib/ipc/delivery.h"
+#include "lib/ipc/route.h"
+#include "qmgr/scheduler/worker_queue.h"
+
+namespace pen::qmgr {
+
+using MessageNumber = std::uint64_t;  // the caller's choice, unique while the message is here
+using JobNumber = std::uint64_t;
+using ConnectionNumber = std::uint64_t;
+using Ordinals = std::vector<std::uint32_t>;
+
+/// Limits of one transport; 0 in a limit means none.
+struct TransportLimits {
+  std::uint32_t workers = 100;  // master.cf maxproc, or default_process_limit: connections at once
+  std::uint32_t destination_concurrency = 20;  // <transport>_destination_concurrency_limit
+  std::uint32_t destination_recipients = 50;   // <transport>_destination_recipient_limit; 1: the
+                                              // recipient is the destination
+  milliseconds idle_age{2000};    // an idle connection is closed after this (connection cache time)
+  milliseconds max_age{300'000};  // connection_max_age: then no new jobs, and closed
+};
+
+struct Options {
+  Fairness fairness;                     // max_message_concurrency, scale_max_concurrency
+  std::uint32_t routing_workers = 200;   // look-ups under way at trivial-rewrite
+  std::uint32_t backlog_threshold = 10;  // connection_backlog_threshold
+  milliseconds backlog_time{3000};  // a backlog that is expected to last longer is too long as well
+  std::uint32_t ride_limit = 4;    // free rides fill a connection to this many thresholds; the rest
+                                   // waits unassigned: bounds the work when it closes
+  milliseconds forming_time{500};  // a job waits this long for more recipients while some of its
+                                   // message are still being routed
+  seconds backoff_min{60};         // of a failing destination, doubled per failure, with jitter
+  seconds backoff_max{4000};
+  seconds ceiling_time{600};         // a learned connection limit is believed this long
+  std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
+};
+
+struct RouteRecipient {  // ask trivial-rewrite
+  MessageNumber message = 0;
+  std::uint32_t ordinal = 0;
+};
+struct OpenConnection {
+  ConnectionNumber connection = 0;
+  ipc::Destination destination;
+  std::string nexthop;
+};
+struct HandJob {  // into the connection's window
+  ConnectionNumber connection = 0;
+  JobNumber job = 0;
+  MessageNumber message = 0;
+  std::string transport;
+  std::string nexthop;
+  Ordinals ordinals;
+};
+struct CloseConnection {
+  ConnectionNumber connection = 0;
+  std::string transport;
+};
+struct DeferRecipients {  // no destination left, or in doubt after a lost connection
+  MessageNumber message = 0;
+  Ordinals ordinals;
+  mail::DeliveryStatus status;
+  std::string relay;  // Postfix's relay= word: the destination that said so, or "none"
+};
+using Action =
+    std::variant<RouteRecipient, OpenConnection, HandJob, CloseConnection, DeferRecipients>;
+
+namespace scheduler {
+struct Job;
+struct Message;
+struct Model;
+}  // namespace scheduler
+
+class Scheduler {
+ public:
+  /// limits: asked once for each transport's name that a route brings.
+  Scheduler(Options options, std::function<TransportLimits(std::string_view)> limits,
+            destdb::Table& destinations, Random& random);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// Time never goes back for the steady clock; the wall clock is for what destdb remembers.
+  void set_time(SteadyTime now, WallTime wall);
+
+  // --- messages ---
+  /// A message enters; its recipients want routes. May be called again for more recipients (slices
+  /// of a big envelope).
+  void admit(MessageNumber message, const Ordinals& recipients);
+  /// trivial-rewrite answered. recipient: the address after the transport table's rules.
+  void routed(MessageNumber message, std::uint32_t ordinal, const ipc::route::Resolved& answer);
+  /// There is no route; the caller deals with the recipient.
+  void unroutable(MessageNumber message, std::uint32_t ordinal);
+  /// The look-up was lost with its program: ask again. alone: with no other look-up under way.
+  void route_lost(MessageNumber message, std::uint32_t ordinal, bool alone);
+  /// Takes back every recipient that is neither at trivial-rewrite nor at a delivery program and
+  /// returns them; the others end by their results, and come no more after a re-scheduling: they
+  /// too are returned then, by DeferRecipients.
+  Ordinals withdraw(MessageNumber message);
+  /// The caller is done with the message: nothing of it may be left here.
+  void forget(MessageNumber message);
+
+  // --- connections ---
+  void opened(ConnectionNumber connection, const ipc::delivery::Features& features);
+  /// Also for a connection that could not be opened. Jobs in `unstarted` are scheduled again at
+  /// once and without penalty (alone: see isolate()); other jobs in hand are deferred with the
+  /// status.
+  void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
+              const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
+  /// A job's result came. The caller keeps the results themselves.
+  void job_done(JobNumber job, microseconds service_time);
+  /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
+  /// no other job of its transport in hand. Call before closed().
+  void isolate(JobNumber job);
+  /// The transport's program cannot be reached: jobs wait. After up(true) they run.
+  void transport_up(std::string_view transport, bool up);
+  /// The transport stays down: every waiting job of it is deferred.
+  void transport_failed(std::string_view transport, const mail::DeliveryStatus& status);
+  /// No more jobs are handed out (stop, upgrade).
+  void drain();
+
+  // --- time ---
+  void tick();
+  SteadyTime next_wake() const;
+
+  /// In order. Valid until the next event.
+  std::vector<Action> take_actions();
+
+  struct Figures {
+    std::uint64_t messages = 0, jobs = 0, connections = 0, waiting_jobs = 0, in_hand = 0,
+                  routing = 0;
+    std::uint64_t connections_opened = 0, jobs_done = 0, rescheduled = 0, deferred = 0;
+  };
+  Figures figures() const;
+
+ private:
+  std::unique_ptr<scheduler::Model> model_;
+};
+
+}  // namespace pen::qmgr

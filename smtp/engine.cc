@@ -1,0 +1,258 @@
+#include "smtp/engine.h"
+
+#include <algorithm>
+
+#include "lib/base/check.h"
+
+namespace pen::smtp {
+
+std::string_view doing(Step step) {
+  switch (step) {
+    case Step::greeting:
+      return "receiving the initial server greeting";
+    case Step::ehlo:
+      return "performing the EHLO handshake";
+    case Step::helo:
+      return "performing the HELO handshake";
+    case Step::lhlo:
+      return "performing the LHLO handshake";
+    case Step::rset:
+      return "sending RSET";
+    case Step::mail:
+      return "sending MAIL FROM";
+    case Step::rcpt:
+      return "sending RCPT TO";
+    case Step::data:
+      return "sending DATA command";
+    case Step::content:
+      return "sending message body";
+    case Step::end_of_data:
+    case Step::bdat:
+      return "sending end of data -- message may be sent more than once";
+    case Step::quit:
+      return "sending QUIT";
+  }
+  return "talking";
+}
+
+Engine::Engine(const Settings& settings, Peer peer) : settings_(settings), peer_(std::move(peer)) {
+  owe(Step::greeting);
+}
+
+std::uint32_t Engine::window() const {
+  if (!pipelining())
+    return 2;  // one at work and the next at hand, so that it need not be fetched first
+  if (!offers_.chunking || settings_.lmtp) return std::min<std::uint32_t>(4, settings_.window);
+  return settings_.window;
+}
+
+std::optional<Step> Engine::awaiting() const {
+  if (owed_.empty()) return std::nullopt;
+  const Owed& front = owed_.front();
+  if (writing_ != 0 && front.transaction == writing_ &&
+      (front.step == Step::end_of_data || front.step == Step::bdat))
+    return Step::content;
+  return front.step;
+}
+
+Engine::Transaction* Engine::find(std::uint64_t number) {
+  if (transactions_.empty() || number < transactions_.front().number) return nullptr;
+  const auto index = number - transactions_.front().number;
+  return index < transactions_.size() ? &transactions_[index] : nullptr;
+}
+
+void Engine::owe(Step step, Transaction* t, std::uint32_t recipient) {
+  owed_.push_back({step, t == nullptr ? 0 : t->number, recipient});
+  if (t != nullptr && step != Step::rset) ++t->owed;
+}
+
+void Engine::submit(const Job* job, SteadyTime now) {
+  PEN_CHECK(!finished_, "a job for an ended connection");
+  Transaction t;
+  t.number = next_number_++;
+  t.job = job;
+  t.recipients.resize(job->recipients.size());
+  t.started = now;
+  transactions_.push_back(std::move(t));
+}
+
+void Engine::hello(Step step) {
+  pending_text_ += step == Step::ehlo ? "EHLO " : step == Step::lhlo ? "LHLO " : "HELO ";
+  pending_text_ += settings_.helo_name;
+  pending_text_ += "\r\n";
+  parser_.keep_lines(step != Step::helo);
+  owe(step);
+}
+
+/// What cannot be sent to this peer at all is answered here, without a word on the wire.
+void Engine::refuse_locally(Transaction& t) {
+  const Job& job = *t.job;
+  auto failed = [&](std::string dsn, std::string text) {
+    return mail::DeliveryStatus{mail::Action::failed, std::move(dsn), std::move(text), {}, {}};
+  };
+  if (offers_.size_limit > 0 && job.body.size > offers_.size_limit) {
+    settle_rest(t, failed("5.3.4", "message size " + std::to_string(job.body.size) +
+                                       " exceeds size limit " + std::to_string(offers_.size_limit) +
+                                       " of server " + peer_.shown));
+  } else if (job.body_type == mail::BodyType::binary_mime &&
+             !(offers_.binary_mime && offers_.chunking)) {
+    settle_rest(
+        t, failed("5.6.1", "host " + peer_.shown + " does not accept binary content (BINARYMIME)"));
+  } else if (needs_smtputf8(job) && !offers_.smtputf8) {
+    settle_rest(
+        t, failed("5.6.7", "SMTPUTF8 is required, but was not offered by host " + peer_.shown));
+  } else if (!sendable_address(job.sender)) {
+    settle_rest(t, failed("5.1.7", "the sender address cannot be sent by SMTP"));
+  } else {
+    for (std::size_t i = 0; i < t.recipients.size(); ++i) {
+      const auto& address = job.recipients[i].recipient.address;
+      if (address.empty() || !sendable_address(address)) {
+        settle(t, i, failed("5.1.3", "the recipient address cannot be sent by SMTP"));
+      } else if (!offers_.smtputf8 && !is_ascii(address)) {
+        settle(t, i,
+               failed("5.6.7", "SMTPUTF8 is required, but was not offered by host " + peer_.shown));
+      }
+    }
+  }
+}
+
+bool Engine::may_begin(const Transaction& t) {
+  if (leaving_) return false;
+  if (t.number == transactions_.front().number) return true;
+  if (!pipelining()) return false;
+  if (in_flight_ >= settings_.window) return false;
+  return in_flight_ == 0 || in_flight_bytes_ + t.job->body.size <= settings_.window_bytes;
+}
+
+void Engine::begin(Transaction& t, std::string& out, SteadyTime now) {
+  t.started = now;
+  t.use = ++begun_;
+  t.at = At::mail;
+  const bool binary = t.job->body_type == mail::BodyType::binary_mime;
+  t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary);
+  if (reset_owed_) {
+    out += "RSET\r\n";
+    owe(Step::rset, &t);
+  }
+  reset_owed_ = true;  // from here on the peer holds something, until end-of-data
+}
+
+/// Nothing more of this transaction is sent; the next one's turn.
+void Engine::skip_rest(Transaction& t) {
+  t.at = At::sent;
+  if (cursor_ == t.number) ++cursor_;
+}
+
+/// Sends what may be sent; true when the content's turn has come or the transaction is sent, false:
+/// a reply is awaited.
+bool Engine::send_commands(Transaction& t, std::string& out) {
+  if (t.at == At::mail) {
+    append_mail(out, *t.job, offers_);
+    owe(Step::mail, &t);
+    t.at = At::rcpt;
+  }
+  if (t.at == At::rcpt) {
+    while (t.next_rcpt < t.recipients.size()) {
+      if (!pipelining() && t.owed > 0) return false;
+      if (t.mail_refused) break;
+      const auto index = t.next_rcpt++;
+      if (t.recipients[index].state != Recipient::State::pending) continue;
+      append_rcpt(out, t.job->recipients[index].recipient, offers_);
+      owe(Step::rcpt, &t, static_cast<std::uint32_t>(index));
+    }
+    t.at = At::data;
+  }
+  if (t.at == At::data) {
+    const bool wait = !pipelining() ||
+                      (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
+    if (wait && t.owed > 0) return false;
+    if (t.all_settled() || (t.owed == 0 && t.accepted == 0)) {
+      skip_rest(t);  // sender or every recipient refused: RSET stays owed
+      return true;
+    }
+    if (t.uses_bdat) {
+      out += "BDAT ";
+      out += std::to_string(t.job->body.size);
+      out += " LAST\r\n";
+      t.at = At::content;
+    } else {
+      out += "DATA\r\n";
+      owe(Step::data, &t);
+      t.at = At::data_wait;
+    }
+  }
+  return t.at != At::data_wait;
+}
+
+Send Engine::send_content(Transaction& t, std::string out) {
+  const Step step = t.uses_bdat ? Step::bdat : Step::end_of_data;
+  if (settings_.lmtp) {
+    for (std::size_t i = 0; i < t.recipients.size(); ++i) {
+      if (t.recipients[i].state != Recipient::State::accepted) continue;
+      owe(step, &t, static_cast<std::uint32_t>(i));
+      ++t.final_owed;
+    }
+  } else {
+    owe(step, &t);
+    t.final_owed = 1;
+  }
+  t.in_flight = true;
+  ++in_flight_;
+  in_flight_bytes_ += t.job->body.size;
+  writing_ = t.number;
+  // After the data the peer's buffers are empty whatever it answers (RFC 5321 section 4.1.1.4).
+  // After a BDAT that may have been out of order they are in an unknown state (RFC 3030 section 2):
+  // RSET unless it is known to have gone well.
+  if (!t.uses_bdat) reset_owed_ = false;
+  return Send{std::move(out), t.job, t.uses_bdat ? Form::bdat : Form::data};
+}
+
+std::optional<Send> Engine::next_send(SteadyTime now) {
+  if (phase_ == Phase::over || finished_) return std::nullopt;
+  if (!pending_text_.empty()) return Send{std::exchange(pending_text_, {}), nullptr, Form::none};
+  if (phase_ != Phase::ready || writing_ != 0) return std::nullopt;
+  std::string out;
+  while (Transaction* t = find(cursor_)) {
+    if (t->at == At::queued) {
+      if (!may_begin(*t)) break;
+      refuse_locally(*t);
+      if (t->all_settled()) {
+        t->use = begun_ + 1;
+        skip_rest(*t);
+        report_settled(now);
+        continue;
+      }
+      begin(*t, out, now);
+    }
+    if (!send_commands(*t, out)) break;
+    if (t->at != At::content) continue;
+    if (!t->dot_only) return send_content(*t, std::move(out));
+    out += ".\r\n";
+    owe(Step::end_of_data, t);
+    t->final_owed = 1;
+    skip_rest(*t);
+  }
+  report_settled(now);
+  if (out.empty() && closing_ && transactions_.empty() && owed_.empty()) {
+    said_quit_ = true;
+    phase_ = Phase::over;
+    return Send{"QUIT\r\n", nullptr, Form::none};
+  }
+  if (out.empty()) return std::nullopt;
+  return Send{std::move(out), nullptr, Form::none};
+}
+
+void Engine::mark_committed() {
+  if (Transaction* t = find(writing_)) t->committed = true;
+}
+
+void Engine::content_written() {
+  if (Transaction* t = find(writing_)) {
+    t->committed = true;
+    t->written = true;
+    skip_rest(*t);
+  }
+  writing_ = 0;
+}
+
+}  // namespace pen::smtp

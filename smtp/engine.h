@@ -1,0 +1,236 @@
+#pragma once
+/// The SMTP and LMTP client's protocol core: reply lines and jobs in; bytes to write and results
+/// out. No I/O.
+///
+/// Use:     Engine engine(settings, peer);
+///          engine.submit(job, now);                   // jobs stay the caller's until their
+///          JobDone was taken on a line from the peer:    engine.on_line(line, now); then, until
+///          nullopt:        while (auto send = engine.next_send(now)) { write send->text; if
+///          (send->job)
+///                                        write its content in send->form; …;
+///                                        engine.content_written(); }
+///          then:                       for (auto& event : engine.take_events()) …
+///          when ended() says so, or the connection ends: engine.finish(how) and take the last
+///          events.
+/// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every
+/// reply or its absence
+///          means for which message, is the table of docs/pipelining.md; a reply is credited to one
+///          job or to none.
+/// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is
+/// given to the
+///          socket the caller marks the job as committed (mark_committed), here and in the stage
+///          page.
+/// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the
+/// peer"). Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by
+/// mail::ReplyParser. Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts
+/// for people's eyes.
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lib/base/time.h"
+#include "lib/ipc/delivery.h"
+#include "lib/mail/reply.h"
+#include "smtp/settings.h"
+#include "smtp/wire.h"
+
+namespace pen::smtp {
+
+using ipc::delivery::Job;
+using ipc::delivery::Trouble;
+
+/// What a reply is awaited to; names the time-out that applies and the words of messages.
+enum class Step : std::uint8_t {
+  greeting,
+  ehlo,
+  helo,
+  lhlo,
+  rset,
+  mail,
+  rcpt,
+  data,
+  content,
+  end_of_data,
+  bdat,
+  quit
+};
+/// "sending MAIL FROM", as after "lost connection with … while".
+std::string_view doing(Step step);
+
+/// Who the peer is, for texts.
+struct Peer {
+  std::string host;   // "mx.example.org"
+  std::string shown;  // "mx.example.org[192.0.2.1]", or with a path
+};
+
+enum class Form : std::uint8_t { none, bdat, data };
+struct Send {
+  std::string text;          // commands first; may be empty
+  const Job* job = nullptr;  // then this job's content
+  Form form = Form::none;    // bdat: the stored bytes; data: dot-stuffed, with the final "." line
+};
+
+struct Opened {
+  Offers offers;
+  std::uint32_t window = 1;
+};
+struct JobDone {
+  const Job* job = nullptr;
+  std::vector<mail::DeliveryStatus> results;  // one per recipient, in order
+  microseconds service_time{0};
+  std::uint32_t connection_use = 1;  // how many transactions this connection has seen
+};
+struct Ended {
+  bool opened = false;  // whether Opened was reported before
+  Trouble trouble = Trouble::none;
+  mail::DeliveryStatus status;
+  std::vector<const Job*> unstarted;
+  bool misbehaved =
+      false;  // replies did not fit what was sent: do not pipeline with this peer for a while
+};
+using Event = std::variant<Opened, JobDone, Ended>;
+
+/// Why the caller ends it.
+enum class End : std::uint8_t {
+  closed,  // the peer closed or reset the connection
+  timed_out,
+  content_error,  // the content could not be read: nothing sane can follow on this connection
+  by_engine,      // ended() was true
+};
+
+class Engine {
+ public:
+  Engine(const Settings& settings, Peer peer);
+
+  /// Any time before ended(); jobs are done in the order of submission.
+  void submit(const Job* job, SteadyTime now);
+  /// Finish the jobs in hand, then QUIT.
+  void request_close() { closing_ = true; }
+
+  void on_line(std::string_view line, SteadyTime now);
+  /// What may be written now. After a Send with a job: no other until content_written().
+  std::optional<Send> next_send(SteadyTime now);
+  void mark_committed();
+  void content_written();
+
+  /// Nothing more is to be done with the peer: flush what was sent (QUIT) and
+  /// finish(End::by_engine).
+  bool ended() const { return phase_ == Phase::over; }
+  /// The last words were QUIT: the caller may wait a moment for the answer.
+  bool said_quit() const { return said_quit_; }
+  /// What the oldest reply that is owed answers; nullopt: none is owed.
+  std::optional<Step> awaiting() const;
+  /// Settles every job: the events end with Ended. Called once.
+  void finish(End how, SteadyTime now);
+
+  std::vector<Event> take_events() { return std::exchange(events_, {}); }
+  bool has_events() const { return !events_.empty(); }
+  const Offers& offers() const { return offers_; }
+  std::uint32_t window() const;
+  std::size_t jobs_in_hand() const { return transactions_.size(); }
+  bool ready() const { return phase_ == Phase::ready; }
+
+ private:
+  enum class Phase : std::uint8_t { greeting, hello, ready, over };
+  /// How far a transaction's commands have been sent.
+  enum class At : std::uint8_t { queued, mail, rcpt, data, data_wait, content, sent };
+
+  struct Recipient {
+    enum class State : std::uint8_t { pending, accepted, settled } state = State::pending;
+    mail::DeliveryStatus status;  // when settled
+  };
+  struct Transaction {
+    std::uint64_t number = 0;
+    const Job* job = nullptr;
+    At at = At::queued;
+    std::vector<Recipient> recipients;
+    std::size_t next_rcpt = 0;   // to send
+    std::size_t owed = 0;        // replies still to come, of any kind
+    std::size_t final_owed = 0;  // of them, to end-of-data
+    std::size_t accepted = 0;
+    std::size_t settled = 0;
+    std::size_t accepted_in_vain = 0;  // RCPT accepted although MAIL was refused
+    bool mail_refused = false;
+    bool dot_only = false;  // 354 without recipients: "." alone is owed or was sent
+    bool by_421 = false;    // a 421 before end-of-data
+    bool uses_bdat = false;
+    bool in_flight = false;
+    bool committed = false;
+    bool written = false;
+    SteadyTime started{};
+    std::uint32_t use = 0;
+    bool all_settled() const { return settled == recipients.size(); }
+  };
+  struct Owed {
+    Step step;
+    std::uint64_t transaction = 0;  // number; 0: none
+    std::uint32_t recipient = 0;
+  };
+
+  bool pipelining() const { return offers_.pipelining && settings_.pipelining; }
+  Transaction* find(std::uint64_t number);
+  void owe(Step step, Transaction* t = nullptr, std::uint32_t recipient = 0);
+
+  // Sending (engine.cc).
+  void hello(Step step);
+  void refuse_locally(Transaction& t);
+  bool may_begin(const Transaction& t);
+  void begin(Transaction& t, std::string& out, SteadyTime now);
+  bool send_commands(Transaction& t, std::string& out);
+  Send send_content(Transaction& t, std::string out);
+  void skip_rest(Transaction& t);
+
+  // Replies (engine_replies.cc).
+  void on_reply(const mail::Reply& reply);
+  void on_hello_reply(const mail::Reply& reply, Step step);
+  void on_mail(Transaction& t, const mail::Reply& reply);
+  void on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply);
+  void on_data(Transaction& t, const mail::Reply& reply);
+  void on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply);
+  void on_421(const Owed& owed);
+
+  void settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status);
+  void settle_rest(Transaction& t, const mail::DeliveryStatus& status);
+  void report_settled(SteadyTime now);
+  void report(Transaction& t, SteadyTime now);
+  mail::DeliveryStatus said(const mail::Reply& reply, std::string_view command,
+                            bool treat_552_as_452 = false) const;
+  mail::DeliveryStatus success(const mail::Recipient& recipient, const mail::Reply& reply) const;
+  mail::DeliveryStatus loss_status(End how, std::string_view doing_what) const;
+  void protocol_error(std::string_view what, Step step, const mail::Reply& reply);
+  void leave(Trouble trouble, mail::DeliveryStatus status);
+
+  Settings settings_;
+  Peer peer_;
+  Offers offers_;
+  mail::ReplyParser parser_;
+  Phase phase_ = Phase::greeting;
+  std::deque<Transaction> transactions_;  // not yet reported, oldest first; numbers are consecutive
+  std::deque<Owed> owed_;
+  std::string pending_text_;  // the hello line
+  std::vector<Event> events_;
+  std::uint64_t next_number_ = 1;
+  std::uint64_t cursor_ = 1;   // the transaction whose turn to send it is
+  std::uint64_t writing_ = 0;  // transaction whose content the caller is writing
+  std::uint64_t held_ = 0;  // transaction whose good end waits for proof that replies are in step
+  std::uint64_t in_flight_bytes_ = 0;
+  std::size_t in_flight_ = 0;  // content sent, final reply owed
+  std::uint32_t begun_ = 0;
+  std::uint32_t completed_ = 0;  // transactions that came to a regular end
+  bool reset_owed_ = false;      // the peer may hold half a transaction: RSET before the next MAIL
+  bool closing_ = false;
+  bool leaving_ = false;       // the peer said 421: nothing new is begun
+  bool last_was_421_ = false;  // and nothing after it
+  bool said_quit_ = false;
+  bool opened_ = false;
+  bool misbehaved_ = false;
+  bool finished_ = false;
+  Trouble trouble_ = Trouble::none;
+  mail::DeliveryStatus trouble_status_;
+};
+
+}  // namespace pen::smtp

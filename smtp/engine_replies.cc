@@ -1,0 +1,405 @@
+// What replies, and their absence, mean for the jobs. The table is in docs/pipelining.md.
+#include <algorithm>
+
+#include "lib/base/check.h"
+#include "lib/base/text.h"
+#include "smtp/engine.h"
+
+namespace pen::smtp {
+
+namespace {
+std::string soft(std::string dsn) {
+  if (!dsn.empty()) dsn[0] = '4';
+  return dsn;
+}
+}  // namespace
+
+mail::DeliveryStatus Engine::said(const mail::Reply& reply, std::string_view command,
+                                  bool treat_552_as_452) const {
+  mail::DeliveryStatus status;
+  const bool hard = reply.permanent() && !(treat_552_as_452 && reply.code == 552);
+  status.action = hard ? mail::Action::failed : mail::Action::deferred;
+  status.dsn = hard ? reply.dsn_or_default() : soft(reply.dsn_or_default());
+  status.text = "host " + peer_.shown + " said: " + reply.text;
+  if (!command.empty()) {
+    status.text += " (in reply to ";
+    status.text += command;
+    status.text += ')';
+  }
+  status.diagnostic = "smtp; " + reply.text;
+  status.remote_mta = peer_.host;
+  return status;
+}
+
+mail::DeliveryStatus Engine::success(const mail::Recipient& recipient,
+                                     const mail::Reply& reply) const {
+  // "relayed" means that nobody beyond will report success (RFC 3461 section 5.2.2 c): the report
+  // is ours to send.
+  const bool wants_report = (recipient.notify & mail::notify::kSuccess) != 0;
+  return {wants_report && !offers_.dsn ? mail::Action::relayed : mail::Action::delivered,
+          reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
+}
+
+mail::DeliveryStatus Engine::loss_status(End how, std::string_view doing_what) const {
+  mail::DeliveryStatus status{mail::Action::deferred, "4.4.2", {}, {}, {}};
+  if (how == End::content_error) {
+    status.dsn = "4.3.0";
+    status.text = "local error reading the message content";
+    return status;
+  }
+  status.text = how == End::timed_out ? "conversation with " + peer_.shown + " timed out while "
+                                      : "lost connection with " + peer_.shown + " while ";
+  status.text += doing_what;
+  return status;
+}
+
+void Engine::leave(Trouble trouble, mail::DeliveryStatus status) {
+  if (phase_ == Phase::over) return;
+  trouble_ = trouble;
+  trouble_status_ = std::move(status);
+  phase_ = Phase::over;
+}
+
+void Engine::protocol_error(std::string_view what, Step step, const mail::Reply& reply) {
+  if (pipelining()) misbehaved_ = true;
+  mail::DeliveryStatus status{
+      mail::Action::deferred, "4.5.0", {}, "smtp; " + reply.text, peer_.host};
+  status.text = "protocol error: host " + peer_.shown + " sent " + std::string(what) + " while " +
+                std::string(doing(step)) + ": " + printable(reply.text, 200);
+  last_was_421_ = false;
+  leave(Trouble::lost, std::move(status));
+}
+
+void Engine::on_line(std::string_view line, SteadyTime now) {
+  if (phase_ == Phase::over || finished_) return;
+  const auto reply = parser_.feed(line);
+  if (!reply) return;
+  on_reply(*reply);
+  report_settled(now);
+}
+
+void Engine::on_reply(const mail::Reply& reply) {
+  if (owed_.empty()) {
+    if (reply.code == 421) {
+      last_was_421_ = true;
+      leave(Trouble::peer_421, said(reply, {}));
+    } else {
+      protocol_error(reply.malformed ? "garbage" : "a reply that answers nothing", Step::quit,
+                     reply);
+    }
+    return;
+  }
+  const Owed owed = owed_.front();
+  if (reply.malformed) {
+    protocol_error("garbage", awaiting().value_or(owed.step), reply);
+    return;
+  }
+  owed_.pop_front();
+  last_was_421_ = reply.code == 421;
+  if (owed.step <= Step::lhlo) {
+    on_hello_reply(reply, owed.step);
+    return;
+  }
+  if (owed.step == Step::rset) {
+    if (reply.code == 421) {
+      on_421(owed);
+      if (auto* t = find(owed.transaction)) t->by_421 = true;
+      trouble_status_ = said(reply, "RSET command");
+    } else if (!reply.positive()) {
+      protocol_error("no agreement to RSET", Step::rset, reply);
+    }
+  } else {
+    Transaction* t = find(owed.transaction);
+    PEN_CHECK(t != nullptr && t->owed > 0, "a reply is owed to a live transaction");
+    --t->owed;
+    switch (owed.step) {
+      case Step::mail:
+        on_mail(*t, reply);
+        break;
+      case Step::rcpt:
+        on_rcpt(*t, owed.recipient, reply);
+        break;
+      case Step::data:
+        on_data(*t, reply);
+        break;
+      default:
+        on_end_of_data(*t, owed, reply);
+        break;
+    }
+    if (reply.code == 421) {
+      on_421(owed);
+      trouble_status_ = said(reply, {});
+    }
+  }
+  if (owed_.empty()) held_ = 0;
+  if (leaving_ && owed_.empty() && writing_ == 0)
+    leave(Trouble::peer_421, std::move(trouble_status_));
+}
+
+void Engine::on_421(const Owed& owed) {
+  leaving_ = true;
+  Transaction* t = find(owed.transaction);
+  if (t != nullptr &&
+      (owed.step == Step::mail || owed.step == Step::rcpt || owed.step == Step::data))
+    t->by_421 = true;
+}
+
+void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
+  auto refused = [&] {
+    mail::DeliveryStatus status = said(reply, {});
+    status.action = mail::Action::deferred;
+    status.dsn = soft(std::move(status.dsn));
+    status.text = "host " + peer_.shown + " refused to talk to me: " + reply.text;
+    leave(reply.permanent() ? Trouble::greeting_5xx : Trouble::greeting_4xx, std::move(status));
+  };
+  if (reply.intermediate()) {
+    protocol_error("an unexpected reply", step, reply);
+    return;
+  }
+  if (step == Step::greeting) {
+    if (!reply.positive()) {
+      refused();
+      return;
+    }
+    phase_ = Phase::hello;
+    const bool esmtp = reply.text.find("ESMTP") != std::string::npos;
+    if (settings_.lmtp)
+      hello(Step::lhlo);
+    else if (settings_.never_send_ehlo || (!settings_.always_send_ehlo && !esmtp))
+      hello(Step::helo);
+    else
+      hello(Step::ehlo);
+    return;
+  }
+  if (!reply.positive()) {
+    if (step == Step::ehlo && reply.code != 421)
+      hello(Step::helo);  // RFC 5321 section 3.2
+    else
+      refused();
+    return;
+  }
+  parser_.keep_lines(false);
+  if (step != Step::helo) offers_ = parse_offers(reply.lines, settings_.discard_keywords);
+  phase_ = Phase::ready;
+  opened_ = true;
+  events_.emplace_back(Opened{offers_, window()});
+}
+
+void Engine::on_mail(Transaction& t, const mail::Reply& reply) {
+  if (reply.positive()) return;
+  if (reply.intermediate()) {
+    protocol_error("an unexpected reply", Step::mail, reply);
+    return;
+  }
+  t.mail_refused = true;
+  settle_rest(t, said(reply, "MAIL FROM command"));
+}
+
+void Engine::on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply) {
+  if (reply.intermediate()) {
+    protocol_error("an unexpected reply", Step::rcpt, reply);
+  } else if (t.mail_refused) {
+    if (reply.positive()) ++t.accepted_in_vain;
+  } else if (reply.positive()) {
+    t.recipients[index].state = Recipient::State::accepted;
+    ++t.accepted;
+  } else {
+    settle(t, index, said(reply, "RCPT TO command", true));
+  }
+}
+
+void Engine::on_data(Transaction& t, const mail::Reply& reply) {
+  if (reply.positive()) {
+    protocol_error("an unexpected reply", Step::data, reply);
+    return;
+  }
+  held_ = 0;  // as many replies came as were owed: the good end before this is believed
+  if (!reply.intermediate()) {
+    settle_rest(t, said(reply, "DATA command"));
+    skip_rest(t);
+    return;
+  }
+  if (t.accepted > 0) {
+    t.at = At::content;
+  } else if (t.mail_refused && t.accepted_in_vain > 0) {
+    protocol_error("a go-ahead for a refused sender", Step::data, reply);
+  } else if (settings_.lmtp) {
+    // How many replies would a "." get here? RFC 2033 says none, servers differ: this connection
+    // has no further use.
+    leave(Trouble::none, said(reply, "DATA command"));
+  } else {
+    t.dot_only = true;  // RFC 2920 section 3.1: send "." alone and expect its failure
+    t.at = At::content;
+  }
+}
+
+void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply) {
+  --t.final_owed;
+  const bool early = !t.written && !t.dot_only;
+  const std::string_view command = t.uses_bdat ? "BDAT command" : "end of DATA command";
+  if (reply.intermediate() || (reply.positive() && early)) {
+    ++t.final_owed;
+    protocol_error("an unexpected reply", owed.step, reply);
+    return;
+  }
+  if (t.final_owed == 0 && t.in_flight) {
+    t.in_flight = false;
+    --in_flight_;
+    in_flight_bytes_ -= t.job->body.size;
+  }
+  if (t.dot_only) return;
+  if (t.accepted > 0) t.by_421 = false;  // it went on after all
+  if (reply.positive() && t.mail_refused && t.accepted_in_vain > 0) {
+    // The peer refused the sender and took the message: whose message it thinks it has is anybody's
+    // guess.
+    protocol_error("an acceptance after it refused the sender", owed.step, reply);
+    for (auto& recipient : t.recipients) recipient.status = trouble_status_;
+    return;
+  }
+  auto outcome = [&](std::size_t i) {
+    if (t.recipients[i].state != Recipient::State::accepted) return;
+    settle(
+        t, i,
+        reply.positive() ? success(t.job->recipients[i].recipient, reply) : said(reply, command));
+  };
+  if (settings_.lmtp) {
+    outcome(owed.recipient);
+  } else {
+    for (std::size_t i = 0; i < t.recipients.size(); ++i) outcome(i);
+  }
+  if (early) {  // a refusal before the content was out: the rest of it can be sent to nobody
+    leave(reply.code == 421 ? Trouble::peer_421 : Trouble::lost, said(reply, command));
+    return;
+  }
+  if (t.final_owed > 0) return;
+  const Transaction* next = find(t.number + 1);
+  const bool last = next == nullptr || next->at == At::queued;
+  if (t.uses_bdat && reply.positive() && t.accepted > 0 && last) reset_owed_ = false;
+  if (!t.uses_bdat && !last && next->owed > 0 && next->at == At::data_wait) held_ = t.number;
+}
+
+void Engine::settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status) {
+  auto& r = t.recipients[recipient];
+  if (r.state == Recipient::State::settled) return;
+  r.state = Recipient::State::settled;
+  r.status = status;
+  ++t.settled;
+}
+
+void Engine::settle_rest(Transaction& t, const mail::DeliveryStatus& status) {
+  for (std::size_t i = 0; i < t.recipients.size(); ++i) settle(t, i, status);
+}
+
+void Engine::report(Transaction& t, SteadyTime now) {
+  JobDone done{t.job, {}, std::chrono::duration_cast<microseconds>(now - t.started), t.use};
+  done.results.reserve(t.recipients.size());
+  for (auto& r : t.recipients) done.results.push_back(std::move(r.status));
+  events_.emplace_back(std::move(done));
+  ++completed_;
+}
+
+void Engine::report_settled(SteadyTime now) {
+  if (phase_ == Phase::over) return;  // finish() decides
+  while (!transactions_.empty()) {
+    Transaction& t = transactions_.front();
+    if (!t.all_settled() || t.owed > 0 || t.at != At::sent || t.number == held_ ||
+        (t.by_421 && leaving_))
+      return;
+    report(t, now);
+    transactions_.pop_front();
+  }
+}
+
+void Engine::finish(End how, SteadyTime now) {
+  PEN_CHECK(!finished_, "a connection ends once");
+  finished_ = true;
+  const Step step = awaiting().value_or(writing_ != 0 ? Step::content : Step::rset);
+  const bool begun = std::any_of(transactions_.begin(), transactions_.end(), [](const auto& t) {
+    return t.at != At::queued && !t.all_settled();
+  });
+  Ended ended;
+  ended.opened = opened_;
+  if (how == End::by_engine || (phase_ == Phase::over && trouble_ != Trouble::none)) {
+    ended.trouble = trouble_;
+    ended.status = trouble_status_;
+  } else if (leaving_) {
+    ended.trouble = Trouble::peer_421;
+    ended.status = trouble_status_;
+  } else {
+    ended.status = loss_status(how, doing(step));
+    if (how == End::content_error)
+      ended.trouble = Trouble::local;
+    else if (how == End::timed_out)
+      ended.trouble = Trouble::timed_out;
+    else if (opened_ && !begun && owed_.empty())
+      ended.trouble = Trouble::none;  // an idle connection closed: its right
+    else
+      ended.trouble = Trouble::lost;
+  }
+  if (ended.trouble == Trouble::none && how == End::by_engine && ended.status.text.empty()) {
+    ended.status = {
+        mail::Action::deferred, "4.4.2", "connection with " + peer_.shown + " was closed", {}, {}};
+  }
+  // A swallowed or doubled reply shows in time-outs and in replies that do not fit; then a good end
+  // that was followed by no proof is not believed. A peer that simply closes after its answer has
+  // answered.
+  const bool out_of_step = how == End::timed_out || misbehaved_;
+  const bool nothing_after = last_was_421_;  // commands are done in order: after 421 none was
+  if (pipelining() && opened_ && !owed_.empty()) {
+    // A lost reply looks like silence, and a peer that cannot take groups of commands hangs up in
+    // its first one.
+    if (how == End::timed_out ||
+        (how == End::closed && completed_ == 0 && owed_.size() > 1 && !nothing_after))
+      misbehaved_ = true;
+  }
+  bool culprit_found = false;
+  for (auto& t : transactions_) {
+    const bool held = t.number == held_;
+    if (held && out_of_step) {
+      for (auto& r : t.recipients) {
+        if (r.status.action != mail::Action::failed)
+          r.status = loss_status(End::closed, doing(Step::end_of_data));
+      }
+      report(t, now);
+      continue;
+    }
+    if (t.all_settled() && !t.by_421) {
+      report(t, now);
+      continue;
+    }
+    if (t.at == At::queued) {
+      ended.unstarted.push_back(t.job);
+      continue;
+    }
+    if (how == End::content_error && t.number == writing_) {
+      culprit_found = true;
+      settle_rest(t, ended.status);
+      report(t, now);
+      continue;
+    }
+    const bool in_doubt = t.committed && !nothing_after && !t.all_settled();
+    if (in_doubt) {
+      const End why = how == End::timed_out ? End::timed_out : End::closed;
+      settle_rest(t, loss_status(why, doing(Step::end_of_data)));
+      report(t, now);
+    } else if (!culprit_found && completed_ == 0) {
+      // The first of a connection bears it: were it handed on without a penalty, a message that
+      // makes peers hang up would go round without a pause.
+      culprit_found = true;
+      settle_rest(t, ended.status);
+      report(t, now);
+    } else if (t.written && settings_.lmtp && t.settled > 0) {
+      settle_rest(t, ended.status);  // some recipients have their final reply: it stands
+      report(t, now);
+    } else {
+      ended.unstarted.push_back(t.job);
+    }
+  }
+  ended.misbehaved = misbehaved_;
+  transactions_.clear();
+  owed_.clear();
+  phase_ = Phase::over;
+  events_.emplace_back(std::move(ended));
+}
+
+}  // namespace pen::smtp

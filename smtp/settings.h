@@ -1,0 +1,43 @@
+#pragma once
+/// What the SMTP and LMTP client's engine and connections need from main.cf, under Postfix's names
+/// without the prefix.
+///
+/// For service lmtp the values come from the lmtp_* settings. Defaults are Postfix's unless a
+/// comment says otherwise.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/time.h"
+
+namespace pen::smtp {
+
+struct Settings {
+  bool lmtp = false;
+  std::string helo_name = "localhost";        // smtp_helo_name, lmtp_lhlo_name: $myhostname
+  bool always_send_ehlo = true;               // smtp_always_send_ehlo
+  bool never_send_ehlo = false;               // smtp_never_send_ehlo
+  std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
+  std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
+
+  // Pipelining (new here; chosen by measurement, see docs/pipelining.md).
+  std::uint32_t window = 32;  // messages in hand per connection with PIPELINING and CHUNKING
+  std::uint64_t window_bytes =
+      8 * 1024 * 1024;  // content sent and not answered; one message may always go
+  std::uint64_t eager_limit =
+      256 * 1024;          // larger content waits for the recipients' replies (BDAT)
+  bool pipelining = true;  // false: never, for a peer that has misbehaved
+
+  seconds connect_timeout{30};
+  seconds helo_timeout{300};
+  seconds mail_timeout{300};
+  seconds rcpt_timeout{300};
+  seconds data_init_timeout{120};
+  seconds data_xfer_timeout{180};
+  seconds data_done_timeout{600};
+  seconds rset_timeout{20};
+  seconds quit_timeout{
+      300};  // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
+};
+
+}  // namespace pen::smtp

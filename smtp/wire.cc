@@ -1,0 +1,155 @@
+#include "smtp/wire.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::smtp {
+
+Offers parse_offers(const std::vector<std::string>& lines,
+                    const std::vector<std::string>& discard) {
+  Offers offers;
+  for (std::size_t i = 1; i < lines.size(); ++i) {  // line 0 is the peer's name
+    const auto words = split(lines[i], " \t");
+    if (words.empty()) continue;
+    std::string_view keyword = words[0];
+    if (std::any_of(discard.begin(), discard.end(),
+                    [&](const auto& d) { return iequals(d, keyword); }))
+      continue;
+    if (iequals(keyword, "PIPELINING"))
+      offers.pipelining = true;
+    else if (iequals(keyword, "CHUNKING"))
+      offers.chunking = true;
+    else if (iequals(keyword, "8BITMIME"))
+      offers.eight_bit_mime = true;
+    else if (iequals(keyword, "BINARYMIME"))
+      offers.binary_mime = true;
+    else if (iequals(keyword, "DSN"))
+      offers.dsn = true;
+    else if (iequals(keyword, "SMTPUTF8"))
+      offers.smtputf8 = true;
+    else if (iequals(keyword, "ENHANCEDSTATUSCODES"))
+      offers.enhanced_status = true;
+    else if (iequals(keyword, "STARTTLS"))
+      offers.starttls = true;
+    else if (iequals(keyword, "SIZE")) {
+      offers.size = true;
+      if (words.size() > 1) offers.size_limit = parse_unsigned(words[1]).value_or(0);
+    }
+  }
+  return offers;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+bool sendable_address(std::string_view address) {
+  if (address.size() > 2000) return false;
+  bool quoted = false;
+  for (std::size_t i = 0; i < address.size(); ++i) {
+    const auto c = static_cast<unsigned char>(address[i]);
+    if (c < 0x20 || c == 0x7f) return false;
+    if (c == '\\') {
+      if (++i >= address.size()) return false;
+      const auto next = static_cast<unsigned char>(address[i]);
+      if (next < 0x20 || next == 0x7f) return false;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '<' || c == '>' || c == ' ')) {
+      return false;
+    }
+  }
+  return !quoted;
+}
+
+std::string xtext(std::string_view text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char ch : text) {
+    const auto c = static_cast<unsigned char>(ch);
+    if (c >= 33 && c <= 126 && c != '+' && c != '=') {
+      out += ch;
+    } else {
+      out += '+';
+      out += kHex[c >> 4];
+      out += kHex[c & 15];
+    }
+  }
+  return out;
+}
+
+bool needs_smtputf8(const ipc::delivery::Job& job) {
+  // A header in UTF-8 counts only where the client asked for SMTPUTF8: 8-bit headers of plain old
+  // mail go as before.
+  return !is_ascii(job.sender) || (job.smtputf8 && job.body.eight_bit_header);
+}
+
+void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& offers) {
+  out += "MAIL FROM:<";
+  out += job.sender;
+  out += '>';
+  if (offers.size) {
+    out += " SIZE=";
+    out += std::to_string(job.body.size);
+  }
+  if (job.body_type == mail::BodyType::binary_mime) {
+    if (offers.binary_mime && offers.chunking) out += " BODY=BINARYMIME";
+  } else if (offers.eight_bit_mime &&
+             (job.body_type == mail::BodyType::eight_bit_mime || job.body.eight_bit_body)) {
+    out += " BODY=8BITMIME";
+  }
+  if (offers.smtputf8) {
+    const bool needed = job.smtputf8 || needs_smtputf8(job) ||
+                        std::any_of(job.recipients.begin(), job.recipients.end(),
+                                    [](const auto& r) { return !is_ascii(r.recipient.address); });
+    if (needed) out += " SMTPUTF8";
+  }
+  if (offers.dsn) {
+    if (!job.envid.empty()) {
+      out += " ENVID=";
+      out += xtext(job.envid);
+    }
+    if (job.ret != mail::Ret::unspecified)
+      out += job.ret == mail::Ret::full ? " RET=FULL" : " RET=HDRS";
+  }
+  out += "\r\n";
+}
+
+void append_rcpt(std::string& out, const mail::Recipient& recipient, const Offers& offers) {
+  out += "RCPT TO:<";
+  out += recipient.address;
+  out += '>';
+  if (offers.dsn) {
+    if (recipient.notify != 0) {
+      out += " NOTIFY=";
+      if ((recipient.notify & mail::notify::kNever) != 0) {
+        out += "NEVER";
+      } else {
+        const char* comma = "";
+        for (const auto& [bit, word] : {std::pair{mail::notify::kSuccess, "SUCCESS"},
+                                        std::pair{mail::notify::kFailure, "FAILURE"},
+                                        std::pair{mail::notify::kDelay, "DELAY"}}) {
+          if ((recipient.notify & bit) == 0) continue;
+          out += comma;
+          out += word;
+          comma = ",";
+        }
+      }
+    }
+    const bool clean = std::all_of(recipient.orcpt.begin(), recipient.orcpt.end(),
+                                   [](char c) { return c > ' ' && c < 0x7f; });
+    if (!recipient.orcpt.empty() && clean) {
+      out += " ORCPT=";
+      out += recipient.orcpt;
+    } else if (recipient.orcpt.empty() && !recipient.original.empty() &&
+               recipient.original != recipient.address && is_ascii(recipient.original)) {
+      out += " ORCPT=rfc822;";
+      out += xtext(recipient.original);
+    }
+  }
+  out += "\r\n";
+}
+
+}  // namespace pen::smtp
