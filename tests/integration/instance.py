@@ -1,0 +1,285 @@
+"""A Penstock instance of its own for one test: scratch directory, own ports, real programs.
+
+Use:     with Instance({"mydestination": "here.example"}) as mx:
+             send(mx.port, "a@example.org", ["b@here.example"], content)
+             mx.wait_log("status=sent")
+On a failure inside the block the log is printed. PEN_BIN names the directory of the commands (bin/); its sibling
+libexec/penstock holds the programs. PEN_KEEP=1 leaves the scratch directory for a look.
+"""
+import grp
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from waiting import answers, eventually, free_port
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get("PEN_BIN", os.path.join(TOP, "build", "dev", "bin"))
+LIBEXEC = os.path.join(os.path.dirname(BIN), "libexec", "penstock")
+PROGRAMS = ("smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce")
+
+
+def missing():
+    """Which programs are not built, as a reason to skip; None: all are there."""
+    gone = [p for p in ("master",) + PROGRAMS if not os.path.exists(os.path.join(LIBEXEC, p))]
+    gone += [t for t in ("penstock", "penqueue") if not os.path.exists(os.path.join(BIN, t))]
+    return "not built: " + ", ".join(gone) if gone else None
+
+
+def mail_owner():
+    """An account for an instance that root runs: penstock where it exists, else one that every Debian has."""
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    for name in ("penstock", "daemon"):
+        try:
+            pwd.getpwnam(name)
+            return name
+        except KeyError:
+            pass
+    return "nobody"
+
+
+def a_group():
+    for name in ("pendrop", "mail", "daemon"):
+        try:
+            grp.getgrnam(name)
+            return name
+        except KeyError:
+            pass
+    return grp.getgrgid(os.getgid()).gr_name
+
+
+class Instance:
+    """One instance. `settings` go into main.cf, `services` (name -> line without the name, or None to leave the
+    service out) into master.cf. Everything is under self.dir."""
+
+    def __init__(self, settings=None, services=None, start=True, directory=None):
+        self.own_dir = directory is None
+        self.dir = directory or tempfile.mkdtemp(prefix="pen-test-")
+        os.chmod(self.dir, 0o755)
+        self.root = os.path.join(self.dir, "instance")
+        self.etc = os.path.join(self.root, "etc")
+        self.port = free_port()
+        self.virtual_base = os.path.join(self.dir, "vmail")
+        self.mail_spool = os.path.join(self.dir, "mail")
+        self.owner_uid = 20000 if os.geteuid() == 0 else os.geteuid()
+        self.owner_gid = 20000 if os.geteuid() == 0 else os.getegid()
+        os.makedirs(self.virtual_base)
+        os.makedirs(self.mail_spool)
+        os.chmod(self.mail_spool, 0o1777)
+        if os.geteuid() == 0:
+            os.chown(self.virtual_base, self.owner_uid, self.owner_gid)
+        self.tool("penstock", "init", self.root, "--port", str(self.port), check=True)
+        base = {
+            "myhostname": "mx.test.example",
+            "mydestination": "local.test.example",
+            "mynetworks": "127.0.0.0/8",
+            "inet_interfaces": "127.0.0.1",
+            "inet_protocols": "ipv4",
+            "relay_domains": "",
+            "alias_maps": "",
+            "local_recipient_maps": "",
+            "mail_spool_directory": self.mail_spool + "/",
+            "virtual_mailbox_domains": "virtual.test.example",
+            "virtual_mailbox_maps": "inline:{ { nobody@elsewhere.test.example = nobody } }",
+            "virtual_mailbox_base": self.virtual_base,
+            "virtual_uid_maps": f"static:{self.owner_uid}",
+            "virtual_gid_maps": f"static:{self.owner_gid}",
+            "virtual_minimum_uid": "1",
+            "queue_log_segment_size": "1m",
+            "mail_owner": mail_owner(),
+            "setgid_group": a_group(),
+            "daemon_directory": LIBEXEC,
+            "command_directory": BIN,
+            "dns_resolver_addresses": "127.0.0.1",
+            "dns_resolver_port": "9",  # nobody answers: a test that needs names brings its own server
+            "dns_resolver_timeout": "1s",
+        }
+        base.update(settings or {})
+        self.set(**base)
+        if services:
+            self.set_services(services)
+        if start:
+            self.start()
+
+    # -- configuration
+
+    def path(self, *parts):
+        return os.path.join(self.root, *parts)
+
+    def set(self, **settings):
+        """Appends to main.cf; the last setting of a name counts."""
+        with open(os.path.join(self.etc, "main.cf"), "a") as out:
+            for name, value in settings.items():
+                out.write(f"{name} = {value}\n")
+
+    def set_services(self, services):
+        file = os.path.join(self.etc, "master.cf")
+        with open(file) as text:
+            lines = text.read().split("\n")
+        kept, skipping = [], False
+        for line in lines:
+            if line[:1] not in (" ", "\t"):
+                skipping = bool(line) and line.split()[0] in services
+            if not skipping:
+                kept.append(line)
+        for name, rest in services.items():
+            if rest is not None:
+                kept.append(f"{name} {rest}")
+        with open(file, "w") as out:
+            out.write("\n".join(kept).rstrip("\n") + "\n")
+
+    def write(self, name, text):
+        path = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as out:
+            out.write(text)
+        return path
+
+    # -- running
+
+    def tool(self, name, *arguments, check=False, text=True, stdin=None, timeout=60):
+        """Runs a command; `pen*` tools other than init get -c."""
+        where = [] if name == "penstock" and arguments[:1] == ("init",) else ["-c", self.etc]
+        done = subprocess.run([os.path.join(BIN, name), *where, *arguments], capture_output=True, text=text,
+                              input=stdin, timeout=timeout)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{name} {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def start(self, wait=True):
+        done = self.tool("penstock", "start")
+        if done.returncode != 0:
+            raise AssertionError(f"start failed: {done.stdout}{done.stderr}\n{self.log()}")
+        if wait:
+            eventually(lambda: answers(self.port), lambda: f"smtpd answers on {self.port}\n{self.log()}")
+
+    def stop(self):
+        return self.tool("penstock", "stop")
+
+    def reload(self):
+        self.tool("penstock", "reload", check=True)
+
+    def status(self):
+        done = self.tool("penstock", "status", "--json")
+        try:
+            return json.loads(done.stdout)
+        except json.JSONDecodeError:
+            return None
+
+    def pids(self):
+        """Every process of this instance: name -> pids. Found by the command line, which holds the directory."""
+        found = {}
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/exe".replace("exe", "cmdline"), "rb") as raw:
+                    words = raw.read().split(b"\0")
+                with open(f"/proc/{entry}/environ", "rb") as raw:
+                    environment = raw.read()
+                exe = os.readlink(f"/proc/{entry}/exe").replace(" (deleted)", "")
+            except OSError:
+                continue
+            mine = any(self.root.encode() in w for w in words) or self.root.encode() in environment
+            if mine and os.path.dirname(exe) == os.path.realpath(LIBEXEC):
+                found.setdefault(os.path.basename(exe), []).append(int(entry))
+        return found
+
+    def kill(self, program):
+        """kill -9 of every process of that program; returns how many there were."""
+        count = 0
+        for pid in self.pids().get(program, []):
+            try:
+                os.kill(pid, signal.SIGKILL)
+                count += 1
+            except ProcessLookupError:
+                pass
+        return count
+
+    def kill_all(self):
+        """kill -9 of everything, master first so that it restarts nothing."""
+        for _ in range(3):
+            pids = self.pids()
+            for pid in pids.get("master", []) + [p for name, ps in pids.items() if name != "master" for p in ps]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        eventually(lambda: not self.pids(), "every process gone")
+
+    def close(self):
+        try:
+            self.stop()
+        finally:
+            self.kill_all()
+            if self.own_dir and not os.environ.get("PEN_KEEP"):
+                shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None and not issubclass(kind, KeyboardInterrupt):
+            text = self.log()
+            sys.stderr.write(f"---- log of {self.root} (last 200 lines)\n")
+            sys.stderr.write("\n".join(text.split("\n")[-200:]) + "\n----\n")
+        self.close()
+
+    # -- looking
+
+    def log(self):
+        texts = []
+        folder = self.path("log")
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            with open(os.path.join(folder, name), errors="replace") as text:
+                texts.append(text.read())
+        return "".join(texts)
+
+    def wait_log(self, pattern, seconds=30.0):
+        return eventually(lambda: re.search(pattern, self.log()), f"log has {pattern!r}", seconds)
+
+    def queue(self):
+        """penqueue -j, as a list of messages."""
+        done = self.tool("penqueue", "-j", check=True)
+        return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+
+    def wait_empty_queue(self, seconds=30.0):
+        eventually(lambda: self.queue() == [], lambda: f"queue empty: {self.queue()}", seconds)
+
+    def virtual_box(self, name):
+        return Maildir(os.path.join(self.virtual_base, name))
+
+    def spool_box(self, user):
+        return Maildir(os.path.join(self.mail_spool, user))
+
+
+class Maildir:
+    """Reads what was delivered."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def messages(self):
+        found = []
+        for sub in ("new", "cur"):
+            folder = os.path.join(self.path, sub)
+            for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+                with open(os.path.join(folder, name), "rb") as raw:
+                    found.append(raw.read())
+        return found
+
+    def wait(self, count=1, seconds=30.0):
+        eventually(lambda: len(self.messages()) >= count,
+                   lambda: f"{count} message(s) in {self.path}, has {len(self.messages())}", seconds)
+        return self.messages()
+
+    def leftovers(self):
+        folder = os.path.join(self.path, "tmp")
+        return os.listdir(folder) if os.path.isdir(folder) else []

@@ -1,0 +1,283 @@
+"""A scripted SMTP server: what the instance under test delivers to.
+
+Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
+             peer.replies["RCPT"] = ["451 4.2.0 later"]           # once; then the usual answer
+             peer.replies["MAIL"] = lambda session, line: "550 5.1.8 no" if "bad" in line else None
+             … peer.wait_messages(1)[0].content
+Replies: keyed by verb (GREETING, EHLO, HELO, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
+         is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
+         DROP closes the connection instead of an answer.
+Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
+         protocol that can be told on the spot.
+"""
+import re
+import socket
+import threading
+import time
+
+DROP = object()
+
+
+class Message:
+    def __init__(self, session, sender, parameters):
+        self.session, self.sender, self.parameters = session, sender, parameters
+        self.recipients = []
+        self.recipient_parameters = []
+        self.content = b""
+        self.via = None
+
+
+class Session:
+    def __init__(self, number):
+        self.number = number
+        self.raw = bytearray()   # all that the client sent
+        self.commands = []       # command lines, decoded
+        self.helo = None
+        self.closed = False
+
+
+class Peer:
+    def __init__(self, features=("PIPELINING", "8BITMIME", "CHUNKING", "SIZE 0", "DSN"), port=0, host="127.0.0.1",
+                 lmtp=False):
+        self.features = list(features)
+        self.replies = {}
+        self.lmtp = lmtp
+        self.sessions = []
+        self.messages = []
+        self.violations = []
+        self.delay = 0.0  # before each reply, for tests that need a slow peer
+        self.changed = threading.Condition()
+        self.listener = socket.create_server((host, port), backlog=200)
+        self.port = self.listener.getsockname()[1]
+        self.threads = []
+        self.stopping = False
+        self.acceptor = threading.Thread(target=self._accept, daemon=True)
+        self.acceptor.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def close(self):
+        self.stopping = True
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+
+    def wait_messages(self, count=1, seconds=30.0):
+        end = time.monotonic() + seconds
+        with self.changed:
+            while len(self.messages) < count:
+                left = end - time.monotonic()
+                if left <= 0 or not self.changed.wait(left):
+                    raise AssertionError(f"after {seconds:g} s {len(self.messages)} of {count} messages at the peer")
+            return list(self.messages)
+
+    def wait_sessions(self, count=1, seconds=30.0):
+        end = time.monotonic() + seconds
+        with self.changed:
+            while len(self.sessions) < count:
+                left = end - time.monotonic()
+                if left <= 0 or not self.changed.wait(left):
+                    raise AssertionError(f"after {seconds:g} s {len(self.sessions)} of {count} sessions at the peer")
+            return list(self.sessions)
+
+    # -- inside
+
+    def _accept(self):
+        while not self.stopping:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            connection.settimeout(120)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            session = Session(len(self.sessions))
+            with self.changed:
+                self.sessions.append(session)
+                self.changed.notify_all()
+            thread = threading.Thread(target=self._serve, args=(connection, session), daemon=True)
+            thread.start()
+
+    def _violation(self, session, text):
+        with self.changed:
+            self.violations.append(f"session {session.number}: {text}")
+
+    def _scripted(self, verb, session, line, usual):
+        entry = self.replies.get(verb)
+        with self.changed:
+            if isinstance(entry, list):
+                entry = entry.pop(0) if entry else None
+        if callable(entry):
+            entry = entry(session, line)
+        return usual if entry is None else entry
+
+    def _serve(self, connection, session):
+        reader = _Reader(connection, session)
+        try:
+            self._talk(connection, session, reader)
+        except (OSError, EOFError):
+            pass
+        finally:
+            connection.close()
+            with self.changed:
+                session.closed = True
+                self.changed.notify_all()
+
+    def _send(self, connection, reply):
+        if self.delay:
+            time.sleep(self.delay)
+        if reply is DROP:
+            raise EOFError
+        connection.sendall(reply.encode() + b"\r\n")
+
+    def _talk(self, connection, session, reader):
+        greeting = self._scripted("GREETING", session, "", "220 peer.example ESMTP")
+        self._send(connection, greeting)
+        message = None
+        esmtp = False
+        while True:
+            raw = reader.line()
+            if not raw.endswith(b"\r\n") or b"\r" in raw[:-2] or b"\0" in raw:
+                self._violation(session, f"command line is not clean: {raw!r}")
+            line = raw.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+            session.commands.append(line)
+            verb = line.split(" ")[0].upper()
+            if verb in ("EHLO", "LHLO"):
+                esmtp, message = True, None
+                session.helo = line
+                usual = "\r\n".join(f"250{'-' if i < len(self.features) else ' '}{text}"
+                                    for i, text in enumerate(["peer.example"] + self.features))
+                reply = self._scripted("EHLO", session, line, usual)
+                esmtp = reply is not DROP and reply.startswith("250")
+                self._send(connection, reply)
+            elif verb == "HELO":
+                message = None
+                session.helo = line
+                self._send(connection, self._scripted("HELO", session, line, "250 peer.example"))
+            elif verb == "MAIL":
+                match = re.match(r"MAIL FROM:<([^>]*)>(.*)", line, re.I | re.S)
+                reply = self._scripted("MAIL", session, line, "250 2.1.0 ok")
+                if not match:
+                    self._violation(session, f"MAIL cannot be read: {line}")
+                elif not esmtp and match.group(2).strip():
+                    self._violation(session, f"parameters without EHLO: {line}")
+                elif message is not None and reply is not DROP and reply.startswith("2"):
+                    self._violation(session, "MAIL within a transaction")
+                for word in match.group(2).split() if match else []:
+                    name = word.split("=")[0].upper()
+                    known = {"SIZE": "SIZE", "BODY": "8BITMIME", "RET": "DSN", "ENVID": "DSN",
+                             "SMTPUTF8": "SMTPUTF8"}.get(name)
+                    if known is None or not any(f.split()[0] == known for f in self.features):
+                        self._violation(session, f"{word} was not offered")
+                if match and reply is not DROP and reply.startswith("2"):
+                    message = Message(session, match.group(1), match.group(2).split())
+                self._send(connection, reply)
+            elif verb == "RCPT":
+                match = re.match(r"RCPT TO:<([^>]*)>(.*)", line, re.I | re.S)
+                usual = "250 2.1.5 ok" if message is not None else "503 5.5.1 MAIL first"
+                reply = self._scripted("RCPT", session, line, usual)
+                if match and message is not None and reply is not DROP and reply.startswith("2"):
+                    message.recipients.append(match.group(1))
+                    message.recipient_parameters.append(match.group(2).split())
+                self._send(connection, reply)
+            elif verb == "DATA":
+                usual = "354 go on" if message and message.recipients else "503 5.5.1 no recipients"
+                reply = self._scripted("DATA", session, line, usual)
+                self._send(connection, reply)
+                if reply.startswith("3"):
+                    content = reader.data()
+                    if message is not None:
+                        message.via = "DATA"
+                        self._take(connection, session, message, content)
+                    else:
+                        self._send(connection, "554 5.5.1 no transaction")
+                    message = None
+            elif verb == "BDAT":
+                if not any(f.split()[0] == "CHUNKING" for f in self.features):
+                    self._violation(session, "BDAT was not offered")
+                words = line.split()
+                chunk = reader.exactly(int(words[1]))
+                last = len(words) > 2 and words[2].upper() == "LAST"
+                if message is None or not message.recipients:
+                    self._send(connection, "503 5.5.1 no recipients")
+                    message = None if last else message
+                    continue
+                message.content += chunk
+                if last:
+                    message.via = "BDAT"
+                    self._take(connection, session, message, message.content)
+                    message = None
+                else:
+                    self._send(connection, self._scripted("BDAT", session, line, "250 2.0.0 ok"))
+            elif verb == "RSET":
+                message = None
+                self._send(connection, self._scripted("RSET", session, line, "250 2.0.0 ok"))
+            elif verb == "NOOP":
+                self._send(connection, self._scripted("NOOP", session, line, "250 2.0.0 ok"))
+            elif verb == "QUIT":
+                self._send(connection, self._scripted("QUIT", session, line, "221 2.0.0 bye"))
+                return
+            else:
+                self._violation(session, f"unknown command {line!r}")
+                self._send(connection, "500 5.5.2 what?")
+
+    def _take(self, connection, session, message, content):
+        message.content = content
+        if any(b > 127 for b in content) and not any(f.startswith("8BITMIME") for f in self.features):
+            self._violation(session, "8-bit content, and 8BITMIME was not offered")
+        replies = []
+        for recipient in message.recipients if self.lmtp else [None]:
+            replies.append(self._scripted("DOT", session, recipient or "", "250 2.0.0 taken"))
+        if any(r is not DROP and r.startswith("2") for r in replies):
+            with self.changed:
+                self.messages.append(message)
+                self.changed.notify_all()
+        for reply in replies:
+            self._send(connection, reply)
+
+
+class _Reader:
+    def __init__(self, connection, session):
+        self.connection, self.session, self.buffer = connection, session, bytearray()
+
+    def _more(self):
+        chunk = self.connection.recv(65536)
+        if not chunk:
+            raise EOFError
+        self.session.raw += chunk
+        self.buffer += chunk
+
+    def line(self):
+        while b"\n" not in self.buffer:
+            self._more()
+        end = self.buffer.index(b"\n") + 1
+        line = bytes(self.buffer[:end])
+        del self.buffer[:end]
+        return line
+
+    def exactly(self, size):
+        while len(self.buffer) < size:
+            self._more()
+        chunk = bytes(self.buffer[:size])
+        del self.buffer[:size]
+        return chunk
+
+    def data(self):
+        """Up to CRLF.CRLF, unstuffed, by the letter: nothing else ends it."""
+        while True:
+            if self.buffer.startswith(b".\r\n"):
+                del self.buffer[:3]
+                return b""
+            end = self.buffer.find(b"\r\n.\r\n")
+            if end >= 0:
+                raw = bytes(self.buffer[:end + 2])
+                del self.buffer[:end + 5]
+                break
+            self._more()
+        out = raw.replace(b"\r\n.", b"\r\n")
+        return out[1:] if out.startswith(b".") else out

@@ -1,0 +1,31 @@
+"""Waiting for what happens elsewhere, always bounded."""
+import socket
+import time
+
+
+def eventually(check, what, seconds=30.0):
+    """Asks check() until it gives something true, and returns that. Fails with `what` after so many seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = check()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"after {seconds:g} s still not: {what() if callable(what) else what}")
+        time.sleep(0.02)
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    """A port of the loopback that nobody uses at this moment."""
+    with socket.socket(socket.AF_INET, kind) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def answers(port, host="127.0.0.1"):
+    """Whether something accepts connections there."""
+    try:
+        socket.create_connection((host, port), timeout=2).close()
+        return True
+    except OSError:
+        return False
