@@ -15,6 +15,10 @@ std::size_t field_name_length(std::string_view line) {
 
 HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, bool first_line) {
   if (start.empty()) return whole ? Line::separator : Line::undecided;
+  // A mailbox separator that strayed into a message: it neither is a field nor ends the header.
+  if (first_line && (start.starts_with("From ") || start.starts_with(">From "))) {
+    return Line::continuation;
+  }
   if (start.front() == ' ' || start.front() == '\t')
     return first_line ? Line::body : Line::continuation;
   if (field_name_length(start) > 0) return Line::field;

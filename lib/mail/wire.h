@@ -177,7 +177,11 @@ class FactsCollector {
     header_ended_ = true;
     facts_.header_size = facts_.size;
   }
-  bool header_ended() const { return header_ended_; }
+  /// The same, when the line that comes next is the empty line: it still belongs to the header.
+  void end_of_header_after_separator() {
+    end_of_header();
+    facts_.header_size += 2;
+  }
   std::uint64_t size() const { return facts_.size; }
   BodyFacts finish() &&;
 

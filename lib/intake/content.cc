@@ -1,0 +1,99 @@
+#include "lib/intake/content.h"
+
+namespace pen::intake {
+
+using Line = mail::HeaderScanner::Line;
+
+void ContentBuilder::keep(std::string_view part) {
+  if (part.empty()) return;
+  line_open_ = true;
+  if (options_.size_limit != 0 && received_ > options_.size_limit) problem_ = ContentProblem::too_large;
+  if (problem_ == ContentProblem::too_large) return;
+  out_ += part;
+  facts_.text(part);
+}
+
+void ContentBuilder::keep_end() {
+  line_open_ = false;
+  if (options_.size_limit != 0 && received_ > options_.size_limit) problem_ = ContentProblem::too_large;
+  if (problem_ == ContentProblem::too_large) return;
+  out_ += "\r\n";
+  facts_.line_end();
+}
+
+void ContentBuilder::add_field(std::string_view field) {
+  for (;;) {
+    const auto end = field.find("\r\n");
+    const auto line = field.substr(0, end);
+    out_ += line;
+    out_ += "\r\n";
+    if (!line.empty()) facts_.text(line);
+    facts_.line_end();
+    if (end == std::string_view::npos) break;
+    field.remove_prefix(end + 2);
+  }
+}
+
+void ContentBuilder::header_text(std::string_view part) {
+  line_open_ = true;
+  if (decided_) {  // the rest of a header line longer than anything that matters
+    keep(part);
+    return;
+  }
+  line_ += part;
+  if (line_.size() >= mail::HeaderScanner::kDecide) decide(false);
+}
+
+void ContentBuilder::decide(bool whole) {
+  const auto kind = mail::HeaderScanner::classify(line_, whole, first_line_);
+  first_line_ = false;
+  if (kind == Line::separator) {
+    end_header(true);
+    return;
+  }
+  if (kind == Line::body) {
+    end_header(false);
+  } else {
+    header_.line(line_, kind);
+    // Our own field counts, as in Postfix.
+    if (header_.summary().received + 1 >= options_.hop_limit && problem_ == ContentProblem::none)
+      problem_ = ContentProblem::too_many_hops;
+  }
+  decided_ = true;
+  keep(line_);
+  line_.clear();
+}
+
+void ContentBuilder::header_line_end() {
+  if (!decided_) decide(true);
+  decided_ = false;
+  keep_end();
+}
+
+void ContentBuilder::end_header(bool separator) {
+  const auto& seen = header_.summary();
+  const auto before = facts_.size();
+  if (!options_.message_id.empty() && !seen.message_id) {
+    const std::string_view field = options_.message_id;
+    add_field(field);
+    header_.line(field, Line::field);
+  }
+  if (!options_.date.empty() && !seen.date) add_field(options_.date);
+  if (!options_.from.empty() && !seen.from) add_field(options_.from);
+  if (separator) {
+    facts_.end_of_header_after_separator();
+  } else {
+    // What we added must not run into a body that came without the empty line before it.
+    if (facts_.size() != before) add_field("");
+    facts_.end_of_header();
+  }
+  in_body_ = true;
+}
+
+mail::BodyFacts ContentBuilder::finish() {
+  if (line_open_ || !line_.empty()) line_end();
+  if (!in_body_) end_header(false);
+  return std::move(facts_).finish();
+}
+
+}  // namespace pen::intake

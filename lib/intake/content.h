@@ -1,0 +1,90 @@
+#pragma once
+/// The content of a message while it comes in: trace fields first, header completed and looked at, limits kept, facts
+/// found. One copy of each byte: from the receive buffer into here.
+///
+/// Use:     ContentBuilder content(options);
+///          content.add_field(received_field(…));        // before anything else
+///          scanner.feed(bytes, content);                 // content is a sink of mail::DataScanner and BdatScanner
+///          if (content.pending().size() > limit) …       // a spool takes what has gathered: content.take()
+///          auto facts = content.finish();                // then problem(), summary()
+/// Rules:   nothing of what the peer sent is changed; completion adds fields at the end of the header.
+/// Source:  RFC 5321 sections 4.4 and 6.3; Postfix message_size_limit, hopcount_limit, local_header_rewrite_clients.
+/// Bounds:  once the size limit is passed nothing more is kept.
+#include <string>
+#include <string_view>
+
+#include "lib/mail/header.h"
+#include "lib/mail/wire.h"
+
+namespace pen::intake {
+
+struct ContentOptions {
+  std::uint64_t size_limit = 0;  // of what the peer sends, trace fields not counted; 0: none
+  unsigned hop_limit = 50;
+  /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added.
+  std::string date = {}, message_id = {}, from = {};
+};
+
+enum class ContentProblem : std::uint8_t { none, too_large, too_many_hops };
+
+class ContentBuilder {
+ public:
+  explicit ContentBuilder(ContentOptions options) : options_(std::move(options)) {}
+
+  /// A field of our own in front of the peer's, possibly folded with CRLF inside. Only before text().
+  void add_field(std::string_view field);
+  void reserve(std::size_t size) { out_.reserve(size); }
+
+  void text(std::string_view part) {
+    received_ += part.size();
+    if (in_body_) [[likely]]
+      keep(part);
+    else
+      header_text(part);
+  }
+  void line_end() {
+    received_ += 2;
+    if (in_body_) [[likely]]
+      keep_end();
+    else
+      header_line_end();
+  }
+
+  /// What has gathered and was not taken.
+  const std::string& pending() const { return out_; }
+  /// Takes it away, for a spool; `spare` becomes the new buffer.
+  std::string take(std::string spare = {}) {
+    spare.clear();
+    std::swap(out_, spare);
+    return spare;
+  }
+  /// Bytes that the peer sent so far, as stored.
+  std::uint64_t received() const { return received_; }
+  ContentProblem problem() const { return problem_; }
+  const mail::HeaderSummary& summary() const { return header_.summary(); }
+
+  /// Ends the content: an unfinished line is ended, an unfinished header completed.
+  mail::BodyFacts finish();
+
+ private:
+  void keep(std::string_view part);
+  void keep_end();
+  void header_text(std::string_view part);
+  void header_line_end();
+  void decide(bool whole);
+  void end_header(bool separator);
+
+  ContentOptions options_;
+  std::string out_;
+  std::string line_;  // of the header, until it is known what it is
+  mail::FactsCollector facts_;
+  mail::HeaderScanner header_;
+  std::uint64_t received_ = 0;
+  ContentProblem problem_ = ContentProblem::none;
+  bool in_body_ = false;
+  bool first_line_ = true;
+  bool decided_ = false;     // the present header line was passed on in part
+  bool line_open_ = false;
+};
+
+}  // namespace pen::intake

@@ -1,0 +1,100 @@
+#pragma once
+/// Intake: what every message goes through before it is queued, whoever received it.
+///
+/// Use:     Intake intake(loop, pool, queue, resolve, settings, ids);
+///          Message m(intake, client, sender);
+///          m.add_recipient(…);                           // the first one gives the message its queue id
+///          Body& body = m.open_body();                   // writes Received: and reads limits from settings
+///          … scanner.feed(bytes, body.content()); co_await body.drain(until) …
+///          Commit result = co_await m.commit(until);     // expands, completes, syncs, enqueues
+/// Order:   rewriting and canonical maps, then virtual aliases, then always_bcc; all of it once, never on a retry.
+/// Source:  design.md ("lib/intake"), Postfix cleanup(8).
+/// Thread:  the loop's. Table look-ups that may block run on the handler pool.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/async/handler_pool.h"
+#include "lib/intake/body.h"
+#include "lib/intake/queue.h"
+#include "lib/mail/envelope.h"
+#include "lib/resolve/resolve.h"
+
+namespace pen::intake {
+
+struct Settings {
+  std::string myhostname, mail_name = "Penstock", myorigin;
+  std::uint64_t message_size_limit = 10240000;
+  unsigned hopcount_limit = 50;
+  std::string always_bcc;
+  bool replace_bare_cr = true;  // cleanup_replace_stray_cr_lf
+  /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
+  seconds enqueue_timeout{60};
+};
+
+/// Everything that messages of one process share. Must outlive them.
+struct Intake {
+  async::Loop& loop;
+  async::HandlerPool& pool;
+  Queue& queue;
+  std::shared_ptr<const resolve::Resolve> resolve;
+  Settings settings;
+  std::function<std::string()> next_queue_id;
+  /// Rewriting and aliases may block: expansion then runs on the handler pool. See expansion_may_wait().
+  bool expansion_waits = true;
+};
+
+enum class Outcome : std::uint8_t {
+  ok,
+  too_large,        // 552 5.3.4
+  too_many_hops,    // 554 5.4.0
+  no_space,         // 452 4.3.1
+  expansion_limit,  // 554 5.4.6 or 4.6.0: virtual aliases without end
+  lookup_failed,    // 451 4.3.0: a table could not be read
+  unavailable,      // 451 4.3.0: the queue manager
+  spool_failed,     // 451 4.3.0: writing the body
+};
+struct Commit {
+  Outcome outcome = Outcome::unavailable;
+  std::string text;  // for the log
+};
+
+class Message {
+ public:
+  /// `sender` in external form as the client gave it.
+  Message(Intake& intake, std::string sender);
+
+  mail::Envelope& envelope() { return envelope_; }
+  /// Empty until the first recipient was added.
+  const std::string& queue_id() const { return envelope_.queue_id; }
+  /// Takes an accepted recipient: address as the client gave it.
+  void add_recipient(mail::Recipient recipient);
+  std::size_t recipients() const { return envelope_.recipients.size(); }
+
+  /// Adds Date:, Message-ID: and From: where they lack (a local client).
+  void complete_header(bool yes) { complete_header_ = yes; }
+  /// Opens the body and puts the trace field into it. `expected`: the size the client announced, 0: none.
+  Body& open_body(std::uint64_t expected);
+  Body* body() { return body_ ? &*body_ : nullptr; }
+
+  /// After the last byte: completes, expands, syncs and enqueues. May be called once.
+  async::Task<Commit> commit(async::Until until);
+
+ private:
+  async::Task<Commit> expand();
+
+  Intake& intake_;
+  mail::Envelope envelope_;
+  std::optional<Body> body_;
+  bool complete_header_ = false;
+};
+
+/// Whether the canonical and virtual alias tables of these options may block (recipient tables do not matter here).
+bool expansion_may_wait(const resolve::Options& options);
+
+/// The pure part of commit(): envelope addresses after rewriting, canonical maps, aliases, always_bcc. Duplicates (same
+/// address, original, orcpt, notify) are dropped.
+Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc, mail::Envelope& envelope);
+
+}  // namespace pen::intake

@@ -1,0 +1,55 @@
+#pragma once
+/// What a receiver needs of qmgr: leases of spool files, and the acknowledged hand-over of messages.
+///
+/// Implementations: EnqueueClient (enqueue_client.h) over IPC; tests have one in memory.
+/// Thread:  the loop's.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/async/stream.h"
+#include "lib/mail/envelope.h"
+
+namespace pen::intake {
+
+/// How an enqueueing ended, as far as the receiver's reply goes.
+enum class Enqueued : std::uint8_t {
+  ok,           // on stable storage
+  no_space,     // 452 4.3.1
+  refused,      // qmgr will never take this: our bug; 451 4.3.0 and an error line
+  unavailable,  // qmgr cannot be asked or did not answer in time: 451 4.3.0; it may have the message or not
+};
+
+/// A spool file leased to this process until it is named in enqueue() or dropped.
+class Lease {
+ public:
+  virtual ~Lease() = default;
+  virtual int fd() const = 0;
+  virtual std::uint64_t content_offset() const = 0;
+  /// False after the connection to qmgr on which the lease was given has gone: the file may be someone else's soon.
+  virtual bool valid() const = 0;
+};
+struct LeaseAnswer {
+  Enqueued outcome = Enqueued::unavailable;
+  std::unique_ptr<Lease> lease;  // when ok; destroying it gives it back
+};
+struct EnqueueAnswer {
+  Enqueued outcome = Enqueued::unavailable;
+  std::string text;
+};
+
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  /// False while qmgr says that it has no room: MAIL gets 452 4.3.1.
+  virtual bool accepting() const = 0;
+  /// Bodies up to this many bytes travel inside enqueue().
+  virtual std::uint64_t inline_limit() const = 0;
+  virtual async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) = 0;
+  /// The body is in the lease (when given; synced) or in `body`. Both must live until the answer.
+  virtual async::Task<EnqueueAnswer> enqueue(const mail::Envelope& envelope, Lease* lease, std::string_view body,
+                                             async::Until until) = 0;
+};
+
+}  // namespace pen::intake

@@ -1,0 +1,36 @@
+#pragma once
+/// A message in the hands of a delivery agent, and the way back into the queue.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/async/task.h"
+#include "lib/mail/delivery_status.h"
+#include "lib/mail/envelope.h"
+#include "lib/mailbox/child.h"
+
+namespace pen::mailbox {
+
+/// Shared by everything that works on the message; owns what body points to.
+struct Incoming {
+  mail::Envelope envelope;  // of the message; recipients are those of the job
+  Body body;
+  std::string header;       // its first kMaxHeader bytes
+  std::shared_ptr<void> owner;
+};
+
+/// A new message made from one that is being delivered.
+struct Successor {
+  mail::Envelope envelope;  // queue_id, arrival and body facts are filled in on the way
+  std::string fields;       // CRLF lines put before the content, after Received:
+};
+
+class Requeue {
+ public:
+  virtual ~Requeue() = default;
+  /// The queue id, once the message is on stable storage.
+  virtual async::Task<Result<std::string>> requeue(std::shared_ptr<const Incoming> message, Successor successor) = 0;
+};
+
+}  // namespace pen::mailbox
