@@ -14,7 +14,8 @@ using namespace pen::bench;
 namespace {
 
 struct Options {
-  std::string host = "127.0.0.1", unix_path, ledger, prefix = "L", from = "sender@load.example", domain = "load.example";
+  std::string host = "127.0.0.1", unix_path, ledger, prefix = "L", from = "sender@load.example",
+              domain = "load.example";
   std::string helo = "load.example";
   int port = 2525, connections = 1, recipients = 1, domains = 0, idle = 0, idle_at_once = 200;
   long messages = 1000, per_connection = 0, retries = 0;
@@ -31,7 +32,7 @@ struct Connection {
   std::size_t out_at = 0;
   const std::string* big = nullptr;  // sent after out, without a copy
   std::size_t big_at = 0;
-  std::string tail;                  // sent after big
+  std::string tail;  // sent after big
   long message = -1, done = 0;
   int rcpt_replies = 0, rcpt_good = 0;
   std::vector<bool> good;
@@ -45,7 +46,8 @@ std::vector<Connection> connections;
 std::deque<long> again;
 std::string body, stuffed_body;
 LedgerFile ledger;
-long next_message = 0, taken = 0, refused = 0, doubtful = 0, given_up = 0, connects = 0, connect_failures = 0, established = 0;
+long next_message = 0, taken = 0, refused = 0, doubtful = 0, given_up = 0, connects = 0,
+     connect_failures = 0, established = 0;
 std::map<long, int> tries;
 std::map<std::string, long> complaints;
 std::vector<float> dot_times, message_times, connect_times;
@@ -62,7 +64,8 @@ bool more_work() {
 }
 bool all_done() { return again.empty() && next_message >= options.messages; }
 std::string recipient(long message, int i) {
-  const long domain = options.domains > 0 ? (message * options.recipients + i) % options.domains : -1;
+  const long domain =
+      options.domains > 0 ? (message * options.recipients + i) % options.domains : -1;
   return "u" + std::to_string(message) + "-" + std::to_string(i) + "@" +
          (domain >= 0 ? "d" + std::to_string(domain) + "." : "") + options.domain;
 }
@@ -101,8 +104,10 @@ void close_connection(Connection& c) {
   c.state = State::dead;
 }
 void try_again(long message) {
-  if (tries[message]++ < options.retries) again.push_back(message);
-  else ++given_up;
+  if (tries[message]++ < options.retries)
+    again.push_back(message);
+  else
+    ++given_up;
 }
 /// The connection is of no more use; a message under way is in doubt once its end was sent.
 void fail(Connection& c, const std::string& why) {
@@ -141,29 +146,31 @@ void connect_one(Connection& c) {
   ::epoll_ctl(poller, EPOLL_CTL_ADD, c.fd, &e);
 }
 void flush(Connection& c) {
-  auto push = [&](const char* at, std::size_t size, std::size_t& done) {
+  auto push = [&](const char* at, std::size_t size, std::size_t& done, bool more) {
     while (done < size) {
-      const ssize_t n = ::send(c.fd, at + done, size - done, MSG_NOSIGNAL | (c.big ? MSG_MORE : 0));
+      const ssize_t n = ::send(c.fd, at + done, size - done, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
       if (n < 0) {
-        if (errno == EAGAIN) watch(c, true);
-        else fail(c, std::string("send: ") + std::strerror(errno));
+        if (errno == EAGAIN)
+          watch(c, true);
+        else
+          fail(c, std::string("send: ") + std::strerror(errno));
         return false;
       }
       done += static_cast<std::size_t>(n);
     }
     return true;
   };
-  if (!push(c.out.data(), c.out.size(), c.out_at)) return;
+  if (!push(c.out.data(), c.out.size(), c.out_at, c.big != nullptr)) return;
   c.out.clear();
   c.out_at = 0;
   if (c.big) {
-    if (!push(c.big->data(), c.big->size(), c.big_at)) return;
+    if (!push(c.big->data(), c.big->size(), c.big_at, !c.tail.empty())) return;
     c.big = nullptr;
     c.out = std::move(c.tail);
     c.tail.clear();
     c.data_sent = true;
     c.dot_sent = now();
-    if (!push(c.out.data(), c.out.size(), c.out_at)) return;
+    if (!push(c.out.data(), c.out.size(), c.out_at, false)) return;
     c.out.clear();
     c.out_at = 0;
   }
@@ -171,10 +178,11 @@ void flush(Connection& c) {
 }
 void next(Connection& c);
 void send_content(Connection& c) {
-  const std::string header = "From: <" + options.from + ">\r\nTo: undisclosed-recipients:;\r\nSubject: load " +
-                             std::to_string(c.message) + "\r\nDate: Mon, 01 Jan 2024 00:00:00 +0000\r\nMessage-ID: <" +
-                             id_of(c.message) + "@load.example>\r\nX-Load-Id: " + id_of(c.message) + "\r\n\r\n" +
-                             first_line(c.message);
+  const std::string header =
+      "From: <" + options.from + ">\r\nTo: undisclosed-recipients:;\r\nSubject: load " +
+      std::to_string(c.message) + "\r\nDate: Mon, 01 Jan 2024 00:00:00 +0000\r\nMessage-ID: <" +
+      id_of(c.message) + "@load.example>\r\nX-Load-Id: " + id_of(c.message) + "\r\n\r\n" +
+      first_line(c.message);
   const bool bdat = c.chunking && options.bdat;
   if (bdat) c.out += "BDAT " + std::to_string(header.size() + body.size()) + " LAST\r\n";
   c.out += header;
@@ -197,7 +205,8 @@ void begin_message(Connection& c) {
   c.out += "MAIL FROM:<" + options.from + ">\r\n";
   c.state = State::mail;
   if (!c.pipelining) return;
-  for (int i = 0; i < options.recipients; ++i) c.out += "RCPT TO:<" + recipient(c.message, i) + ">\r\n";
+  for (int i = 0; i < options.recipients; ++i)
+    c.out += "RCPT TO:<" + recipient(c.message, i) + ">\r\n";
   if (!(c.chunking && options.bdat)) c.out += "DATA\r\n";
 }
 void next(Connection& c) {
@@ -223,8 +232,10 @@ void on_reply(Connection& c, int code, const std::string& line) {
       if (!good) return fail(c, line);
       ++established;
       connect_times.push_back(static_cast<float>(now() - c.begun));
-      if (options.idle > 0) c.state = State::idle;
-      else next(c);
+      if (options.idle > 0)
+        c.state = State::idle;
+      else
+        next(c);
       return;
     case State::mail:
       if (!good) {
@@ -276,8 +287,10 @@ void on_reply(Connection& c, int code, const std::string& line) {
       note(c, "sent");
       return next(c);
     }
-    case State::quit: return close_connection(c);
-    default: return fail(c, line);
+    case State::quit:
+      return close_connection(c);
+    default:
+      return fail(c, line);
   }
 }
 void on_line(Connection& c, const std::string& line) {
@@ -295,13 +308,16 @@ void readable(Connection& c) {
   const ssize_t n = ::recv(c.fd, buffer, sizeof buffer, 0);
   if (n <= 0) {
     if (n < 0 && errno == EAGAIN) return;
-    if (c.state == State::quit || (c.state == State::idle && options.idle == 0)) close_connection(c);
-    else fail(c, n == 0 ? "closed by peer" : std::string("recv: ") + std::strerror(errno));
+    if (c.state == State::quit || (c.state == State::idle && options.idle == 0))
+      close_connection(c);
+    else
+      fail(c, n == 0 ? "closed by peer" : std::string("recv: ") + std::strerror(errno));
     return;
   }
   c.in.append(buffer, static_cast<std::size_t>(n));
   std::size_t at = 0;
-  for (std::size_t lf; c.state != State::dead && (lf = c.in.find('\n', at)) != std::string::npos; at = lf + 1) {
+  for (std::size_t lf; c.state != State::dead && (lf = c.in.find('\n', at)) != std::string::npos;
+       at = lf + 1) {
     std::size_t end = lf;
     if (end > at && c.in[end - 1] == '\r') --end;
     on_line(c, c.in.substr(at, end - at));
@@ -315,14 +331,18 @@ void report(const char* mode) {
   const double span = std::max(last_taken - started, 1e-9);
   std::size_t idle = 0;
   for (const auto& c : connections) idle += c.state == State::idle ? 1 : 0;
-  std::printf("{\"mode\":\"%s\",\"taken\":%ld,\"refused\":%ld,\"in_doubt\":%ld,\"given_up\":%ld,\"connects\":%ld,"
-              "\"connect_failures\":%ld,\"seconds\":%.4f,\"per_s\":%.1f,\"mib_per_s\":%.2f,\"cpu_s\":%.3f,",
-              mode, taken, refused, doubtful, given_up, connects, connect_failures, taken ? span : 0.0,
-              taken ? static_cast<double>(taken) / span : 0.0,
-              static_cast<double>(taken) * static_cast<double>(options.size) / 1048576.0 / span, cpu_seconds());
+  std::printf(
+      "{\"mode\":\"%s\",\"taken\":%ld,\"refused\":%ld,\"in_doubt\":%ld,\"given_up\":%ld,"
+      "\"connects\":%ld,"
+      "\"connect_failures\":%ld,\"seconds\":%.4f,\"per_s\":%.1f,\"mib_per_s\":%.2f,\"cpu_s\":%.3f,",
+      mode, taken, refused, doubtful, given_up, connects, connect_failures, taken ? span : 0.0,
+      taken ? static_cast<double>(taken) / span : 0.0,
+      static_cast<double>(taken) * static_cast<double>(options.size) / 1048576.0 / span,
+      cpu_seconds());
   auto spread = [](const char* name, std::vector<float>& samples) {
-    std::printf("\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f},", name, percentile_ms(samples, 0.5),
-                percentile_ms(samples, 0.9), percentile_ms(samples, 0.99), percentile_ms(samples, 1));
+    std::printf("\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f},", name,
+                percentile_ms(samples, 0.5), percentile_ms(samples, 0.9),
+                percentile_ms(samples, 0.99), percentile_ms(samples, 1));
   };
   spread("dot_ms", dot_times);
   spread("message_ms", message_times);
@@ -417,11 +437,13 @@ int run() {
       if (under_way == 0 && all_done()) break;
     }
     const long failures = connect_failures;
-    const int n = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()), options.rate > 0 ? 5 : 50);
+    const int n = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()),
+                               options.rate > 0 ? 5 : 50);
     for (int i = 0; i < n; ++i) {
       if (events[static_cast<std::size_t>(i)].data.u32 == 0xffffffff) {
         char drop[64];
-        if (::read(0, drop, sizeof drop) <= 0) return 0;  // idle connections live until our input ends
+        if (::read(0, drop, sizeof drop) <= 0)
+          return 0;  // idle connections live until our input ends
         continue;
       }
       handle(events[static_cast<std::size_t>(i)]);
@@ -439,35 +461,45 @@ int run() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Sends mail by SMTP over many connections and prints one line of JSON. Exit status 1 when not every message "
-               "was taken.\nEach message has its own X-Load-Id and checksum; --ledger says which were answered with 250 "
-               "(sent), and which were left in doubt."};
+  CLI::App app{
+      "Sends mail by SMTP over many connections and prints one line of JSON. Exit status 1 when "
+      "not every message "
+      "was taken.\nEach message has its own X-Load-Id and checksum; --ledger says which were "
+      "answered with 250 "
+      "(sent), and which were left in doubt."};
   app.add_option("--host", options.host, "address to connect to");
   app.add_option("-p,--port", options.port);
   app.add_option("--unix", options.unix_path, "connect to this path instead");
   app.add_option("-c,--connections", options.connections, "connections at once");
   app.add_option("-n,--messages", options.messages, "messages in all");
-  app.add_option("-m,--per-connection", options.per_connection, "messages of one connection; 0: no limit");
+  app.add_option("-m,--per-connection", options.per_connection,
+                 "messages of one connection; 0: no limit");
   app.add_option("-s,--size", options.size, "bytes of body");
   app.add_option("-r,--recipients", options.recipients, "recipients of each message");
   app.add_option("--domain", options.domain, "domain of the recipients");
-  app.add_option("--domains", options.domains, "spread the recipients over d0.DOMAIN, d1.DOMAIN …; 0: DOMAIN itself");
+  app.add_option("--domains", options.domains,
+                 "spread the recipients over d0.DOMAIN, d1.DOMAIN …; 0: DOMAIN itself");
   app.add_option("--from", options.from, "sender");
   app.add_option("--helo", options.helo);
   app.add_option("--id", options.prefix, "what the X-Load-Id begins with");
-  app.add_flag("--pipelining", options.pipelining, "send commands in groups where the server offers it");
+  app.add_flag("--pipelining", options.pipelining,
+               "send commands in groups where the server offers it");
   app.add_flag("--bdat", options.bdat, "send content by BDAT where the server offers CHUNKING");
   app.add_flag("--dots", options.dots, "begin some lines with a dot");
   app.add_option("--rate", options.rate, "messages per second at most; 0: as fast as they go");
-  app.add_option("--retries", options.retries, "how often a refused or interrupted message is tried again");
+  app.add_option("--retries", options.retries,
+                 "how often a refused or interrupted message is tried again");
   app.add_option("--limit", options.limit, "seconds after which the run ends");
   app.add_option("--ledger", options.ledger, "append what became of the messages to this file");
-  app.add_option("--idle", options.idle, "open so many sessions instead, report, and hold them until standard input ends");
+  app.add_option("--idle", options.idle,
+                 "open so many sessions instead, report, and hold them until standard input ends");
   app.add_option("--idle-at-once", options.idle_at_once, "of them in the greeting phase at once");
   app.add_flag("-v,--verbose", options.verbose, "refusals on standard error as they come");
   CLI11_PARSE(app, argc, argv);
-  if (options.recipients < 1 || options.connections < 1) die("at least one recipient and one connection");
-  target = options.unix_path.empty() ? Address::inet(options.host, options.port) : Address::unix(options.unix_path);
+  if (options.recipients < 1 || options.connections < 1)
+    die("at least one recipient and one connection");
+  target = options.unix_path.empty() ? Address::inet(options.host, options.port)
+                                     : Address::unix(options.unix_path);
   if (!options.ledger.empty()) ledger.open(options.ledger);
   ::signal(SIGPIPE, SIG_IGN);
   raise_fd_limit();

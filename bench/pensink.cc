@@ -30,10 +30,12 @@ struct Every {
 };
 
 struct Options {
-  std::string host = "127.0.0.1", unix_path, ledger, save, name = "sink.example";
+  std::string host = "127.0.0.1", unix_path, ledger, save, count_file, name = "sink.example";
   int port = 0;
-  bool lmtp = false, no_pipelining = false, chunking = false, no_8bitmime = false, no_ehlo = false, dsn = false;
-  bool smtputf8 = false, binarymime = false, no_enhanced = false, quickack = false, go_ahead = false;
+  bool lmtp = false, no_pipelining = false, chunking = false, no_8bitmime = false, no_ehlo = false,
+       dsn = false;
+  bool smtputf8 = false, binarymime = false, no_enhanced = false, quickack = false,
+       go_ahead = false;
   long long size = 104857600;
   double delay = 0, dot_delay = 0, greeting_delay = 0;  // seconds
   long max_rcpt = 0, max_messages = 0;
@@ -72,19 +74,28 @@ struct Due {
 std::priority_queue<Due> due;
 LedgerFile ledger;
 std::unordered_set<std::uint64_t> seen;
-long messages = 0, recipients = 0, duplicates = 0, without_id = 0, opened = 0, live = 0, most_live = 0, refused = 0;
+long messages = 0, recipients = 0, duplicates = 0, without_id = 0, opened = 0, live = 0,
+     most_live = 0, refused = 0;
 std::uint64_t bytes = 0;
 double first_at = 0, last_at = 0;
 unsigned generations = 0;
 long saved_files = 0;
 
 void print_counts() {
-  std::printf(
-      "{\"messages\":%ld,\"recipients\":%ld,\"unique\":%zu,\"duplicates\":%ld,\"without_id\":%ld,\"refused\":%ld,"
-      "\"bytes\":%llu,\"connections\":%ld,\"live\":%ld,\"most_live\":%ld,\"seconds\":%.4f,\"cpu_s\":%.3f}\n",
-      messages, recipients, seen.size(), duplicates, without_id, refused, static_cast<unsigned long long>(bytes), opened,
-      live, most_live, last_at - first_at, cpu_seconds());
-  std::fflush(stdout);
+  std::FILE* to = options.count_file.empty() ? stdout : std::fopen(options.count_file.c_str(), "a");
+  if (!to) die(options.count_file + ": " + std::strerror(errno));
+  std::fprintf(to,
+               "{\"messages\":%ld,\"recipients\":%ld,\"unique\":%zu,\"duplicates\":%ld,\"without_"
+               "id\":%ld,\"refused\":%ld,"
+               "\"bytes\":%llu,\"connections\":%ld,\"live\":%ld,\"most_live\":%ld,\"seconds\":%.4f,"
+               "\"cpu_s\":%.3f}\n",
+               messages, recipients, seen.size(), duplicates, without_id, refused,
+               static_cast<unsigned long long>(bytes), opened, live, most_live, last_at - first_at,
+               cpu_seconds());
+  if (to == stdout)
+    std::fflush(to);
+  else
+    std::fclose(to);
 }
 
 void watch(Connection& c, bool write) {
@@ -168,7 +179,8 @@ std::string load_id(const std::string& header) {
   static const std::string kField = "X-Load-Id: ";
   for (std::size_t at = 0; at < header.size();) {
     const auto end = std::min(header.find("\r\n", at), header.size());
-    if (header.compare(at, kField.size(), kField) == 0) return header.substr(at + kField.size(), end - at - kField.size());
+    if (header.compare(at, kField.size(), kField) == 0)
+      return header.substr(at + kField.size(), end - at - kField.size());
     at = end + 2;
   }
   return {};
@@ -189,7 +201,8 @@ void end_message(Connection& c) {
   const double t = now();
   if (first_at == 0) first_at = t;
   last_at = t;
-  if (options.drop_dot.hit()) {  // the message is not taken: who was waiting for the answer is left in doubt
+  if (options.drop_dot
+          .hit()) {  // the message is not taken: who was waiting for the answer is left in doubt
     c.quit = true;
     c.later.clear();
     c.out.clear();
@@ -306,7 +319,8 @@ void command(Connection& c, std::string_view line) {
     if (c.mode == Connection::Mode::command) {
       char* end = nullptr;
       c.bdat_left = std::strtoul(line.data() + 5, &end, 10);
-      c.bdat_last = line.size() >= 4 && ::strncasecmp(line.data() + line.size() - 4, "LAST", 4) == 0;
+      c.bdat_last =
+          line.size() >= 4 && ::strncasecmp(line.data() + line.size() - 4, "LAST", 4) == 0;
       if (!c.bdat_ok) begin_content(c);
       c.bdat_ok = true;
       c.mode = Connection::Mode::bdat;
@@ -418,7 +432,8 @@ int listen_socket() {
   const int fd = ::socket(a.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (fd < 0 || ::bind(fd, a.get(), a.size) != 0 || ::listen(fd, 4096) != 0) die(std::string("listen: ") + std::strerror(errno));
+  if (fd < 0 || ::bind(fd, a.get(), a.size) != 0 || ::listen(fd, 4096) != 0)
+    die(std::string("listen: ") + std::strerror(errno));
   if (!local) {
     sockaddr_storage s{};
     socklen_t size = sizeof s;
@@ -438,7 +453,8 @@ void accept_all(int listener) {
     if (fd < 0) return;
     const int on = 1;
     if (options.unix_path.empty()) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connections.size() <= static_cast<std::size_t>(fd)) connections.resize(static_cast<std::size_t>(fd) + 1024);
+    if (connections.size() <= static_cast<std::size_t>(fd))
+      connections.resize(static_cast<std::size_t>(fd) + 1024);
     auto c = std::make_unique<Connection>();
     c->fd = fd;
     c->generation = ++generations;
@@ -484,8 +500,11 @@ void say_due() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Takes mail by SMTP or LMTP, keeps a ledger, and misbehaves on demand. Prints \"port N\" when ready and its "
-               "counts as JSON on SIGUSR1, SIGTERM and SIGINT.\nEVERY is N or N:REPLY, done at every Nth occurrence."};
+  CLI::App app{
+      "Takes mail by SMTP or LMTP, keeps a ledger, and misbehaves on demand. Prints \"port N\" "
+      "when ready and its "
+      "counts as JSON on SIGUSR1, SIGTERM and SIGINT.\nEVERY is N or N:REPLY, done at every Nth "
+      "occurrence."};
   std::string mail, rcpt, data, dot, drop_dot, drop, leave;
   double delay_ms = 0, dot_ms = 0, greeting_ms = 0;
   app.add_option("--host", options.host, "address to listen on");
@@ -506,19 +525,24 @@ int main(int argc, char** argv) {
   app.add_option("--dot-delay", dot_ms, "milliseconds more before the reply to end-of-data");
   app.add_option("--greeting-delay", greeting_ms, "milliseconds more before the greeting");
   app.add_option("--max-rcpt", options.max_rcpt, "452 beyond so many recipients");
-  app.add_option("--max-messages", options.max_messages, "421 and close after so many messages of a connection");
+  app.add_option("--max-messages", options.max_messages,
+                 "421 and close after so many messages of a connection");
   app.add_option("--refuse-mail", mail, "EVERY: refuse MAIL");
   app.add_option("--refuse-rcpt", rcpt, "EVERY: refuse RCPT");
   app.add_option("--refuse-data", data, "EVERY: refuse DATA");
   app.add_option("--refuse-dot", dot, "EVERY: refuse the message");
-  app.add_option("--drop-dot", drop_dot, "EVERY: hang up at end-of-data without taking the message");
+  app.add_option("--drop-dot", drop_dot,
+                 "EVERY: hang up at end-of-data without taking the message");
   app.add_option("--drop", drop, "EVERY: hang up at a command");
   app.add_option("--close-421", leave, "EVERY: 421 to a command and hang up");
   app.add_flag("--go-ahead", options.go_ahead, "354 to DATA without recipients, 554 after the dot");
   app.add_flag("--quickack", options.quickack, "acknowledge at once (TCP_QUICKACK)");
   std::string ledger_path;
   app.add_option("--ledger", ledger_path, "append what was taken to this file");
-  app.add_option("--save", options.save, "write each message taken into this directory as 1, 2, 3 …");
+  app.add_option("--save", options.save,
+                 "write each message taken into this directory as 1, 2, 3 …");
+  app.add_option("--count-file", options.count_file,
+                 "append the counts to this file instead of standard output");
   CLI11_PARSE(app, argc, argv);
   options.delay = delay_ms / 1e3;
   options.dot_delay = dot_ms / 1e3;
