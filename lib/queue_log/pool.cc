@@ -77,7 +77,7 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
 }
 
 bool QueueLog::State::has_space() const {
-  return free.size() >= reserve_segments || (!allocation_failed && !free.empty());
+  return free.size() >= reserve_segments || !allocation_failed;
 }
 
 void QueueLog::State::flush_index(Log& log, bool sealed) {
@@ -158,7 +158,8 @@ Result<void> QueueLog::State::roll(Log& log) {
   return {};
 }
 
-Result<Position> QueueLog::State::put(Log& log, RecordType type, Bytes body) {
+Result<Position> QueueLog::State::put(Log& log, RecordType type, Bytes body,
+                                      const EnvelopeBody* facts) {
   if (!can_append(log, body.size())) return fail(QueueLogError::no_space);
   const std::size_t part = max_body(options.segment_size);
   Position first;
@@ -172,6 +173,8 @@ Result<Position> QueueLog::State::put(Log& log, RecordType type, Bytes body) {
     write_piece(log, type,
                 static_cast<std::uint8_t>((done == 0 ? kFirstPart : 0) | (last ? kLastPart : 0)),
                 piece);
+    // The index of the segment where the record begins names it, wherever its other parts come to lie.
+    if (done == 0 && facts != nullptr) add_index(log, first.offset, *facts);
     done += piece.size();
     if (last) return first;
   }
@@ -180,10 +183,7 @@ Result<Position> QueueLog::State::put(Log& log, RecordType type, Bytes body) {
 Result<Position> QueueLog::State::put_envelope(Log& log, const EnvelopeBody& body) {
   const std::string bytes = encode(body);
   if (bytes.size() > QueueLog::kMaxMessage + (1U << 20)) return fail(QueueLogError::too_large);
-  PEN_TRY_ASSIGN(const Position at, put(log, RecordType::envelope, as_bytes(bytes)));
-  // Parts in later segments are found by the chain; the index names where it begins.
-  if (at.use == log.uses.back()) add_index(log, at.offset, body);
-  return at;
+  return put(log, RecordType::envelope, as_bytes(bytes), &body);
 }
 
 Position QueueLog::State::journal_runner() const {

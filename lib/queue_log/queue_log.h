@@ -169,6 +169,9 @@ class QueueLog {
   /// gone.
   Result<Stored> read(const Place& place);
 
+  /// Whether the version at a place is durable already: what start() and remove() ask for.
+  bool durable(const Place& place) const;
+
   // --- working on a message ---
   /// Appends START. The version must be durable. The runner does not show the message again. After
   /// this the caller ends the work with exactly one of finish(), defer(), hold(), release(),
@@ -205,7 +208,7 @@ class QueueLog {
 
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
-  std::unique_ptr<Scan> scan() const;
+  std::unique_ptr<Scan> scan();
 
   struct Figures {
     std::uint64_t appended_bytes = 0;

@@ -96,6 +96,10 @@ Result<Stored> QueueLog::read(const Place& place) {
   return stored;
 }
 
+bool QueueLog::durable(const Place& place) const {
+  return place.log < state_->logs.size() && place.position < state_->logs[place.log].durable_to;
+}
+
 std::size_t QueueLog::log_count() const { return state_->logs.size(); }
 seconds QueueLog::interval(LogId log) const { return state_->logs.at(log).interval; }
 LogId QueueLog::retry_log_for(seconds delay) const {

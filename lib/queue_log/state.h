@@ -184,7 +184,7 @@ struct QueueLog::State {
 
   // queue_log.cc
   /// Appends a record in as many parts as it needs. no_space: nothing was written.
-  Result<Position> put(Log& log, RecordType type, Bytes body);
+  Result<Position> put(Log& log, RecordType type, Bytes body, const EnvelopeBody* facts = nullptr);
   Result<Position> put_envelope(Log& log, const EnvelopeBody& body);
   void note_fresh(const Position& position);
   IdKey id_key(std::string_view queue_id) const;

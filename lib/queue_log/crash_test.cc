@@ -1,0 +1,396 @@
+// Cuts the power, or kills the process, at every write, sync and allocation of random workloads, and looks at what the
+// next start makes of it. Deterministic: the seed is printed; PEN_CRASH_SEED and PEN_CRASH_CUTS change seed and amount.
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <set>
+
+#include "lib/queue_log/breakage.h"
+#include "lib/queue_log/queue_log.h"
+#include "lib/queue_log/scan.h"
+#include "lib/testing/fault_storage.h"
+#include "lib/testing/manual_clock.h"
+
+using namespace pen;
+using namespace pen::queue_log;
+using pen::testing::FaultStorage;
+using pen::testing::ManualClock;
+
+namespace {
+
+/// What the outside world was told of one message, and what was asked for.
+struct Message {
+  std::uint32_t recipients = 0;
+  std::set<std::string> payloads;  // every version that was ever given to the log
+  bool accepted = false;           // 250 was said
+  OrdinalSet tried;                // delivered() was called
+  OrdinalSet delivered;            // and its ticket was durable: told to the peer
+  bool finish_called = false;
+  bool remove_called = false;
+  bool removed = false;  // success was told
+};
+using Ledger = std::map<std::string, Message>;
+
+Options small_options() {
+  Options o;
+  o.segment_size = 8192;
+  o.intervals = {seconds(300), seconds(600)};
+  o.reserve = 0;
+  o.save_every = 12000;
+  o.suffix_limit = 16384;
+  return o;
+}
+
+struct Violation {
+  std::string what;
+};
+
+/// Opens what a crash left, recovers it, and compares with the ledger. Throws Violation.
+class Checker {
+ public:
+  Checker(const Ledger& ledger, Random& random, std::uint64_t& cuts)
+      : ledger_(ledger), random_(random), cuts_(cuts) {}
+
+  void check(FaultStorage disk, int depth) {
+    ++cuts_;
+    std::uint64_t at = UINT64_MAX;
+    if (depth > 0) at = random_.below(14);
+    std::uint64_t seen = 0;
+    disk.before_operation = [&](const FaultStorage& now) {
+      if (seen++ == at) check(now.cut(FaultStorage::kCuts[random_.below(5)], random_), depth - 1);
+    };
+    ManualClock clock;
+    clock.advance(seconds(100000));
+    Random inner(random_.next());
+    auto opened = QueueLog::open(disk, small_options(), clock, inner);
+    if (!opened) throw Violation{"open: " + opened.error().message()};
+    QueueLog& log = **opened;
+    for (int steps = 0; log.recovery() != Recovery::done; ++steps) {
+      if (steps > 10000) throw Violation{"recovery does not end"};
+      auto stepped = log.recover_step(2048);
+      if (!stepped) throw Violation{"recovery: " + stepped.error().message()};
+      commit(log, disk);
+    }
+    if (log.report().damage_count != 0)
+      throw Violation{"damage reported after a mere crash: " + log.report().damage[0].what};
+    compare(log);
+  }
+
+ private:
+  static void commit(QueueLog& log, FaultStorage& disk) {
+    while (auto batch = log.next_batch()) {
+      auto executed = batch->execute(disk);
+      auto done = log.complete(*std::move(batch), std::move(executed));
+      if (!done) throw Violation{"commit: " + done.error().message()};
+    }
+  }
+
+  void compare(QueueLog& log) {
+    std::set<std::string> found;
+    auto scan = log.scan();
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      if (!some) throw Violation{"scan: " + some.error().message()};
+      for (const Listed& listed : *some) {
+        if (!found.insert(listed.queue_id).second)
+          throw Violation{listed.queue_id + " is there twice"};
+        auto stored = log.read(listed.place);
+        if (!stored) throw Violation{listed.queue_id + " unreadable: " + stored.error().message()};
+        look_at(*stored);
+      }
+    }
+    for (const auto& [id, m] : ledger_)
+      if (m.accepted && !m.finish_called && !m.remove_called && !found.contains(id))
+        throw Violation{id + " was acknowledged and is lost"};
+    run(log, found);
+  }
+
+  /// The runners find what the scan found, but for what is on hold.
+  void run(QueueLog& log, const std::set<std::string>& scanned) {
+    std::set<std::string> run;
+    for (LogId id = 0; id < log.log_count(); ++id) {
+      if (id == kHold) continue;
+      for (int steps = 0;; ++steps) {
+        if (steps > 10000) throw Violation{"a runner does not end"};
+        auto due = log.next_due(id, WallTime(seconds(2'000'000'000)));
+        if (!due) throw Violation{"runner: " + due.error().message()};
+        if (due->message) {
+          if (!run.insert(due->message->envelope.queue_id).second)
+            throw Violation{due->message->envelope.queue_id + " is run twice"};
+          if (!log.start(*due->message)) throw Violation{"start failed"};
+        } else if (!due->more) {
+          break;
+        }
+      }
+    }
+    for (const auto& id : run)
+      if (!scanned.contains(id)) throw Violation{id + " is run but not listed"};
+    for (const auto& id : scanned)
+      if (!run.contains(id) && !held_.contains(id)) throw Violation{id + " is listed but not run"};
+  }
+
+  void look_at(const Stored& s) {
+    const std::string& id = s.envelope.queue_id;
+    const auto known = ledger_.find(id);
+    if (known == ledger_.end()) throw Violation{id + " was never given"};
+    const Message& m = known->second;
+    if (s.place.log == kHold) held_.insert(id);
+    if (m.removed) throw Violation{id + " was removed and is back"};
+    if (!m.payloads.contains(s.envelope.payload)) throw Violation{id + " is corrupted"};
+    if (s.envelope.recipients != m.recipients) throw Violation{id + " has other recipients"};
+    OrdinalSet left = s.envelope.remaining;
+    left.remove(m.delivered);
+    if (!(left == s.envelope.remaining))
+      throw Violation{id + " would be delivered again to a recipient whose delivery was synced"};
+    OrdinalSet least = OrdinalSet::span(0, m.recipients);
+    least.remove(m.tried);
+    OrdinalSet missing = least;
+    missing.remove(s.envelope.remaining);
+    if (!missing.empty()) throw Violation{id + " lost a recipient"};
+  }
+
+  const Ledger& ledger_;
+  Random& random_;
+  std::uint64_t& cuts_;
+  std::set<std::string> held_;
+};
+
+/// A queue under random load whose every storage operation is cut.
+class Workload {
+ public:
+  Workload(std::uint64_t seed, std::uint64_t& cuts) : random_(seed), cuts_(cuts) {
+    disk_.before_operation = [this](const FaultStorage& now) { cut(now); };
+  }
+
+  /// A number of random acts, each followed by a commit or not; restarts in between.
+  void run(int acts) {
+    start();
+    for (int i = 0; i < acts; ++i) {
+      act();
+      if (random_.chance(0.6)) commit();
+      if (random_.chance(0.01)) restart();
+    }
+    commit();
+  }
+
+ private:
+  static constexpr double kChain = 0.3;
+
+  void cut(const FaultStorage& now) {
+    for (const FaultStorage::Cut how : FaultStorage::kCuts) {
+      const int depth = random_.chance(kChain) ? 1 + static_cast<int>(random_.below(2)) : 0;
+      Checker(ledger_, random_, cuts_).check(now.cut(how, random_), depth);
+    }
+  }
+
+  void start() {
+    auto opened = QueueLog::open(disk_, small_options(), clock_, random_);
+    if (!opened) throw Violation{"open: " + opened.error().message()};
+    log_ = *std::move(opened);
+    tickets_.clear();
+    while (log_->recovery() != Recovery::done) {
+      if (random_.chance(0.2)) accept();
+      if (!log_->recover_step(1024)) throw Violation{"recovery failed"};
+      commit();
+    }
+    working_.clear();
+  }
+
+  void restart() {
+    const auto how = FaultStorage::kCuts[random_.below(5)];
+    log_.reset();
+    auto hook = std::move(disk_.before_operation);
+    disk_ = disk_.cut(how, random_);
+    disk_.before_operation = std::move(hook);
+    // What was asked for and not told may have come true or not; the truth from now on is what is there.
+    start();
+    std::set<std::string> there;
+    auto scan = log_->scan();
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      if (!some) throw Violation{"scan failed"};
+      for (const auto& listed : *some) there.insert(listed.queue_id);
+    }
+    std::erase_if(ledger_, [&](const auto& entry) { return !there.contains(entry.first); });
+    for (auto& [id, m] : ledger_) m.finish_called = m.remove_called = false;
+  }
+
+  void commit() {
+    if (random_.chance(0.3)) log_->flush();
+    while (auto batch = log_->next_batch()) {
+      // The loop goes on while the writer writes.
+      if (random_.chance(0.3) && log_->recovery() == Recovery::done) act();
+      auto executed = batch->execute(disk_);
+      auto done = log_->complete(*std::move(batch), std::move(executed));
+      if (!done) throw Violation{"commit: " + done.error().message()};
+      while (!tickets_.empty() && tickets_.begin()->first <= *done) {
+        tickets_.begin()->second();
+        tickets_.erase(tickets_.begin());
+      }
+    }
+  }
+
+  Envelope envelope(const std::string& id, Message& m, OrdinalSet remaining) {
+    Envelope e;
+    e.queue_id = id;
+    e.recipients = m.recipients;
+    e.remaining = std::move(remaining);
+    e.sender = "sender@example.org";
+    e.domains = {"example.com", "example.net"};
+    const std::size_t size =
+        random_.chance(0.03) ? 9000 : random_.below(random_.chance(0.2) ? 3000 : 300);
+    e.payload = id + std::string(size, static_cast<char>('a' + random_.below(26)));
+    m.payloads.insert(e.payload);
+    return e;
+  }
+
+  void accept() {
+    const std::string id = "M" + std::to_string(++serial_);
+    Message& m = ledger_[id];
+    m.recipients = 1 + static_cast<std::uint32_t>(random_.below(4));
+    auto a = log_->append(envelope(id, m, OrdinalSet::span(0, m.recipients)));
+    if (!a) {
+      ledger_.erase(id);
+      return;
+    }
+    tickets_.emplace(a->ticket, [this, id] { ledger_[id].accepted = true; });
+  }
+
+  void begin() {
+    const auto id = static_cast<LogId>(random_.below(log_->log_count()));
+    if (random_.chance(0.2)) clock_.advance(seconds(random_.below(400)));
+    if (id == kHold) return act_on_listed();
+    auto due = log_->next_due(id, clock_.wall_now());
+    if (!due) throw Violation{"runner: " + due.error().message()};
+    if (due->message && working_.size() < 12 && log_->start(*due->message))
+      working_[due->message->envelope.queue_id] = due->message->envelope.remaining;
+  }
+
+  /// Tools: messages found by a scan are deleted, or taken up out of turn.
+  void act_on_listed() {
+    auto scan = log_->scan();
+    std::vector<Listed> all;
+    while (!scan->done()) {
+      auto some = scan->step(50);
+      if (!some) throw Violation{"scan failed"};
+      for (auto& l : *some)
+        if (!l.active) all.push_back(std::move(l));
+    }
+    if (all.empty()) return;
+    const Listed& one = all[random_.below(all.size())];
+    if (random_.chance(0.3)) {
+      auto t = log_->remove(one.place, one.queue_id, one.generation);
+      if (t) note_removal(one.queue_id, *t);
+      return;
+    }
+    auto stored = log_->read(one.place);
+    if (!stored || working_.size() >= 12) return;
+    if (one.place.position >= Position{UINT64_MAX, 0}) return;
+    if (!committed_place(one.place)) return;
+    if (log_->start(*stored)) working_[one.queue_id] = stored->envelope.remaining;
+  }
+  /// Versions in a log that was not synced yet are listed, but must not be started.
+  bool committed_place(const Place& place) const { return log_->durable(place); }
+
+  void note_removal(const std::string& id, Ticket ticket) {
+    ledger_[id].remove_called = true;
+    tickets_.emplace(ticket, [this, id] { ledger_[id].removed = true; });
+  }
+
+  void work() {
+    if (working_.empty()) return begin();
+    auto it = working_.begin();
+    std::advance(it, static_cast<std::ptrdiff_t>(random_.below(working_.size())));
+    const std::string id = it->first;
+    OrdinalSet& left = it->second;
+    Message& m = ledger_[id];
+    if (auto stale = log_->stale()) {
+      auto w = working_.find(*stale);
+      if (w == working_.end()) throw Violation{"stale: " + *stale + " is not worked on"};
+      (void)log_->renew(*stale, envelope(*stale, ledger_[*stale], w->second));
+    }
+    const auto choice = random_.below(20);
+    if (choice < 10 && !left.empty()) {
+      const auto ordinal = left.ranges()[random_.below(left.ranges().size())].first;
+      auto t = log_->delivered(id, OrdinalSet::one(ordinal), "250 2.0.0 ok");
+      if (!t) return;
+      m.tried.add(ordinal);
+      left.remove(ordinal);
+      tickets_.emplace(*t, [this, id, ordinal] { ledger_[id].delivered.add(ordinal); });
+    } else if (left.empty()) {
+      m.finish_called = true;
+      if (log_->finish(id)) working_.erase(id);
+    } else if (choice < 15) {
+      const auto log = static_cast<LogId>(kFirstRetry + random_.below(2));
+      if (log_->defer(id, log, envelope(id, m, left))) working_.erase(id);
+    } else if (choice == 15) {
+      if (log_->hold(id, envelope(id, m, left))) working_.erase(id);
+    } else if (choice == 16) {
+      if (log_->release(id, envelope(id, m, left))) working_.erase(id);
+    } else if (choice == 17) {
+      (void)log_->renew(id, envelope(id, m, left));
+    } else if (choice == 18) {
+      auto t = log_->remove(id);
+      if (t) {
+        note_removal(id, *t);
+        working_.erase(id);
+      }
+    }
+  }
+
+  void act() {
+    const auto choice = random_.below(10);
+    if (choice < 3 && ledger_.size() < 60)
+      accept();
+    else if (choice < 6)
+      begin();
+    else
+      work();
+    if (random_.chance(0.02)) {
+      // Forget what is over, so that the ledger stays small: it must stay away, which `removed` says.
+      std::erase_if(ledger_, [](const auto& e) { return e.second.removed; });
+    }
+  }
+
+  Random random_;
+  std::uint64_t& cuts_;
+  ManualClock clock_;
+  FaultStorage disk_;
+  std::unique_ptr<QueueLog> log_;
+  Ledger ledger_;
+  std::map<std::string, OrdinalSet> working_;
+  std::multimap<Ticket, std::function<void()>> tickets_;
+  int serial_ = 0;
+};
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+/// Runs workloads until that many cuts were checked; the violation, if any, with its seed.
+std::optional<std::string> crash(std::uint64_t wanted, std::uint64_t first_seed,
+                                 std::uint64_t& cuts) {
+  cuts = 0;
+  for (std::uint64_t seed = first_seed; cuts < wanted; ++seed) {
+    try {
+      Workload(seed, cuts).run(150);
+    } catch (const Violation& v) {
+      return "seed " + std::to_string(seed) + ": " + v.what;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(queue_log_crash)
+
+BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
+  const auto seed = from_environment("PEN_CRASH_SEED", 1);
+  std::uint64_t cuts = 0;
+  const auto violation = crash(from_environment("PEN_CRASH_CUTS", 20000), seed, cuts);
+  BOOST_TEST_MESSAGE("seed " << seed << ", " << cuts << " cuts");
+  BOOST_CHECK_MESSAGE(!violation, violation.value_or(""));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

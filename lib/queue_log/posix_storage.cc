@@ -1,0 +1,210 @@
+#include "lib/queue_log/posix_storage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <list>
+#include <map>
+#include <mutex>
+
+#include "lib/base/text.h"
+
+namespace pen::queue_log {
+namespace {
+
+constexpr std::string_view kPositionsName = "positions";
+constexpr std::string_view kSegmentPrefix = "segment-";
+
+std::string name_of(Slot slot) {
+  return slot == kPositionsSlot ? std::string(kPositionsName)
+                                : fmt::format("{}{:08}", kSegmentPrefix, slot);
+}
+std::optional<Slot> slot_of(std::string_view name) {
+  if (name == kPositionsName) return kPositionsSlot;
+  if (!name.starts_with(kSegmentPrefix)) return std::nullopt;
+  const auto number = parse_unsigned(name.substr(kSegmentPrefix.size()));
+  if (!number || *number == 0 || *number > UINT32_MAX) return std::nullopt;
+  const auto slot = static_cast<Slot>(*number);
+  return name_of(slot) == name ? std::optional(slot) : std::nullopt;
+}
+
+struct Descriptor {
+  explicit Descriptor(int fd_in) : fd(fd_in) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { ::close(fd); }
+  int fd;
+};
+using Shared = std::shared_ptr<Descriptor>;
+
+}  // namespace
+
+struct PosixStorage::Impl {
+  std::string directory;
+  int directory_fd = -1;
+  bool read_only = false;
+  std::mutex mutex;  // guards what follows
+  struct Entry {
+    Shared fd;
+    std::list<Slot>::iterator place;
+  };
+  std::map<Slot, Entry> open;
+  std::list<Slot> recent;  // most recently used first
+
+  ~Impl() {
+    if (directory_fd >= 0) ::close(directory_fd);
+  }
+  std::string path(Slot slot) const { return directory + "/" + name_of(slot); }
+
+  Result<Shared> get(Slot slot) {
+    const std::lock_guard lock(mutex);
+    if (const auto it = open.find(slot); it != open.end()) {
+      recent.splice(recent.begin(), recent, it->second.place);
+      return it->second.fd;
+    }
+    const int fd = ::openat(directory_fd, name_of(slot).c_str(),
+                            (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return fail_errno("open " + path(slot));
+    return keep(slot, fd);
+  }
+  /// With the lock held.
+  Shared keep(Slot slot, int fd) {
+    while (open.size() >= kMaxOpen) {
+      open.erase(recent.back());
+      recent.pop_back();
+    }
+    recent.push_front(slot);
+    auto shared = std::make_shared<Descriptor>(fd);
+    open[slot] = {shared, recent.begin()};
+    return shared;
+  }
+};
+
+PosixStorage::PosixStorage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PosixStorage::~PosixStorage() = default;
+
+Result<std::unique_ptr<PosixStorage>> PosixStorage::open(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0) {
+    const auto slash = directory.find_last_of('/');
+    const std::string parent = slash == std::string::npos ? "." : directory.substr(0, slash + 1);
+    const int fd = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno("open " + parent);
+    const int synced = ::fsync(fd);
+    const int why = errno;
+    ::close(fd);
+    if (synced != 0) return fail_errno("fsync " + parent, why);
+  } else if (errno != EEXIST) {
+    return fail_errno("mkdir " + directory);
+  }
+  PEN_TRY_ASSIGN(auto storage, open_to_read(directory));
+  storage->impl_->read_only = false;
+  if (::flock(storage->impl_->directory_fd, LOCK_EX | LOCK_NB) != 0)
+    return fail_errno(directory + " is in use by another process");
+  return storage;
+}
+
+Result<std::unique_ptr<PosixStorage>> PosixStorage::open_to_read(const std::string& directory) {
+  auto impl = std::make_unique<Impl>();
+  impl->directory = directory;
+  impl->read_only = true;
+  impl->directory_fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (impl->directory_fd < 0) return fail_errno("open " + directory);
+  return std::unique_ptr<PosixStorage>(new PosixStorage(std::move(impl)));
+}
+
+Result<std::vector<PosixStorage::SlotInfo>> PosixStorage::list() {
+  DIR* const dir = ::opendir(impl_->directory.c_str());
+  if (dir == nullptr) return fail_errno("opendir " + impl_->directory);
+  std::vector<SlotInfo> slots;
+  errno = 0;
+  while (const dirent* entry = ::readdir(dir)) {
+    if (const auto slot = slot_of(entry->d_name)) {
+      struct stat st{};
+      if (::fstatat(::dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) break;
+      if (S_ISREG(st.st_mode)) slots.push_back({*slot, static_cast<std::uint64_t>(st.st_size)});
+    }
+    errno = 0;
+  }
+  const int why = errno;
+  ::closedir(dir);
+  if (why != 0) return fail_errno("read " + impl_->directory, why);
+  return slots;
+}
+
+Result<void> PosixStorage::allocate(Slot slot, std::uint64_t size) {
+  Impl& d = *impl_;
+  const std::string path = d.path(slot);
+  if (d.read_only) return fail_errno(path, EROFS);
+  const int fd = ::openat(d.directory_fd, name_of(slot).c_str(),
+                          O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return fail_errno("create " + path);
+  int error = ::posix_fallocate(fd, 0, static_cast<off_t>(size));
+  std::string_view what = "reserve space for ";
+  if (error == 0 && ::fsync(fd) != 0) {
+    error = errno;
+    what = "fsync ";
+  }
+  if (error == 0 && ::fsync(d.directory_fd) != 0) {
+    error = errno;
+    what = "fsync the directory of ";
+  }
+  if (error != 0) {
+    // Gives back the blocks that were had; the answer is the first error.
+    ::unlinkat(d.directory_fd, name_of(slot).c_str(), 0);
+    ::close(fd);
+    return fail_errno(std::string(what) + path, error);
+  }
+  const std::lock_guard lock(d.mutex);
+  if (const auto old = d.open.find(slot); old != d.open.end()) {
+    d.recent.erase(old->second.place);
+    d.open.erase(old);
+  }
+  d.keep(slot, fd);
+  return {};
+}
+
+Result<void> PosixStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
+  if (impl_->read_only) return fail_errno(impl_->path(slot), EROFS);
+  PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(file->fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail_errno("write " + impl_->path(slot), n == 0 ? EIO : errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void> PosixStorage::sync(Slot slot) {
+  if (impl_->read_only) return fail_errno(impl_->path(slot), EROFS);
+  PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
+  // Sizes and blocks were settled by allocate(), so data is all there is to sync.
+  if (::fdatasync(file->fd) != 0) return fail_errno("fdatasync " + impl_->path(slot));
+  return {};
+}
+
+Result<void> PosixStorage::read(Slot slot, std::uint64_t offset, MutableBytes into) {
+  PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
+  while (!into.empty()) {
+    const ssize_t n = ::pread(file->fd, into.data(), into.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail_errno("read " + impl_->path(slot), n == 0 ? EIO : errno);
+    into = into.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void> PosixStorage::drop_cache(Slot slot) {
+  PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
+  if (const int error = ::posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED); error != 0)
+    return fail_errno("fadvise " + impl_->path(slot), error);
+  return {};
+}
+
+}  // namespace pen::queue_log

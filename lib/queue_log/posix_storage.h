@@ -1,0 +1,42 @@
+#pragma once
+/// Storage over files of one directory: "positions" and "segment-00000001", ….
+///
+/// Use:     auto storage = PosixStorage::open("/var/spool/penstock/log");     //
+/// queue_log_directory; made if missing Owns:    the directory, by a lock: a second open, in any
+/// process, fails with EWOULDBLOCK while this one lives. Steady:  a segment file is created once
+/// and reserved with fallocate (its directory entry synced); after that there
+///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept.
+/// Thread:  see storage.h; safe for one writing and any number of reading threads.
+/// Errors:  errno with the file's name.
+#include <memory>
+#include <string>
+
+#include "lib/queue_log/storage.h"
+
+namespace pen::queue_log {
+
+class PosixStorage final : public Storage {
+ public:
+  static constexpr std::size_t kMaxOpen =
+      512;  // a queue of 32 GiB without reopening; far below usual limits
+
+  static Result<std::unique_ptr<PosixStorage>> open(const std::string& directory);
+  /// The same without the lock and for reading only: offline tools. write(), sync(), allocate()
+  /// fail with EROFS.
+  static Result<std::unique_ptr<PosixStorage>> open_to_read(const std::string& directory);
+  ~PosixStorage() override;
+
+  Result<std::vector<SlotInfo>> list() override;
+  Result<void> allocate(Slot slot, std::uint64_t size) override;
+  Result<void> write(Slot slot, std::uint64_t offset, Bytes bytes) override;
+  Result<void> sync(Slot slot) override;
+  Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) override;
+  Result<void> drop_cache(Slot slot) override;
+
+ private:
+  struct Impl;
+  explicit PosixStorage(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pen::queue_log

@@ -1,0 +1,41 @@
+#pragma once
+/// Lists every message that lives, a slice at a time: what penqueue, pensuper and the spool's orphan pass read.
+///
+/// Use:     auto scan = log.scan();
+///          while (!scan->done()) { auto some = scan->step(500); … let the loop turn … }
+/// Order:   journal, hold log, retry logs, then what the journal got meanwhile. A message that moves while the scan
+///          runs may be seen twice (by its id), and is not missed. Replacements not yet handed to the writer are shown
+///          once they are; scan() asks for that (flush).
+/// Cost:    reads the footers of sealed segments and the garbage marks of their envelopes, not the envelopes; the
+///          segments being appended to, and those that a crash ended, are read whole.
+/// Bounds:  one footer chunk and one record in memory.
+/// Lifetime: the log outlives the scan. Recovery need not have ended, but then versions may show that it will drop.
+/// Errors:  io_error.
+#include <memory>
+#include <vector>
+
+#include "lib/queue_log/queue_log.h"
+
+namespace pen::queue_log {
+
+class Scan {
+ public:
+  ~Scan();
+  /// The next entries; at most `max`, and after looking at about 4 × max records even if none lives.
+  Result<std::vector<Listed>> step(std::size_t max);
+  bool done() const;
+  /// Segments looked through and to look through so far known: for progress bars.
+  struct Progress {
+    std::size_t done = 0;
+    std::size_t of = 0;
+  };
+  Progress progress() const;
+
+ private:
+  friend class QueueLog;
+  struct Impl;
+  explicit Scan(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pen::queue_log

@@ -1,0 +1,137 @@
+#include "lib/queue_log/writer.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "lib/async/sync.h"
+#include "lib/base/check.h"
+
+namespace pen::queue_log {
+
+struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
+  Impl(async::Loop& l, QueueLog& q, Storage& s, std::function<void(const Error&)> f)
+      : loop(l), log(q), storage(s), on_failure(std::move(f)) {}
+
+  async::Loop& loop;
+  QueueLog& log;
+  Storage& storage;
+  std::function<void(const Error&)> on_failure;
+  std::function<void()> on_commit;
+
+  // Loop's side.
+  struct Group {
+    Ticket upto = 0;  // 0: still gathering
+    std::shared_ptr<async::Event> done;
+  };
+  std::deque<Group> groups;  // oldest first; the last may be gathering
+  bool kicked = false;
+  bool in_hand = false;
+  bool failed = false;
+
+  // Between the threads.
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::optional<Batch> work;
+  bool stop = false;
+  std::thread thread;
+
+  std::shared_ptr<async::Event> group_of(Ticket ticket) {
+    for (Group& group : groups)
+      if (group.upto == 0 || ticket <= group.upto) return group.done;
+    groups.push_back({0, std::make_shared<async::Event>(loop)});
+    return groups.back().done;
+  }
+
+  void kick() {
+    if (kicked || in_hand || failed) return;
+    kicked = true;
+    loop.post([self = weak_from_this()] {
+      if (auto impl = self.lock()) {
+        impl->kicked = false;
+        impl->hand_over();
+      }
+    });
+  }
+
+  void hand_over() {
+    if (in_hand || failed) return;
+    auto batch = log.next_batch();
+    if (!batch) return;
+    if (!groups.empty() && groups.back().upto == 0) groups.back().upto = batch->covers();
+    in_hand = true;
+    {
+      const std::lock_guard lock(mutex);
+      work = std::move(batch);
+    }
+    wake.notify_one();
+  }
+
+  void run() {
+    for (;;) {
+      std::unique_lock lock(mutex);
+      wake.wait(lock, [this] { return work.has_value() || stop; });
+      if (!work) return;
+      auto batch = std::make_shared<Batch>(*std::move(work));
+      work.reset();
+      lock.unlock();
+      auto result = std::make_shared<Result<void>>(batch->execute(storage));
+      loop.post_from_thread([self = weak_from_this(), batch, result] {
+        if (auto impl = self.lock()) impl->take_back(std::move(*batch), std::move(*result));
+      });
+    }
+  }
+
+  void take_back(Batch batch, Result<void> executed) {
+    in_hand = false;
+    auto durable = log.complete(std::move(batch), std::move(executed));
+    if (!durable) {
+      failed = true;
+      for (Group& group : groups) group.done->set();
+      groups.clear();
+      if (on_failure) on_failure(durable.error());
+      return;
+    }
+    while (!groups.empty() && groups.front().upto != 0 && groups.front().upto <= *durable) {
+      groups.front().done->set();
+      groups.pop_front();
+    }
+    if (on_commit) on_commit();
+    kick();
+  }
+};
+
+Writer::Writer(async::Loop& loop, QueueLog& log, Storage& storage,
+               std::function<void(const Error&)> on_failure)
+    : impl_(std::make_shared<Impl>(loop, log, storage, std::move(on_failure))) {
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+  kick();
+}
+
+Writer::~Writer() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->wake.notify_one();
+  impl_->thread.join();
+}
+
+void Writer::kick() { impl_->kick(); }
+void Writer::on_commit(std::function<void()> fn) { impl_->on_commit = std::move(fn); }
+bool Writer::busy() const { return impl_->in_hand; }
+
+async::Task<Result<void>> Writer::committed(Ticket ticket, async::Until until) {
+  const auto impl = impl_;
+  if (impl->failed) co_return fail(QueueLogError::io_error);
+  if (ticket <= impl->log.committed()) co_return Result<void>{};
+  impl->kick();
+  const auto done = impl->group_of(ticket);
+  PEN_CO_TRY(co_await done->wait(until));
+  if (impl->failed) co_return fail(QueueLogError::io_error);
+  PEN_CHECK(ticket <= impl->log.committed());
+  co_return Result<void>{};
+}
+
+}  // namespace pen::queue_log

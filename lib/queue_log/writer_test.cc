@@ -1,0 +1,116 @@
+#include "lib/queue_log/writer.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/async/sync.h"
+#include "lib/queue_log/posix_storage.h"
+#include "lib/testing/fault_storage.h"
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+using namespace pen::queue_log;
+
+namespace {
+
+struct Edge {
+  testing::ScratchDir scratch;
+  Random random{7};
+  async::Loop loop;
+  Options options;
+  std::string failure;
+
+  Edge() {
+    options.segment_size = 65536;
+    options.intervals = {seconds(300)};
+    options.reserve = 0;
+  }
+  static Envelope envelope(int n) {
+    Envelope e;
+    e.queue_id = "q" + std::to_string(n);
+    e.recipients = 1;
+    e.remaining = OrdinalSet::one(0);
+    e.payload = std::string(500, 'b');
+    return e;
+  }
+  static async::Task<void> accept(QueueLog& log, Writer& writer, int n, int& good, int& bad) {
+    auto a = log.append(envelope(n));
+    BOOST_REQUIRE(a.has_value());
+    auto done = co_await writer.committed(a->ticket);
+    ++(done ? good : bad);
+  }
+  void run(Storage& storage, int messages, int& good, int& bad) {
+    auto log = QueueLog::open(storage, options, loop.clock(), random);
+    BOOST_REQUIRE(log.has_value());
+    Writer writer(loop, **log, storage, [this](const Error& e) { failure = e.message(); });
+    // A pool of small segments is soon used up: let it fill first.
+    while (failure.empty() && (*log)->figures().segments_free < 5)
+      loop.run_once(milliseconds(1000));
+    for (int i = 0; i < messages; ++i) loop.spawn("accept", accept(**log, writer, i, good, bad));
+    while (good + bad < messages) loop.run_once(milliseconds(1000));
+    while (writer.busy()) loop.run_once(milliseconds(1000));
+    commits = (*log)->figures().commits;
+  }
+  std::uint64_t commits = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(writer)
+
+BOOST_FIXTURE_TEST_CASE(everybody_who_waits_shares_a_commit, Edge) {
+  auto storage = PosixStorage::open(scratch.file("log"));
+  BOOST_REQUIRE(storage.has_value());
+  int good = 0;
+  int bad = 0;
+  run(**storage, 50, good, bad);
+  BOOST_TEST(good == 50);
+  BOOST_TEST(bad == 0);
+  BOOST_TEST(commits <= 20u);  // one for the messages, the rest fill the pool of segments
+}
+
+BOOST_FIXTURE_TEST_CASE(a_failed_sync_ends_every_wait_with_an_error, Edge) {
+  testing::FaultStorage storage;
+  storage.fail_sync = 1;
+  int good = 0;
+  int bad = 0;
+  run(storage, 5, good, bad);
+  BOOST_TEST(good == 0);
+  BOOST_TEST(bad == 5);
+  BOOST_TEST(!failure.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(files_hold_what_was_acknowledged, Edge) {
+  int good = 0;
+  int bad = 0;
+  {
+    auto storage = PosixStorage::open(scratch.file("log"));
+    BOOST_REQUIRE(storage.has_value());
+    run(**storage, 200, good, bad);
+    BOOST_TEST(good == 200);
+    BOOST_TEST(!PosixStorage::open(scratch.file("log")).has_value());  // in use
+  }
+  auto storage = PosixStorage::open(scratch.file("log"));
+  BOOST_REQUIRE(storage.has_value());
+  auto log = QueueLog::open(**storage, options, loop.clock(), random);
+  BOOST_REQUIRE(log.has_value());
+  while (*(*log)->recover_step(1 << 20) != Recovery::done)
+    while (auto batch = (*log)->next_batch()) {
+      auto executed = batch->execute(**storage);
+      BOOST_REQUIRE((*log)->complete(*std::move(batch), std::move(executed)).has_value());
+    }
+  int found = 0;
+  for (;;) {
+    auto due = (*log)->next_due(kJournal, loop.clock().wall_now());
+    BOOST_REQUIRE(due.has_value());
+    if (!due->message) {
+      if (due->more) continue;
+      break;
+    }
+    ++found;
+    BOOST_REQUIRE((*log)->start(*due->message).has_value());
+  }
+  BOOST_TEST(found == 200);
+  BOOST_TEST((*log)->report().damage_count == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
