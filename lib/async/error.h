@@ -16,11 +16,16 @@ enum class WaitError {
 inline std::string_view error_module(WaitError) { return "wait"; }
 inline std::string_view describe(WaitError e) {
   switch (e) {
-    case WaitError::timed_out: return "timed out";
-    case WaitError::cancelled: return "cancelled";
-    case WaitError::closed: return "connection closed";
-    case WaitError::full: return "queue full";
-    case WaitError::line_too_long: return "line too long";
+    case WaitError::timed_out:
+      return "timed out";
+    case WaitError::cancelled:
+      return "cancelled";
+    case WaitError::closed:
+      return "connection closed";
+    case WaitError::full:
+      return "queue full";
+    case WaitError::line_too_long:
+      return "line too long";
   }
   return "unknown";
 }

@@ -138,17 +138,33 @@ void Stream::start_transport(std::unique_ptr<Transport> transport) {
 int Stream::fd() const { return impl_->fd.get(); }
 Loop& Stream::loop() const { return impl_->loop; }
 
-void Stream::write_with_fds(std::string_view text, std::span<Fd> passed) {
+std::string& Stream::compose() {
   Impl& s = *impl_;
-  PEN_CHECK(!text.empty() && passed.size() <= kMaxFds && !s.direct);
-  if (!s.open || s.error) return;
-  if (!passed.empty()) {
-    if (!s.fds) s.fds = std::make_unique<Impl::Fds>();
-    auto& batch = s.fds->outgoing.emplace_back();
-    batch.position = s.total_sent + s.queued();
-    for (Fd& fd : passed) batch.fds.push_back(std::move(fd));
+  if (!s.open || s.error) {
+    static thread_local std::string dropped;
+    dropped.clear();
+    return dropped;
   }
+  if (s.direct) return s.direct->late;
+  if (s.out.capacity() < 64) s.out = detail::borrow_text();
+  s.loop.at_end_of_turn(s);
+  return s.out;
+}
+
+void Stream::write_with_fds(std::string_view text, std::span<Fd> passed) {
+  PEN_CHECK(!text.empty());
+  attach_fds(passed);
   write(text);
+}
+
+void Stream::attach_fds(std::span<Fd> passed) {
+  Impl& s = *impl_;
+  PEN_CHECK(passed.size() <= kMaxFds && !s.direct);
+  if (!s.open || s.error || passed.empty()) return;
+  if (!s.fds) s.fds = std::make_unique<Impl::Fds>();
+  auto& batch = s.fds->outgoing.emplace_back();
+  batch.position = s.total_sent + s.queued();
+  for (Fd& fd : passed) batch.fds.push_back(std::move(fd));
 }
 
 std::vector<Fd> Stream::take_fds() {

@@ -42,9 +42,12 @@ struct Event::Awaiter {
     return waiter.result();
   }
 };
-inline Event::Awaiter Event::wait(Until until) { return Awaiter{*this, until, detail::Waiter(loop_)}; }
+inline Event::Awaiter Event::wait(Until until) {
+  return Awaiter{*this, until, detail::Waiter(loop_)};
+}
 
-/// A bounded queue between coroutines of one loop: one or many senders, one or many receivers, first in first out.
+/// A bounded queue between coroutines of one loop: one or many senders, one or many receivers,
+/// first in first out.
 template <class T>
 class Mailbox {
  public:
@@ -82,7 +85,8 @@ class Mailbox {
       if (auto value = try_receive()) co_return std::move(*value);
       if (closed_) co_return fail(WaitError::closed);
       not_empty_.reset();
-      if (auto r = co_await not_empty_.wait(until); !r) co_return std::unexpected(std::move(r).error());
+      if (auto r = co_await not_empty_.wait(until); !r)
+        co_return std::unexpected(std::move(r).error());
     }
   }
   /// No more sends; receivers get what is left, then closed.

@@ -4,6 +4,29 @@
 #include <new>
 
 namespace pen::async {
+
+#ifdef PEN_SANITIZED  // a sanitizer sees the use of a freed frame only when it really is freed
+
+namespace {
+thread_local std::size_t live = 0;
+}
+
+std::size_t live_frames() { return live; }
+
+void* allocate_frame(std::size_t size) {
+  ++live;
+  void* frame = std::malloc(size);
+  if (!frame) throw std::bad_alloc();
+  return frame;
+}
+
+void release_frame(void* frame, std::size_t) noexcept {
+  --live;
+  std::free(frame);
+}
+
+#else
+
 namespace {
 
 // Size classes of 64 bytes up to 4 KiB. Each class keeps at most 256 KiB of free frames, so that
@@ -29,6 +52,7 @@ thread_local Frames frames;
 
 // The free lists of a thread other than the main one must not leak when it ends.
 struct Cleaner {
+  bool used = false;
   ~Cleaner() {
     for (FreeList& list : frames.lists) {
       while (list.head) std::free(std::exchange(list.head, list.head->next));
@@ -46,7 +70,6 @@ std::size_t live_frames() { return frames.live; }
 
 void* allocate_frame(std::size_t size) {
   ++frames.live;
-#ifndef PEN_SANITIZED  // sanitizers see a freed frame as freed only when it really is
   if (const std::size_t c = class_of(size); c < kClasses) {
     FreeList& list = frames.lists[c];
     if (list.head) {
@@ -55,7 +78,6 @@ void* allocate_frame(std::size_t size) {
     }
     size = (c + 1) * kStep;
   }
-#endif
   void* frame = std::malloc(size);
   if (!frame) throw std::bad_alloc();  // nobody catches: the process dies, as on any lack of memory
   return frame;
@@ -63,23 +85,19 @@ void* allocate_frame(std::size_t size) {
 
 void release_frame(void* frame, std::size_t size) noexcept {
   --frames.live;
-#ifndef PEN_SANITIZED
-  if (const std::size_t c = class_of(size); c < kClasses) {
-    FreeList& list = frames.lists[c];
-    if ((list.count + 1) * (c + 1) * kStep <= kKeepBytes) {
-      static_cast<void>(cleaner);
-      auto* free_frame = static_cast<FreeFrame*>(frame);
-      free_frame->next = list.head;
-      list.head = free_frame;
-      ++list.count;
-      return;
-    }
+  const std::size_t c = class_of(size);
+  if (c >= kClasses || (frames.lists[c].count + 1) * (c + 1) * kStep > kKeepBytes) {
+    std::free(frame);
+    return;
   }
-#else
-  static_cast<void>(size);
-  static_cast<void>(class_of);
-#endif
-  std::free(frame);
+  FreeList& list = frames.lists[c];
+  if (!list.head) cleaner.used = true;  // its first use in a thread arranges for its destruction
+  auto* free_frame = static_cast<FreeFrame*>(frame);
+  free_frame->next = list.head;
+  list.head = free_frame;
+  ++list.count;
 }
+
+#endif
 
 }  // namespace pen::async

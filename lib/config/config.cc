@@ -326,7 +326,7 @@ Config Config::with(const std::vector<Override>& overrides) const {
 }
 
 Config Config::with(const Service& service) const {
-  std::vector<Override> overrides;
+  std::vector<Override> overrides = {{"service_name", service.name}};
   for (const Assignment& a : service.overrides) overrides.push_back({a.name, a.value});
   return with(overrides);
 }

@@ -105,7 +105,8 @@ class Config {
   /// read.
   TransportSettings transport(std::string_view transport) const;
 
-  /// A copy with more overrides on top: a service's view, with its -o of master.cf.
+  /// A copy with more overrides on top: a service's view has its -o of master.cf, and its name as
+  /// $service_name.
   Config with(const std::vector<Override>& overrides) const;
   Config with(const Service& service) const;
 

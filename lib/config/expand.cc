@@ -19,7 +19,7 @@ class Walk {
   explicit Walk(const Lookup* lookup) : lookup_(lookup) {}
 
   std::string error;
-  std::vector<std::string> names;
+  std::vector<NameUse> names;
 
   void text(std::string_view in, std::string& out, int depth) {
     if (depth > kMaxDepth)
@@ -79,7 +79,7 @@ class Walk {
   }
   std::optional<std::string> find(std::string_view name) {
     if (!lookup_) {
-      names.emplace_back(name);
+      names.push_back({std::string(name), testing_});
       return std::nullopt;
     }
     if (++looked_up_ > kMaxNames) {
@@ -104,7 +104,9 @@ class Walk {
       return fail_with("after the name " + quoted(name) + " comes " + quoted(rest) +
                        " where \"?\" or \":\" is expected");
     std::string current;
+    testing_ = true;
     value(name, current, depth);
+    testing_ = false;
     branch(!current.empty(), rest, out, depth);
   }
 
@@ -204,6 +206,7 @@ class Walk {
   }
 
   const Lookup* lookup_;
+  bool testing_ = false;  // only names_in() looks
   int looked_up_ = 0;
   std::size_t walked_ = 0;
 };
@@ -231,7 +234,7 @@ Expanded expand(std::string_view text, const Lookup& lookup) {
   return result;
 }
 
-std::vector<std::string> names_in(std::string_view text) {
+std::vector<NameUse> names_in(std::string_view text) {
   Walk walk(nullptr);
   std::string ignored;
   walk.text(text, ignored, 0);

@@ -32,9 +32,15 @@ using Lookup = std::function<std::optional<std::string>(std::string_view name)>;
 
 Expanded expand(std::string_view text, const Lookup& lookup);
 
+/// A name that a text refers to; tested: only as the condition of ${name?...} or ${name:...}, so
+/// it may be unset.
+struct NameUse {
+  std::string name;
+  bool tested = false;
+};
 /// Every name that text refers to, also in branches that would not be taken; unsorted, with
 /// repeats.
-std::vector<std::string> names_in(std::string_view text);
+std::vector<NameUse> names_in(std::string_view text);
 
 /// Orders compatibility levels as "2", "3.6", "3.6.1"; nullopt: one of them is not a level.
 std::optional<int> compare_levels(std::string_view a, std::string_view b);

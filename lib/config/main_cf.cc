@@ -77,7 +77,9 @@ std::vector<LogicalLine> logical_lines(std::string_view text, const std::string&
                               std::to_string(kMaxLine) + " bytes; use a table or a /file name"});
       skipping = true;
     } else {
-      lines.back().text.append(line);
+      std::string& whole = lines.back().text;
+      while (ascii_space(whole.back())) whole.pop_back();
+      whole.append(" ").append(content);
       lines.back().last = number;
     }
   }

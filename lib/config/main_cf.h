@@ -18,8 +18,8 @@ namespace pen::config {
 inline constexpr std::size_t kMaxFile = 4 << 20;
 inline constexpr std::size_t kMaxLine = 1 << 20;
 
-/// One logical line: its text with continuations joined, and where it begins and ends (from 1,
-/// inclusive).
+/// One logical line: its text with continuations joined by one blank, and where it begins and ends
+/// (from 1, inclusive).
 struct LogicalLine {
   std::string text;
   int first = 0, last = 0;

@@ -113,6 +113,7 @@ std::string parse_service(std::string_view text, Service& service) {
            "there are " +
            std::to_string(words.size());
   service.columns.assign(words.begin(), words.begin() + 8);
+  service.words.assign(words.begin() + 8, words.end());
   service.name = words[0];
   const auto type = std::ranges::find(kTypes, words[1]);
   if (type == kTypes.end())

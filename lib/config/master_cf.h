@@ -33,7 +33,8 @@ struct Service {
   std::vector<std::string> arguments;  ///< what is left when the -o are taken out, braces removed
   std::vector<Assignment> overrides;   ///< -o name=value in order; values not expanded yet
   std::vector<std::string>
-      columns;  ///< the eight columns as written; column 8 is the command's name
+      columns;                     ///< the eight columns as written; column 8 is the command's name
+  std::vector<std::string> words;  ///< everything after the command as written, braces included
   int line = 0;
 
   /// "name/type", as tools and messages show it.

@@ -1,5 +1,235 @@
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/config/expand.h"
+#include "lib/config/nearest.h"
+#include "lib/config/values.h"
 
 namespace pen::config {
-Problems Config::report() const { return problems_; }
+namespace {
+
+// Table types whose source may be settings of main.cf that begin with the table's name.
+constexpr std::array<std::string_view, 7> kSourceTypes = {
+    "ldap", "mysql", "pgsql", "sqlite", "memcache", "mongodb", "socketmap"};
+
+std::string joined(std::string_view start, std::string_view text) {
+  std::string sentence(text);
+  while (sentence.ends_with('.')) sentence.pop_back();
+  return std::string(start) + sentence;
+}
+
+/// What the names of a configuration mean to the mail.
+class Reporter {
+ public:
+  explicit Reporter(const Config& config) : config_(config) {
+    for (const std::string& name : config.names_set()) {
+      const std::string value = config.written(name).value_or("");
+      note_uses(value);
+    }
+    for (const Service& service : config.master()) {
+      for (const Assignment& a : service.overrides) note_uses(a.value);
+      for (const std::string& argument : service.arguments) note_uses(argument);
+    }
+    // Defaults refer to names too: ${multi_instance_name?…}.
+    for (const Row& row : rows()) {
+      known_.push_back(row.name);
+      if (row.kind == Class::acts) note_uses(row.default_text);
+    }
+    for (const auto& c : config.settings().smtpd_restriction_classes) classes_.insert(c);
+  }
+
+  void name_set(const std::string& name, const std::string& value, const Place& place) {
+    Problem problem{Severity::note, place.file, place.line, name, ""};
+    if (const Row* row = find_row(name)) {
+      if (!judge(*row, value, problem)) return undefined_names(*row, value, place);
+    } else if (const auto split = split_transport_name(name)) {
+      if (!judge_transport(*split, problem)) return;
+    } else if (used_.contains(name) || classes_.contains(name)) {
+      return;
+    } else if (is_table_source(name)) {
+      problem.text = "taken as a setting of the table that begins its name";
+    } else {
+      problem.severity = Severity::warning;
+      problem.text = "no setting has this name, and no other setting refers to it";
+      if (const std::string near = nearest_name(name, known_); !near.empty())
+        problem.text += "; is " + near + " meant?";
+    }
+    found.push_back(std::move(problem));
+  }
+
+  void service(const Service& s) {
+    const Place place{config_.master_file(), s.line};
+    if (const ProgramNote* note = note_on_program(s.command)) {
+      found.push_back({note->work_is_done ? Severity::note : Severity::warning, place.file,
+                       place.line, s.label(),
+                       "the program " + s.command + " is not run: " + std::string(note->text)});
+    } else if (!is_own_program(s.command)) {
+      found.push_back(
+          {Severity::warning, place.file, place.line, s.label(),
+           "there is no program " + printable(s.command, 60) + "; the service is not run"});
+    }
+    for (const Assignment& a : s.overrides) name_set(a.name, a.value, place);
+    if (s.overrides.empty()) return;
+    const Config own = config_.with(s);
+    for (Problem p : own.problems()) {
+      if (p.severity != Severity::error || !p.file.empty()) continue;
+      p.file = place.file;
+      p.line = place.line;
+      found.push_back(std::move(p));
+    }
+  }
+
+  void transports() {
+    const Settings& s = config_.settings();
+    const auto need = [this](const std::string& name, const std::string& value, bool used,
+                             std::string_view mail) {
+      const std::string transport = value.substr(0, value.find(':'));
+      if (!used || transport.empty() || find_transport(transport)) return;
+      const auto place = config_.where(name).value_or(Place{config_.main_file(), 0});
+      found.push_back(
+          {Severity::warning, place.file, place.line, name,
+           "master.cf has no service " + transport + ": mail " + std::string(mail) + " will wait"});
+    };
+    need("default_transport", s.default_transport, true, "for other domains");
+    need("relay_transport", s.relay_transport, !s.relay_domains.empty(), "for relay_domains");
+    need("local_transport", s.local_transport, !s.mydestination.empty(), "for mydestination");
+    need("virtual_transport", s.virtual_transport, !s.virtual_mailbox_domains.empty(),
+         "for virtual_mailbox_domains");
+  }
+
+  void relaying() {
+    static constexpr std::array<std::string_view, 6> kGuards = {
+        "reject_unauth_destination", "defer_unauth_destination", "reject", "defer",
+        "defer_if_permit",           "check_relay_domains"};
+    const Settings& s = config_.settings();
+    for (const auto* list : {&s.smtpd_relay_restrictions, &s.smtpd_recipient_restrictions})
+      for (const std::string& item : *list) {
+        if (std::ranges::find(kGuards, item) != kGuards.end()) return;
+        if (classes_.contains(item)) return;  // what is in a class is smtpd's to judge
+      }
+    const auto place =
+        config_.where("smtpd_relay_restrictions").value_or(Place{config_.main_file(), 0});
+    found.push_back(
+        {Severity::error, place.file, place.line, "smtpd_relay_restrictions",
+         "neither this nor smtpd_recipient_restrictions holds reject_unauth_destination or another "
+         "refusal: anybody could relay; smtpd will not take mail"});
+  }
+
+  void level() {
+    if (config_.where("compatibility_level") || config_.names_set().empty()) return;
+    found.push_back(
+        {Severity::note, config_.main_file(), 0, "compatibility_level",
+         "not set: the defaults of " + config_.settings().compatibility_level +
+             " apply, where Postfix would take those of 0 (append_dot_mydomain, mynetworks_style, "
+             "relay_domains, smtputf8_enable)"});
+  }
+
+  Problems found;
+
+ private:
+  void note_uses(std::string_view text) {
+    for (NameUse& use : names_in(text)) used_.insert(std::move(use.name));
+    for (const std::string& item : split_list(text)) {
+      const std::size_t colon = item.rfind(':');
+      if (colon == std::string::npos || colon == 0) continue;
+      const std::size_t before = item.rfind(':', colon - 1);
+      const std::string_view type =
+          std::string_view(item).substr(before == std::string::npos ? 0 : before + 1,
+                                        colon - (before == std::string::npos ? 0 : before + 1));
+      if (std::ranges::find(kSourceTypes, type) != kSourceTypes.end() &&
+          item.find('/') == std::string::npos)
+        tables_.insert(item.substr(colon + 1));
+    }
+  }
+
+  /// Whether there is something to say of a documented name.
+  bool judge(const Row& row, const std::string& value, Problem& problem) const {
+    switch (row.kind) {
+      case Class::acts:
+        return false;
+      case Class::accepted:
+        problem.text = joined("accepted, without effect: ", row.text);
+        return true;
+      case Class::unsupported: {
+        const auto set = config_.expand(value), usual = config_.expand(row.default_text);
+        if (set && usual && trim(*set) == trim(*usual)) {
+          problem.text = "not supported, and set to what is the case anyway";
+        } else {
+          problem.severity = Severity::warning;
+          problem.text = joined("not supported: ", row.text);
+        }
+        return true;
+      }
+      case Class::obsolete:
+        problem.severity = Severity::warning;
+        problem.text =
+            row.successor.empty()
+                ? joined("an old name: ", row.text)
+                : joined("an old name; set " + std::string(row.successor) + ": ", row.text);
+        return true;
+    }
+    return false;
+  }
+
+  bool find_transport(std::string_view name) const {
+    return std::ranges::any_of(config_.master(), [&](const Service& s) {
+      return s.name == name && s.type != ServiceType::inet;
+    });
+  }
+
+  bool judge_transport(const TransportName& split, Problem& problem) const {
+    if (!find_transport(split.transport)) {
+      problem.severity = Severity::warning;
+      problem.text =
+          "master.cf has no service " + std::string(split.transport) + ", so this has no effect";
+      return true;
+    }
+    if (split.suffix->acts) return false;
+    problem.text = "accepted, without effect: the scheduler does not work with this number";
+    if (split.suffix->suffix == "_time_limit")
+      problem.text = "accepted, without effect: commands are not run as services yet";
+    return true;
+  }
+
+  /// "$name" that nobody sets, in a setting that acts.
+  void undefined_names(const Row& row, const std::string& value, const Place& place) {
+    if (row.type == Type::raw) return;
+    for (const NameUse& use : names_in(value)) {
+      if (use.tested || config_.written(use.name)) continue;
+      found.push_back({Severity::warning, place.file, place.line, std::string(row.name),
+                       "it refers to $" + printable(use.name, 60) +
+                           ", which is not set and stands for nothing"});
+    }
+  }
+
+  bool is_table_source(std::string_view name) const {
+    return std::ranges::any_of(tables_, [&](const std::string& table) {
+      return name.size() > table.size() + 1 && name.starts_with(table) && name[table.size()] == '_';
+    });
+  }
+
+  const Config& config_;
+  std::set<std::string, std::less<>> used_, classes_, tables_;
+  std::vector<std::string_view> known_;
+};
+
+}  // namespace
+
+Problems Config::report() const {
+  Reporter reporter(*this);
+  for (const std::string& name : names_)
+    reporter.name_set(name, written(name).value_or(""), where(name).value_or(Place{}));
+  for (const Service& service : services_) reporter.service(service);
+  reporter.transports();
+  reporter.relaying();
+  reporter.level();
+  Problems all = problems_;
+  all.insert(all.end(), reporter.found.begin(), reporter.found.end());
+  sort_problems(all);
+  return all;
+}
+
 }  // namespace pen::config

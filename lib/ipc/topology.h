@@ -1,21 +1,24 @@
 #pragma once
+// clang-format off
 /// Who talks to whom. Each conversation is one header of this folder: its message structs and two
 /// variants, one per direction. Sockets are Unix stream sockets below $queue_directory; master
 /// listens, programs serve.
 ///
-///   conversation  header      socket              client (connects)                server peers
-///   allowed enqueue       enqueue.h   public/qmgr         smtpd, pickup, bounce, local     qmgr
-///   root, mail_owner queue         queue.h     public/qmgr         penqueue, pensuper, penstock
-///   qmgr          everyone; rights by uid route         route.h     private/rewrite     qmgr
-///   trivial-rewrite   root, mail_owner delivery      delivery.h  private/TRANSPORT   qmgr smtp,
-///   lmtp, local, … bounce        bounce.h    private/bounce      qmgr bounce
+///   conversation  socket             client (connects)             server           peers allowed
+///   enqueue       public/qmgr        smtpd, pickup, bounce, local  qmgr             root, mail_owner
+///   queue         public/qmgr        penqueue, pensuper, penstock  qmgr             all; rights by uid
+///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
+///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
+///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
 ///
 /// A connection opens with a Hello each way (magic, conversation name, version); a server may serve
-/// several conversations on one socket and chooses by the name. Frames: u32 length (LE), varint
-/// index into the variant, encoded struct. One side may have many requests under way: every request
-/// carries a number of the asker's choice and the answer repeats it. Descriptors travel with the
-/// frame whose comment says so. Version: any change but an added trailing field of a message raises
-/// kVersion; both sides must match.
+/// several conversations on one socket and chooses by the name. Frames: u32 length (LE) of what
+/// follows, varint number of descriptors that travel with the frame, varint index into the variant,
+/// encoded struct (docs/ipc.md). One side may have many requests under way: every request carries a
+/// number of the asker's choice and the answer repeats it. Descriptors travel with the frame whose
+/// comment says so. Version: any change but an added trailing field of a message raises kVersion;
+/// both sides must match.
+// clang-format on
 #include <cstdint>
 #include <string_view>
 

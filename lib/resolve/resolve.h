@@ -24,7 +24,14 @@
 
 namespace pen::resolve {
 
-/// The settings that matter here, under Postfix's names, as text. from_settings() fills one in.
+enum class ResolveError {
+  bad_setting = 1,  // a transport or class setting that makes no sense
+  bad_table_value,  // a table answered with what is no address
+};
+std::string_view error_module(ResolveError);
+std::string_view describe(ResolveError);
+
+/// The settings that matter here, under Postfix's names, as text. from_settings() (from_settings.h) fills one in.
 struct Options {
   std::string myorigin, mydomain, myhostname;
   std::string mydestination;
@@ -34,14 +41,12 @@ struct Options {
   std::string virtual_alias_maps, virtual_mailbox_maps, relay_recipient_maps, local_recipient_maps,
       alias_maps;
   std::string canonical_maps, sender_canonical_maps, recipient_canonical_maps;
-  bool canonicalise_envelope_sender = true;  // (sender_)canonical_classes
-  bool canonicalise_envelope_recipient = true;
   std::string canonical_classes =
       "envelope_sender, envelope_recipient, header_sender, header_recipient";
   std::string sender_canonical_classes = "envelope_sender, header_sender";
   std::string recipient_canonical_classes = "envelope_recipient, header_recipient";
   std::string propagate_unmatched_extensions = "canonical, virtual";
-  std::string transport_maps, relayhost, fallback_transport;
+  std::string transport_maps, relayhost;
   std::string sender_dependent_relayhost_maps, sender_dependent_default_transport_maps;
   std::string local_transport = "local:$myhostname", virtual_transport = "virtual",
               relay_transport = "relay", default_transport = "smtp";
@@ -57,7 +62,6 @@ struct Options {
   bool append_at_myorigin = true, append_dot_mydomain = false, swap_bangpath = true,
        allow_percent_hack = true;
   bool resolve_dequoted_address = true, resolve_null_domain = false, resolve_numeric_domain = false;
-  bool allow_min_user = false;
   std::size_t virtual_alias_expansion_limit = 1000, virtual_alias_recursion_limit = 1000,
               virtual_alias_address_length_limit = 1000;
   map::OpenOptions open;
@@ -69,10 +73,12 @@ struct Route {
   AddressClass address_class = AddressClass::other;
   std::string transport;  // master.cf service
   std::string nexthop;    // domain, host, [host]:port, "unix:path" …; for error: the text
-  std::string
-      recipient;  // after resolving (source route and percent hack undone, domain completed)
-  bool bad_address =
-      false;  // no valid address: "5.1.3 bad address syntax"; transport is then "error"
+  /// After resolving: source route and percent hack undone, domain completed.
+  std::string recipient;
+  /// The local part still names another host (a%b, a!b): no relaying because of the domain.
+  bool routed = false;
+  /// No valid address; transport is then "error", nexthop "5.1.3 bad address syntax".
+  bool bad_address = false;
 };
 
 /// Which of the rewriting places asks.
@@ -104,7 +110,9 @@ class Resolve {
   /// percent hack undone,
   /// @myorigin and .mydomain appended as set. "" stays "". remote_domain: what to append instead of
   /// myorigin for remote clients (remote_header_rewrite_domain); nullopt: local rewriting.
-  virtual std::string rewrite(std::string_view address) const = 0;
+  virtual std::string rewrite(
+      std::string_view address,
+      std::optional<std::string_view> remote_domain = std::nullopt) const = 0;
   /// canonical_maps and the sender or recipient ones, for an address already rewritten.
   virtual Result<std::string> canonical(std::string_view address, Place place) const = 0;
   /// Virtual alias expansion of one recipient, recursive, with limits.
@@ -131,5 +139,9 @@ struct TransportSpec {
   std::string transport, nexthop;
 };
 TransportSpec parse_transport(std::string_view value);
+
+/// The rewriting alone, without tables: what Resolve::rewrite() does. append: see there.
+std::string rewrite_address(const Options& options, std::string_view address,
+                            std::optional<std::string_view> append = std::nullopt);
 
 }  // namespace pen::resolve

@@ -1,0 +1,330 @@
+#include "lib/config/config.h"
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "lib/config/nearest.h"
+#include "lib/config/networks.h"
+#include "lib/config/pages.h"
+#include "lib/testing/scratch.h"
+
+namespace pen::config {
+namespace {
+
+constexpr std::string_view kMaster =
+    "smtp inet n - n - - smtpd\n"
+    "smtp unix - - n - - smtp\n"
+    "relay unix - - n - - smtp\n"
+    "local unix - n n - - local\n"
+    "rewrite unix - - n - - trivial-rewrite\n"
+    "qmgr unix n - n - 1 qmgr\n"
+    "bounce unix - - n - 0 bounce\n";
+
+Surroundings machine() {
+  Surroundings here;
+  here.hostname = "mail.example.com";
+  here.interfaces = {
+      {"127.0.0.1", 8, false}, {"192.0.2.9", 24, false}, {"::1", 128, true}, {"fd00::9", 64, true}};
+  here.install_prefix = "/opt/pen";
+  here.read_file = [](const std::string& path) -> Result<std::string> {
+    if (path == "/etc/mailname") return "origin.example\nmore\n";
+    return fail_errno("open " + path, ENOENT);
+  };
+  return here;
+}
+
+Config config(std::string main_cf, std::vector<Override> overrides = {},
+              std::string_view master = kMaster) {
+  return Config::parse({"/etc/pen", std::move(main_cf), std::string(master), std::move(overrides)},
+                       machine());
+}
+std::string messages(const Problems& problems, Severity severity) {
+  std::string out;
+  for (const auto& p : problems)
+    if (p.severity == severity) out += p.message() + "\n";
+  return out;
+}
+std::string errors(const Config& c) { return messages(c.problems(), Severity::error); }
+std::string warnings(const Config& c) { return messages(c.report(), Severity::warning); }
+std::string notes(const Config& c) { return messages(c.report(), Severity::note); }
+std::string joined(const std::vector<std::string>& items) {
+  std::string out;
+  for (const auto& item : items) out += "<" + item + ">";
+  return out;
+}
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(config_test)
+
+BOOST_AUTO_TEST_CASE(an_empty_main_cf_gives_the_defaults_without_a_problem) {
+  const Config c = config("");
+  BOOST_TEST(errors(c) == "");
+  const Settings& s = c.settings();
+  BOOST_TEST(s.myhostname == "mail.example.com");
+  BOOST_TEST(s.mydomain == "example.com");
+  BOOST_TEST(s.myorigin == "mail.example.com");
+  BOOST_TEST(joined(s.mydestination) == "<mail.example.com><localhost.example.com><localhost>");
+  BOOST_TEST(joined(s.mynetworks) == "<127.0.0.1/32><192.0.2.9/32><[::1]/128><[fd00::9]/128>");
+  BOOST_TEST(joined(s.smtpd_relay_restrictions) ==
+             "<permit_mynetworks><permit_sasl_authenticated><defer_unauth_destination>");
+  BOOST_TEST(s.smtpd_banner == "mail.example.com ESMTP Penstock");
+  BOOST_TEST(s.syslog_name == "penstock");
+  BOOST_TEST(s.daemon_directory == "/opt/pen/libexec/penstock");
+  BOOST_TEST(s.config_directory == "/etc/pen");
+  BOOST_TEST(s.queue_log_directory == "/var/spool/penstock/log");
+  BOOST_TEST((s.smtpd_timeout == std::chrono::seconds(300)));
+  BOOST_TEST((s.maximal_queue_lifetime == std::chrono::days(5)));
+  BOOST_TEST(s.smtpd_hard_error_limit == 20);
+  BOOST_TEST(s.message_size_limit == 10240000);
+  BOOST_TEST((s.smtpd_forbid_bare_newline == BareNewline::normalize));
+  BOOST_TEST(!s.append_dot_mydomain);
+  BOOST_TEST(s.relay_domains.empty());
+  BOOST_TEST(s.twobounce_notice_recipient == "postmaster");
+}
+BOOST_AUTO_TEST_CASE(every_default_is_a_value_of_its_setting_at_every_compatibility_level) {
+  for (const char* level : {"0", "1", "2", "3.6", "3.11"})
+    BOOST_TEST(errors(config(std::string("compatibility_level = ") + level)) == "");
+}
+BOOST_AUTO_TEST_CASE(low_compatibility_levels_give_postfix_old_defaults_but_never_an_open_relay) {
+  const Config c = config("compatibility_level = 0");
+  BOOST_TEST(c.settings().append_dot_mydomain);
+  BOOST_TEST(c.settings().relay_domains.size() == 3U);
+  BOOST_TEST(joined(c.settings().mynetworks) ==
+             "<127.0.0.0/8><192.0.2.0/24><[::1]/128><[fd00::]/64>");
+  BOOST_TEST(c.settings().smtpd_relay_restrictions.size() == 3U);
+}
+BOOST_AUTO_TEST_CASE(a_host_name_without_domain_is_completed) {
+  Surroundings here = machine();
+  here.hostname = "mail";
+  BOOST_TEST(Config::parse({"/x", "mydomain = example.net", "", {}}, here).settings().myhostname ==
+             "mail.example.net");
+  const Config c = Config::parse({"/x", "", "", {}}, here);
+  BOOST_TEST(c.settings().myhostname == "mail.localdomain");
+  BOOST_TEST(c.settings().mydomain == "localdomain");
+  BOOST_TEST(config("myhostname = a.b.c").settings().mydomain == "b.c");
+  BOOST_TEST(config("myhostname =").settings().myhostname == "mail.example.com");
+}
+BOOST_AUTO_TEST_CASE(myhostname_may_be_made_of_mydomain_and_the_other_way_round) {
+  BOOST_TEST(config("mydomain = d.example\nmyhostname = mx.$mydomain").settings().myhostname ==
+             "mx.d.example");
+}
+BOOST_AUTO_TEST_CASE(myorigin_may_be_a_file_and_is_still_shown_as_written) {
+  const Config c = config("myorigin = /etc/mailname\nmasquerade_domains = $myorigin");
+  BOOST_TEST(c.settings().myorigin == "origin.example");
+  BOOST_TEST(c.text("masquerade_domains").value() == "origin.example");
+  BOOST_TEST(c.written("myorigin").value() == "/etc/mailname");
+  BOOST_TEST(has(errors(config("\nmyorigin = /none")), "/etc/pen/main.cf:2: myorigin: "));
+}
+BOOST_AUTO_TEST_CASE(mynetworks_follows_the_style_the_interfaces_and_the_protocols) {
+  const auto made = [](const char* text) { return joined(config(text).settings().mynetworks); };
+  BOOST_TEST(made("mynetworks_style = subnet\ninet_protocols = ipv4") ==
+             "<127.0.0.0/8><192.0.2.0/24>");
+  BOOST_TEST(made("mynetworks_style = class\ninet_protocols = ipv4") ==
+             "<127.0.0.0/8><192.0.2.0/24>");
+  BOOST_TEST(made("inet_interfaces = loopback-only") == "<127.0.0.1/32><[::1]/128>");
+  BOOST_TEST(made("inet_interfaces = 192.0.2.9, [fd00::9]") == "<192.0.2.9/32><[fd00::9]/128>");
+  BOOST_TEST(made("mynetworks =") == "");
+  BOOST_TEST(own_networks({{"172.16.5.4", 20, false}}, NetworksStyle::subnet, {"all"}, {"all"}) ==
+             "172.16.0.0/20");
+  BOOST_TEST(own_networks({{"172.16.5.4", 20, false}}, NetworksStyle::address_class, {"all"},
+                          {"all"}) == "172.16.0.0/16");
+}
+BOOST_AUTO_TEST_CASE(names_of_the_administrators_own_expand) {
+  const Config c = config("mua = permit_mynetworks, reject\nsmtpd_client_restrictions = $mua");
+  BOOST_TEST(joined(c.settings().smtpd_client_restrictions) == "<permit_mynetworks><reject>");
+  BOOST_TEST(c.text("mua").value() == "permit_mynetworks, reject");
+  BOOST_TEST(!c.text("nobody").has_value());
+}
+BOOST_AUTO_TEST_CASE(the_last_of_two_values_counts_and_the_first_is_named_in_a_warning) {
+  const Config c = config("soft_bounce = no\n\nsoft_bounce = yes");
+  BOOST_TEST(c.settings().soft_bounce);
+  BOOST_TEST(has(warnings(c), "main.cf:3: soft_bounce: it is set in line 1 already"));
+  BOOST_TEST(c.where("soft_bounce")->line == 3);
+}
+BOOST_AUTO_TEST_CASE(overrides_win_over_main_cf_and_may_use_its_names) {
+  const Config c = config("x = 7s\nsmtpd_timeout = 9s", {{"smtpd_timeout", "$x"}});
+  BOOST_TEST((c.settings().smtpd_timeout == std::chrono::seconds(7)));
+  BOOST_TEST(c.where("smtpd_timeout")->file == "");
+  BOOST_TEST(c.where("x")->line == 1);
+  BOOST_TEST(!c.where("soft_bounce").has_value());
+}
+BOOST_AUTO_TEST_CASE(a_service_has_its_own_view) {
+  const Config c =
+      config("mine = 3", {},
+             "587 inet n - n - - smtpd -o smtpd_recipient_limit=$mine -o { syslog_name = a/b }\n");
+  const Config own = c.with(c.master()[0]);
+  BOOST_TEST(own.settings().smtpd_recipient_limit == 3);
+  BOOST_TEST(own.settings().syslog_name == "a/b");
+  BOOST_TEST(c.settings().smtpd_recipient_limit == 1000);
+}
+BOOST_AUTO_TEST_CASE(values_that_do_not_fit_are_errors_with_file_line_and_what_is_expected) {
+  const auto error = [](const char* text) { return errors(config(text)); };
+  BOOST_TEST(
+      error("# x\nsmtpd_timeout = soon") ==
+      "/etc/pen/main.cf:2: smtpd_timeout: \"soon\" is not a time: a number with s, m, h, d or w\n");
+  BOOST_TEST(has(error("smtpd_timeout = 0"), "must not be 0"));
+  BOOST_TEST(has(error("smtpd_timeout = 9999999"), "at most"));
+  BOOST_TEST(has(error("soft_bounce = maybe"), "neither yes nor no"));
+  BOOST_TEST(has(error("smtpd_recipient_limit = 0"), "at least 1"));
+  BOOST_TEST(has(error("smtpd_recipient_limit = 99999999999"), "not a number"));
+  BOOST_TEST(has(error("message_size_limit = -1"), "bytes"));
+  BOOST_TEST(has(error("smtp_address_preference = ipv5"), "none of: any ipv4 ipv6"));
+  BOOST_TEST(has(error("relayhost = $relayhost"), "refers to itself"));
+  BOOST_TEST(has(error("smtp_destination_rate_delay = often"), "not a time"));
+  BOOST_TEST(has(error("smtp_destination_concurrency_limit = many"), "not a number"));
+}
+BOOST_AUTO_TEST_CASE(a_raw_setting_keeps_its_dollars) {
+  BOOST_TEST(config("luser_relay = $user@other.example").settings().luser_relay ==
+             "$user@other.example");
+}
+
+BOOST_AUTO_TEST_CASE(a_transport_has_its_numbers_or_the_defaults) {
+  const Config c = config(
+      "default_destination_concurrency_limit = 9\nsmtp_destination_concurrency_limit = 3\n"
+      "relay_destination_rate_delay = 2m\nrelay_initial_destination_concurrency = "
+      "$smtp_destination_concurrency_limit");
+  BOOST_TEST(c.transport("smtp").destination_concurrency_limit == 3);
+  BOOST_TEST(c.transport("relay").destination_concurrency_limit == 9);
+  BOOST_TEST((c.transport("relay").destination_rate_delay == std::chrono::minutes(2)));
+  BOOST_TEST(c.transport("relay").initial_destination_concurrency == 3);
+  BOOST_TEST(c.transport("local").destination_concurrency_limit == 2);
+  BOOST_TEST(c.transport("local").destination_recipient_limit == 1);
+  BOOST_TEST(c.transport("unknown").destination_recipient_limit == 50);
+  BOOST_TEST(c.lookup_transport("relay", "destination_recipient_limit").value() == "50");
+  BOOST_TEST(c.text("relay_destination_recipient_limit").value() == "50");
+  BOOST_TEST(!c.text("nosuch_destination_recipient_limit").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_setting_that_does_not_act_is_reported_with_its_line_and_meaning) {
+  const Config c = config(
+      "\nsmtp_tls_security_level = encrypt\nbiff = no\nsmtpd_use_tls = yes\nmilter_default_action "
+      "= tempfail");
+  BOOST_TEST(
+      has(warnings(c),
+          "main.cf:2: smtp_tls_security_level: not supported: TLS is not used yet when sending"));
+  BOOST_TEST(has(notes(c), "main.cf:3: biff: accepted, without effect: "));
+  BOOST_TEST(
+      has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));
+  BOOST_TEST(
+      has(notes(c),
+          "main.cf:5: milter_default_action: not supported, and set to what is the case anyway"));
+}
+BOOST_AUTO_TEST_CASE(an_unknown_name_is_reported_with_the_nearest_known_one) {
+  BOOST_TEST(has(warnings(config("smtpd_recipent_restrictions = reject")),
+                 "no setting has this name, and no other setting refers to it; is "
+                 "smtpd_recipient_restrictions meant?"));
+  BOOST_TEST(!has(warnings(config("zzzzzzzzzzz = reject")), "meant"));
+}
+BOOST_AUTO_TEST_CASE(names_that_are_used_are_not_unknown) {
+  const Config c = config(
+      "mine = reject\nsmtpd_client_restrictions = $mine\nsmtpd_restriction_classes = "
+      "strict\nstrict = reject\n"
+      "virtual_alias_maps = proxy:ldap:people\npeople_server_host = h\nfor_master = "
+      "reject\nsmtp_destination_recipient_limit = 4",
+      {},
+      std::string(kMaster) + "587 inet n - n - - smtpd -o smtpd_client_restrictions=$for_master\n");
+  BOOST_TEST(warnings(c) == "");
+  BOOST_TEST(has(notes(c), "people_server_host: taken as a setting of the table"));
+}
+BOOST_AUTO_TEST_CASE(a_reference_to_a_name_that_nobody_sets_is_reported_unless_it_is_tested) {
+  BOOST_TEST(has(warnings(config("smtpd_client_restrictions = $mua_client_restrictions")),
+                 "refers to $mua_client_restrictions"));
+  BOOST_TEST(!has(warnings(config("smtpd_client_restrictions = ${mua?{$mua}:{reject}}")),
+                  "refers to $mua_client"));
+}
+BOOST_AUTO_TEST_CASE(a_number_for_a_transport_that_does_not_exist_is_reported) {
+  BOOST_TEST(has(warnings(config("dovecot_destination_recipient_limit = 1")),
+                 "master.cf has no service dovecot"));
+}
+BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_reported) {
+  BOOST_TEST(has(warnings(config("relay_domains = x\nrelay_transport = other:host")),
+                 "main.cf:2: relay_transport: master.cf has no service other"));
+}
+BOOST_AUTO_TEST_CASE(restrictions_that_would_let_anybody_relay_are_an_error_of_the_check) {
+  const char* open = "smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit_mynetworks";
+  BOOST_TEST(has(messages(config(open).report(), Severity::error), "anybody could relay"));
+  BOOST_TEST(messages(config(std::string(open) + ", reject_unauth_destination").report(),
+                      Severity::error) == "");
+}
+BOOST_AUTO_TEST_CASE(services_of_postfix_are_accepted_with_a_sentence_on_where_their_work_is_done) {
+  const Config c = config(
+      "", {},
+      std::string(kMaster) +
+          "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine unix - n n - - pipe\n"
+          "odd unix - - n - - frobnicate -o nosuch_thing=1 -o smtpd_timeout=never\n");
+  BOOST_TEST(has(
+      notes(c),
+      "master.cf:8: cleanup/unix: the program cleanup is not run: its work is done inside smtpd"));
+  BOOST_TEST(has(notes(c), "master.cf:9: scache/unix: "));
+  BOOST_TEST(has(warnings(c), "master.cf:10: mine/unix: the program pipe is not run: "));
+  BOOST_TEST(has(warnings(c), "master.cf:11: odd/unix: there is no program frobnicate"));
+  BOOST_TEST(has(warnings(c), "master.cf:11: nosuch_thing: no setting has this name"));
+  BOOST_TEST(has(messages(c.report(), Severity::error),
+                 "master.cf:11: smtpd_timeout: \"never\" is not a time"));
+}
+
+BOOST_AUTO_TEST_CASE(load_reads_a_directory_and_fails_at_the_first_error) {
+  const pen::testing::ScratchDir dir;
+  const auto write = [&](const char* name, std::string_view text) { dir.write(name, text); };
+  BOOST_TEST(load(dir.path().string()).error().is(ConfigError::unreadable));
+  write("main.cf", "myhostname = a.example\n");
+  BOOST_TEST(load(dir.path().string()).error().is(ConfigError::unreadable));
+  BOOST_TEST(load(dir.path().string(), {}, false).has_value());
+  write("master.cf", kMaster);
+  const auto good = load(dir.path().string(), {{"soft_bounce", "yes"}});
+  BOOST_REQUIRE(good.has_value());
+  BOOST_TEST((good->settings().myhostname == "a.example" && good->settings().soft_bounce));
+  BOOST_TEST(good->master().size() == 7U);
+  write("main.cf", "myhostname\n");
+  BOOST_TEST(has(load(dir.path().string()).error().message(), "main.cf:1: \"=\" is missing"));
+  BOOST_TEST(inspect(dir.path().string()).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(every_setting_has_one_row_and_a_text) {
+  std::set<std::string_view> seen;
+  for (const Row& row : rows()) {
+    BOOST_TEST(seen.insert(row.name).second, row.name);
+    BOOST_TEST(valid_name(row.name), row.name);
+    BOOST_TEST((row.text.ends_with('.') && row.text.size() > 10), row.name);
+    BOOST_TEST((row.kind != Class::acts || !row.programs.empty()), row.name);
+    BOOST_TEST((row.successor.empty() || row.successor == "reject_rbl_client" ||
+                find_row(row.successor) != nullptr),
+               row.name);
+    BOOST_TEST(find_row(row.name) == &row);
+  }
+  BOOST_TEST(rows().size() > 900U);
+}
+BOOST_AUTO_TEST_CASE(every_default_expands) {
+  const Config c = config("");
+  for (const Row& row : rows())
+    if (row.type != Type::raw && row.kind == Class::acts)
+      BOOST_TEST(c.text(row.name).has_value(), row.name);
+}
+BOOST_AUTO_TEST_CASE(the_pages_are_not_stale) {
+  BOOST_TEST((file_text("docs/settings.md") == settings_markdown()),
+             "run: cmake --build … --target settings_pages_update");
+  BOOST_TEST((file_text("man/main.cf.5") == main_cf_man_page()),
+             "run: cmake --build … --target settings_pages_update");
+}
+BOOST_AUTO_TEST_CASE(the_nearest_name_is_close) {
+  const std::vector<std::string_view> known = {"mydestination", "myorigin", "mynetworks"};
+  BOOST_TEST(nearest_name("mydestnation", known) == "mydestination");
+  BOOST_TEST(nearest_name("mynetwroks", known) == "mynetworks");
+  BOOST_TEST(nearest_name("my", known) == "");
+  BOOST_TEST(nearest_name("relayhost", known) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::config

@@ -1,0 +1,13 @@
+#pragma once
+/// The pages about settings, made from the rows: docs/settings.md and man/main.cf.5.
+///
+/// A test compares the committed pages with these; target `settings_pages_update` writes them
+/// again.
+#include <string>
+
+namespace pen::config {
+
+std::string settings_markdown();
+std::string main_cf_man_page();
+
+}  // namespace pen::config

@@ -1,0 +1,99 @@
+#include "lib/ipc/channel.h"
+
+#include <unistd.h>
+
+namespace pen::ipc {
+
+using async::Stream;
+using async::Task;
+using async::Until;
+
+Result<async::PeerCredentials> check_peer(int fd, const AllowedPeers& allowed) {
+  PEN_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(fd));
+  const bool ours = peer.uid == 0 || peer.uid == ::geteuid() || peer.uid == allowed.mail_owner;
+  if (!ours && !allowed.everyone) {
+    return fail(IpcError::peer_not_allowed,
+                "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid));
+  }
+  return peer;
+}
+
+namespace {
+
+Task<Result<Hello>> read_hello(Stream& stream, Until until) {
+  PEN_CO_TRY_ASSIGN(const std::string_view header, co_await stream.read_exact(kFrameHeader, until));
+  const auto size = frame_size(header, kMaxHello);
+  if (!size) co_return fail(IpcError::not_a_hello);
+  PEN_CO_TRY_ASSIGN(const std::string_view content, co_await stream.read_exact(*size, until));
+  const auto frame = parse_frame(content);
+  if (!frame || frame->fds != 0) co_return fail(IpcError::not_a_hello);
+  auto message = decode_message<HelloMessage>(*frame);
+  if (!message) co_return fail(IpcError::not_a_hello);
+  co_return std::get<Hello>(*std::move(message));
+}
+
+}  // namespace
+
+Task<Result<Opening>> greet(Stream stream, AllowedPeers allowed, Until until) {
+  PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, check_peer(stream.fd(), allowed));
+  PEN_CO_TRY_ASSIGN(Hello hello, co_await read_hello(stream, until));
+  PEN_CO_TRY(check_hello(hello, {}));
+  co_return Opening{std::move(stream), std::move(hello.conversation), peer};
+}
+
+ChannelBase::ChannelBase(Stream stream, std::string conversation, async::PeerCredentials peer)
+    : stream_(std::move(stream)),
+      conversation_(std::move(conversation)),
+      peer_(peer),
+      max_frame_(ipc::max_frame(conversation_)) {}
+
+Error ChannelBase::failed(Error error) {
+  stream_.close();
+  return std::move(error).within(conversation_);
+}
+
+Task<Result<ChannelBase::Received>> ChannelBase::receive_frame(Until until) {
+  auto header = co_await stream_.read_exact(kFrameHeader, until);
+  if (!header) co_return fail(std::move(header).error());
+  const auto size = frame_size(*header, max_frame_);
+  if (!size) co_return fail(failed(size.error()));
+  auto content = co_await stream_.read_exact(*size, until);
+  // Given up inside a frame: the next read would take its middle for a header.
+  if (!content) co_return fail(failed(std::move(content).error()));
+  const auto frame = parse_frame(*content);
+  if (!frame) co_return fail(failed(frame.error()));
+  Received received{*frame, {}};
+  if (frame->fds != 0) {
+    for (async::Fd& fd : stream_.take_fds()) fds_.push_back(std::move(fd));
+    if (fds_.size() < frame->fds) {
+      co_return fail(failed(Error(IpcError::descriptors_missing)));
+    }
+    for (std::size_t i = 0; i < frame->fds; ++i) {
+      received.fds.push_back(std::move(fds_.front()));
+      fds_.pop_front();
+    }
+  }
+  co_return received;
+}
+
+namespace detail {
+
+Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path,
+                                          std::string conversation, Until until) {
+  PEN_CO_TRY_ASSIGN(Stream stream,
+                    co_await async::connect(loop, async::SocketAddress::unix(path), until));
+  // Who listens below queue_directory is who could create the socket there: its permissions guard
+  // it.
+  PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(stream.fd()));
+  static_cast<void>(encode_frame<HelloMessage>(stream.compose(),
+                                               Hello{.conversation = conversation}, 0, kMaxHello));
+  PEN_CO_TRY_ASSIGN(const Hello hello, co_await read_hello(stream, until));
+  if (auto ok = check_hello(hello, conversation); !ok) {
+    co_return fail(std::move(ok).error().within(path));
+  }
+  co_return Connected{std::move(stream), peer};
+}
+
+}  // namespace detail
+
+}  // namespace pen::ipc

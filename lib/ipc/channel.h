@@ -1,0 +1,144 @@
+#pragma once
+/// Channel: one conversation of lib/ipc over a Unix stream socket, typed both ways.
+///
+/// Client:  auto c = co_await connect_channel<enqueue::FromQmgr, enqueue::ToQmgr>(
+///              loop, queue_directory + "/public/qmgr", enqueue::kName, until);
+///          c->send(enqueue::LeaseSpool{…});      co_await c->flush();        // or let the turn
+///          end auto r = co_await c->receive();       // r->message: variant; r->fds
+/// Server:  auto opening = co_await greet(std::move(accepted.stream), peers, until);
+///          if (opening->conversation == enqueue::kName)
+///            Channel<enqueue::ToQmgr, enqueue::FromQmgr> c(*std::move(opening));
+///          (A conversation the server does not know: destroy the Opening; the peer sees the end.)
+/// Reading: string_view members of a received message point into the stream's buffer and die at the
+///          next receive().
+/// Writing: send() never waits; frames of one turn leave in one call. Check congested() and await
+///          flush() before sending much more.
+/// Errors:  IpcError names what a peer did wrong, within the conversation's name; WaitError and
+///          errno as Stream. After an error the channel is closed and every call fails.
+/// Thread:  the loop's. One reader and one writer at a time.
+#include <sys/types.h>
+
+#include <deque>
+
+#include "lib/async/stream.h"
+#include "lib/ipc/frame.h"
+
+namespace pen::ipc {
+
+/// Who may connect.
+struct AllowedPeers {
+  bool everyone = false;
+  /// Besides root and the uid of this process.
+  std::optional<uid_t> mail_owner = std::nullopt;
+};
+/// Checks the kernel's word on who is at the other end.
+Result<async::PeerCredentials> check_peer(int fd, const AllowedPeers& allowed);
+
+/// A connection whose hello has been read and not yet answered.
+struct Opening {
+  async::Stream stream;
+  std::string conversation;
+  async::PeerCredentials peer;
+};
+/// Server side: checks who the peer is and reads its hello.
+async::Task<Result<Opening>> greet(async::Stream stream, AllowedPeers allowed,
+                                   async::Until until = {});
+
+/// The untyped half of Channel.
+class ChannelBase {
+ public:
+  bool is_open() const { return stream_.is_open() && !stream_.broken(); }
+  void close() { stream_.close(); }
+  std::size_t queued() const { return stream_.queued(); }
+  /// More is queued than should be: await flush().
+  bool congested() const { return queued() > async::Stream::kHighWater; }
+  async::Task<Result<void>> flush(async::Until until = {}) { return stream_.flush(until); }
+  const async::PeerCredentials& peer() const { return peer_; }
+  const std::string& conversation() const { return conversation_; }
+  async::Stream& stream() { return stream_; }
+
+ protected:
+  ChannelBase(async::Stream stream, std::string conversation, async::PeerCredentials peer);
+  struct Received {
+    Frame frame;
+    std::vector<async::Fd> fds;
+  };
+  async::Task<Result<Received>> receive_frame(async::Until until);
+  Error failed(Error error);
+  std::size_t max_frame() const { return max_frame_; }
+
+ private:
+  async::Stream stream_;
+  std::string conversation_;
+  async::PeerCredentials peer_;
+  std::size_t max_frame_;
+  std::deque<async::Fd> fds_;  // received, their frame not yet
+};
+
+/// In, Out: the variants of the two directions, as this side sees them.
+template <class In, class Out>
+class Channel : public ChannelBase {
+ public:
+  struct Received {
+    In message;
+    std::vector<async::Fd> fds;
+  };
+
+  /// Answers the hello.
+  explicit Channel(Opening opening)
+      : ChannelBase(std::move(opening.stream), std::move(opening.conversation), opening.peer) {
+    static_cast<void>(encode_frame<HelloMessage>(
+        stream().compose(), Hello{.conversation = conversation()}, 0, kMaxHello));
+  }
+  /// After both hellos (connect_channel).
+  Channel(async::Stream stream, std::string_view conversation, async::PeerCredentials peer)
+      : ChannelBase(std::move(stream), std::string(conversation), peer) {}
+
+  /// The next message.
+  async::Task<Result<Received>> receive(async::Until until = {}) {
+    auto raw = co_await receive_frame(until);
+    if (!raw) co_return fail(std::move(raw).error());
+    auto message = decode_message<In>(raw->frame);
+    if (!message) co_return fail(failed(std::move(message).error()));
+    co_return Received{*std::move(message), std::move(raw->fds)};
+  }
+
+  /// Queues one message; fds travel with it. frame_too_large: nothing was queued, the channel
+  /// lives.
+  template <class M>
+  Result<void> send(const M& message, std::span<async::Fd> fds = {}) {
+    stream().attach_fds(fds);
+    if (!encode_frame<Out>(stream().compose(), message, fds.size(), max_frame())) {
+      PEN_CHECK(fds.empty(), "a message with descriptors is bounded by its sender");
+      return fail(IpcError::frame_too_large, conversation());
+    }
+    return {};
+  }
+};
+
+/// Connects, exchanges hellos, and tells who serves. Errors: as connect() and receive().
+template <class In, class Out>
+async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::string path,
+                                                      std::string_view conversation,
+                                                      async::Until until = {});
+
+namespace detail {
+struct Connected {
+  async::Stream stream;
+  async::PeerCredentials peer;
+};
+async::Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path,
+                                                 std::string conversation, async::Until until);
+}  // namespace detail
+
+template <class In, class Out>
+async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::string path,
+                                                      std::string_view conversation,
+                                                      async::Until until) {
+  auto connected =
+      co_await detail::connect_and_greet(loop, std::move(path), std::string(conversation), until);
+  if (!connected) co_return fail(std::move(connected).error());
+  co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer);
+}
+
+}  // namespace pen::ipc

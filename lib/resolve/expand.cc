@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <set>
+
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "lib/map/table_text.h"
+#include "lib/resolve/tables.h"
+
+namespace pen::resolve {
+namespace {
+
+// a → b → a is stopped here; a chain of honest rewrites is a handful.
+constexpr unsigned kMaxCanonicalSteps = 100;
+
+bool has_word(const std::string& list, std::string_view word) {
+  return std::ranges::any_of(map::split_list(list),
+                             [&](const std::string& w) { return iequals(w, word); });
+}
+std::string_view word_of(Place place) {
+  switch (place) {
+    case Place::envelope_sender:
+      return "envelope_sender";
+    case Place::envelope_recipient:
+      return "envelope_recipient";
+    case Place::header_sender:
+      return "header_sender";
+    case Place::header_recipient:
+      return "header_recipient";
+  }
+  return {};
+}
+
+std::string with_extension(std::string_view address, const map::AddressHit& hit) {
+  const auto at = mail::at_sign(address);
+  std::string local = mail::unquote_local(address.substr(0, at));
+  local += hit.delimiter;
+  local += hit.extension;
+  std::string out = mail::quote_local(local);
+  if (at != std::string_view::npos) out += address.substr(at);
+  return out;
+}
+
+/// What the tables make of one address; nullopt: they do not have it.
+Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
+                                                         const Tables& tables,
+                                                         const map::MapList& maps,
+                                                         std::string_view address, bool propagate) {
+  if (maps.empty() || address.empty()) return std::nullopt;
+  PEN_TRY_ASSIGN(const map::AddressKeys keys, tables.keys_for(options, address));
+  PEN_TRY_ASSIGN(const auto hit, map::find_address(maps, address, keys));
+  if (!hit) return std::nullopt;
+  std::vector<std::string> out;
+  const auto bad = [&] {
+    return fail(ResolveError::bad_table_value, maps.maps().front()->name() + ": " +
+                                                   printable(hit->key, 200) + ": \"" +
+                                                   printable(hit->value, 200) + "\"");
+  };
+  for (const auto& item : map::split_destinations(hit->value)) {
+    if (item.starts_with('@') && item.find(':') == std::string::npos) {
+      // @domain: the same user there.
+      if (item.size() == 1) return bad();
+      out.push_back(rewrite_address(options, std::string(mail::local_part(address)) + item));
+      continue;
+    }
+    auto listed = mail::parse_address_list(item, 2);
+    if (listed.size() != 1) return bad();
+    std::string mapped = listed.front().address;
+    if (propagate && hit->delimiter != '\0') mapped = with_extension(mapped, *hit);
+    out.push_back(rewrite_address(options, mapped));
+  }
+  if (out.empty()) return bad();
+  return out;
+}
+
+class VirtualExpander {
+ public:
+  VirtualExpander(const Options& options, const Tables& tables)
+      : options_(options),
+        tables_(tables),
+        propagate_(has_word(options.propagate_unmatched_extensions, "virtual")) {}
+
+  Result<Expansion> run(std::string_view recipient) {
+    PEN_TRY(expand(std::string(recipient), 0));
+    return std::move(out_);
+  }
+
+ private:
+  Result<void> expand(std::string address, std::size_t depth) {
+    if (!out_.limit_passed.empty()) return {};
+    if (depth > options_.virtual_alias_recursion_limit) return limit("nesting", address);
+    if (address.size() > options_.virtual_alias_address_length_limit)
+      return limit("address length", address);
+    PEN_TRY_ASSIGN(auto mapped,
+                   map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
+    if (!mapped) {
+      keep(std::move(address));
+      return {};
+    }
+    out_.changed = true;
+    path_.push_back(to_lower(address));
+    for (auto& next : *mapped) {
+      if (out_.addresses.size() > options_.virtual_alias_expansion_limit)
+        return limit("size", address);
+      const std::string folded = to_lower(next);
+      if (folded == path_.back()) {
+        keep(std::move(next));  // an alias that holds itself: it is delivered to
+      } else if (std::ranges::find(path_, folded) != path_.end()) {
+        return limit("loop", next);
+      } else {
+        PEN_TRY(expand(std::move(next), depth + 1));
+      }
+    }
+    path_.pop_back();
+    return {};
+  }
+  void keep(std::string address) {
+    if (!seen_.insert(to_lower(address)).second) return;
+    if (out_.addresses.size() >= options_.virtual_alias_expansion_limit) {
+      static_cast<void>(limit("size", address));
+      return;
+    }
+    out_.addresses.push_back(std::move(address));
+  }
+  Result<void> limit(std::string_view what, std::string_view address) {
+    out_.limit_passed = "unreasonable virtual_alias_maps map expansion " + std::string(what) +
+                        " for " + printable(address, 200);
+    return {};
+  }
+
+  const Options& options_;
+  const Tables& tables_;
+  bool propagate_;
+  Expansion out_;
+  std::vector<std::string> path_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+Result<std::string> map_canonical(const Options& options, const Tables& tables,
+                                  std::string_view address_in, Place place) {
+  std::string address(address_in);
+  const bool propagate = has_word(options.propagate_unmatched_extensions, "canonical");
+  const std::string_view word = word_of(place);
+  const bool sender = place == Place::envelope_sender || place == Place::header_sender;
+  struct Stage {
+    const map::MapList* maps;
+    bool applies;
+  };
+  const Stage stages[] = {
+      sender
+          ? Stage{&tables.sender_canonical, has_word(options.sender_canonical_classes, word)}
+          : Stage{&tables.recipient_canonical, has_word(options.recipient_canonical_classes, word)},
+      {&tables.canonical, has_word(options.canonical_classes, word)}};
+  for (const auto& stage : stages) {
+    if (!stage.applies) continue;
+    for (unsigned step = 0; step < kMaxCanonicalSteps; ++step) {
+      PEN_TRY_ASSIGN(auto mapped, map_once(options, tables, *stage.maps, address, propagate));
+      if (!mapped || iequals(mapped->front(), address)) break;
+      address = std::move(mapped->front());
+    }
+  }
+  return address;
+}
+
+Result<Expansion> map_virtual(const Options& options, const Tables& tables,
+                              std::string_view recipient) {
+  return VirtualExpander(options, tables).run(recipient);
+}
+
+}  // namespace pen::resolve

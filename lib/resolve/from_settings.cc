@@ -1,0 +1,110 @@
+#include "lib/resolve/from_settings.h"
+
+#include <netdb.h>
+
+#include <algorithm>
+#include <array>
+
+#include "lib/base/text.h"
+#include "lib/config/config.h"
+
+namespace pen::resolve {
+namespace {
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string out;
+  for (const auto& item : items) {
+    if (!out.empty()) out += ' ';
+    out += item;
+  }
+  return out;
+}
+
+void add(std::vector<std::string>& to, std::string_view address) {
+  if (const auto ip = map::parse_ip(address)) {
+    std::string text = ip->text();
+    if (std::ranges::find(to, text) == to.end()) to.push_back(std::move(text));
+  }
+}
+void add_name(std::vector<std::string>& to, const std::string& name) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return;
+  for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
+    std::array<char, NI_MAXHOST> host{};
+    if (getnameinfo(i->ai_addr, i->ai_addrlen, host.data(), host.size(), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      add(to, host.data());
+    }
+  }
+  freeaddrinfo(list);
+}
+
+}  // namespace
+
+std::vector<std::string> own_addresses(const config::Settings& settings) {
+  std::vector<std::string> own;
+  for (const auto& word : settings.inet_interfaces) {
+    const bool all = iequals(word, "all");
+    const bool loopback = iequals(word, "loopback-only");
+    if (!all && !loopback) {
+      if (map::parse_ip(word)) {
+        add(own, word);
+      } else {
+        add_name(own, word);
+      }
+      continue;
+    }
+    for (const auto& interface : config::system_surroundings().interfaces) {
+      if (all || interface.address.starts_with("127.") || interface.address == "::1")
+        add(own, interface.address);
+    }
+  }
+  for (const auto& word : settings.proxy_interfaces) add(own, word);
+  return own;
+}
+
+Options from_settings(const config::Settings& s) {
+  Options o;
+  o.myorigin = s.myorigin;
+  o.mydomain = s.mydomain;
+  o.myhostname = s.myhostname;
+  o.mydestination = joined(s.mydestination);
+  o.own_addresses = own_addresses(s);
+  o.virtual_alias_domains = joined(s.virtual_alias_domains);
+  o.virtual_mailbox_domains = joined(s.virtual_mailbox_domains);
+  o.relay_domains = joined(s.relay_domains);
+  o.virtual_alias_maps = joined(s.virtual_alias_maps);
+  o.virtual_mailbox_maps = joined(s.virtual_mailbox_maps);
+  o.relay_recipient_maps = joined(s.relay_recipient_maps);
+  o.local_recipient_maps = joined(s.local_recipient_maps);
+  o.alias_maps = joined(s.alias_maps);
+  o.canonical_maps = joined(s.canonical_maps);
+  o.sender_canonical_maps = joined(s.sender_canonical_maps);
+  o.recipient_canonical_maps = joined(s.recipient_canonical_maps);
+  o.canonical_classes = joined(s.canonical_classes);
+  o.sender_canonical_classes = joined(s.sender_canonical_classes);
+  o.recipient_canonical_classes = joined(s.recipient_canonical_classes);
+  o.propagate_unmatched_extensions = joined(s.propagate_unmatched_extensions);
+  o.transport_maps = joined(s.transport_maps);
+  o.relayhost = s.relayhost;
+  o.local_transport = s.local_transport;
+  o.virtual_transport = s.virtual_transport;
+  o.relay_transport = s.relay_transport;
+  o.default_transport = s.default_transport;
+  o.recipient_delimiter = s.recipient_delimiter;
+  o.empty_address_recipient = s.empty_address_recipient;
+  o.double_bounce_sender = s.double_bounce_sender;
+  o.parent_domain_matches_subdomains = joined(s.parent_domain_matches_subdomains);
+  o.append_at_myorigin = s.append_at_myorigin;
+  o.append_dot_mydomain = s.append_dot_mydomain;
+  o.swap_bangpath = s.swap_bangpath;
+  o.allow_percent_hack = s.allow_percent_hack;
+  o.virtual_alias_expansion_limit = static_cast<std::size_t>(s.virtual_alias_expansion_limit);
+  o.virtual_alias_recursion_limit = static_cast<std::size_t>(s.virtual_alias_recursion_limit);
+  o.open.default_type = s.default_database_type;
+  return o;
+}
+
+}  // namespace pen::resolve

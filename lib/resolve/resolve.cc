@@ -1,0 +1,367 @@
+#include "lib/resolve/resolve.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "lib/resolve/tables.h"
+
+namespace pen::resolve {
+namespace {
+
+constexpr unsigned kMaxRouteSteps = 20;  // user%a%b%c@here and the like, each step ours
+
+bool names(const std::string& list, std::string_view word) {
+  return std::ranges::any_of(map::split_list(list),
+                             [&](const std::string& w) { return iequals(w, word); });
+}
+
+class ResolveImpl final : public Resolve {
+ public:
+  static Result<std::shared_ptr<const Resolve>> make(Options options) {
+    auto made = std::make_shared<ResolveImpl>();
+    made->options_ = std::move(options);
+    PEN_TRY_ASSIGN(made->tables_, Tables::open(made->options_));
+    const Options& o = made->options_;
+    for (const auto* transport :
+         {&o.local_transport, &o.virtual_transport, &o.relay_transport, &o.default_transport}) {
+      if (parse_transport(*transport).transport.empty()) {
+        return fail(ResolveError::bad_setting,
+                    "a transport setting without transport: \"" + *transport + "\"");
+      }
+    }
+    return made;
+  }
+
+  std::string rewrite(std::string_view address,
+                      std::optional<std::string_view> remote_domain) const override {
+    return rewrite_address(options_, address, remote_domain);
+  }
+  Result<std::string> canonical(std::string_view address, Place place) const override {
+    return map_canonical(options_, tables_, address, place);
+  }
+  Result<Expansion> expand_virtual(std::string_view recipient) const override {
+    return map_virtual(options_, tables_, recipient);
+  }
+  Result<AddressClass> class_of(std::string_view domain) const override {
+    return tables_.class_of(domain);
+  }
+
+  Result<Route> route(std::string_view sender, std::string_view recipient) const override {
+    Route route;
+    PEN_TRY_ASSIGN(route.recipient, undo_routing(recipient, route.routed));
+    const std::string domain = to_lower(mail::domain_part(route.recipient));
+    if (!valid_domain(domain)) return bad_address(std::move(route), "5.1.3 bad address syntax");
+
+    PEN_TRY_ASSIGN(route.address_class, tables_.class_of(domain));
+    PEN_TRY(choose_default(sender, domain, route));
+    if (route.address_class != AddressClass::virtual_alias) {
+      PEN_TRY_ASSIGN(const auto hit, map::find_transport(tables_.transport, route.recipient,
+                                                         options_.recipient_delimiter,
+                                                         tables_.transport_parent_domains));
+      if (hit) apply_table(parse_transport(hit->value), domain, route);
+    }
+    return route;
+  }
+
+  Result<Listed> listed(std::string_view recipient) const override {
+    bool routed = false;
+    PEN_TRY_ASSIGN(const std::string address, undo_routing(recipient, routed));
+    PEN_TRY_ASSIGN(const AddressClass address_class, tables_.class_of(mail::domain_part(address)));
+    if (address_class == AddressClass::other) return Listed::not_checked;
+    const map::MapList* own = nullptr;
+    bool checked = true;
+    switch (address_class) {
+      case AddressClass::local:
+        own = &tables_.local_recipient;
+        checked = !own->empty();
+        break;
+      case AddressClass::virtual_mailbox:
+        own = &tables_.virtual_mailbox;
+        checked = !own->empty();
+        break;
+      case AddressClass::relay:
+        own = &tables_.relay_recipient;
+        checked = !own->empty();
+        break;
+      case AddressClass::virtual_alias:
+      case AddressClass::other:
+        break;
+    }
+    if (!checked) return Listed::not_checked;
+    PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, address));
+    for (const map::MapList* maps :
+         {own, &tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical}) {
+      if (maps == nullptr) continue;
+      PEN_TRY_ASSIGN(const auto hit, map::find_address(*maps, address, keys));
+      if (hit) return Listed::yes;
+    }
+    return Listed::no;
+  }
+  std::string_view unlisted_text(AddressClass address_class) const override {
+    switch (address_class) {
+      case AddressClass::local:
+        return "User unknown in local recipient table";
+      case AddressClass::virtual_alias:
+        return "User unknown in virtual alias table";
+      case AddressClass::virtual_mailbox:
+        return "User unknown in virtual mailbox table";
+      case AddressClass::relay:
+        return "User unknown in relay recipient table";
+      case AddressClass::other:
+        break;
+    }
+    return "User unknown";
+  }
+
+  bool blocking() const override { return tables_.blocking(); }
+  std::vector<Error> problems() const override { return tables_.problems(); }
+  const Options& options() const override { return options_; }
+
+ private:
+  /// The recipient as routing sees it: completed, and what our own domain hides in its local part brought out.
+  Result<std::string> undo_routing(std::string_view recipient, bool& routed) const {
+    std::string address = rewrite_address(options_, recipient);
+    if (address.empty()) {
+      address = options_.empty_address_recipient;
+      address += "@" + options_.myorigin;
+    }
+    for (unsigned step = 0; step < kMaxRouteSteps; ++step) {
+      const std::string_view domain = mail::domain_part(address);
+      std::string local(mail::local_part(address));
+      // "a@b"@here says what a%b@here says, in quotes.
+      const std::string plain =
+          options_.resolve_dequoted_address ? mail::unquote_local(local) : local;
+      const bool hides_host = hides_other_host(plain);
+      if (!hides_host || domain.empty()) break;
+      routed = true;
+      PEN_TRY_ASSIGN(const bool ours, tables_.is_local(domain));
+      if (!ours) break;
+      std::string inner = plain;
+      if (mail::at_sign(inner) == std::string::npos) {
+        Options bare = options_;
+        bare.append_at_myorigin = false;
+        inner = rewrite_address(bare, plain);
+      } else {
+        inner = rewrite_address(options_, plain);
+      }
+      if (!mail::has_domain(inner) || inner == address) break;
+      address = mail::to_external(inner);
+      routed = hides_other_host(mail::unquote_local(mail::local_part(address)));
+    }
+    if (mail::domain_part(address).empty())
+      address = std::string(mail::local_part(address)) + "@" + options_.myorigin;
+    return mail::fold_domain(address);
+  }
+  bool hides_other_host(std::string_view local) const {
+    if (local.find('@') != std::string_view::npos) return true;
+    if (options_.allow_percent_hack && local.find('%') != std::string_view::npos &&
+        local.front() != '%' && local.back() != '%') {
+      return true;
+    }
+    return options_.swap_bangpath && local.find('!') != std::string_view::npos &&
+           local.front() != '!' && local.back() != '!';
+  }
+
+  bool valid_domain(std::string_view domain) const {
+    if (domain.starts_with('[')) return mail::literal_address(domain).has_value();
+    if (mail::numeric_hostname(domain)) return options_.resolve_numeric_domain;
+    return mail::valid_hostname(domain, true);
+  }
+  static Route bad_address(Route route, std::string_view why) {
+    route.bad_address = true;
+    route.transport = "error";
+    route.nexthop = why;
+    return route;
+  }
+
+  /// Transport and next hop by address class.
+  Result<void> choose_default(std::string_view sender, const std::string& domain,
+                              Route& route) const {
+    std::string setting;
+    route.nexthop = mail::numeric_hostname(domain) ? "[" + domain + "]" : domain;
+    switch (route.address_class) {
+      case AddressClass::local:
+        setting = options_.local_transport;
+        break;
+      case AddressClass::virtual_alias:
+        route.transport = "error";
+        route.nexthop = "5.1.1 User unknown in virtual alias table";
+        return {};
+      case AddressClass::virtual_mailbox:
+        setting = options_.virtual_transport;
+        break;
+      case AddressClass::relay:
+        setting = options_.relay_transport;
+        break;
+      case AddressClass::other: {
+        setting = options_.default_transport;
+        PEN_TRY_ASSIGN(const auto own,
+                       sender_table(tables_.sender_transport, sender,
+                                    options_.empty_address_default_transport_maps_lookup_key));
+        if (own) setting = *own;
+        break;
+      }
+    }
+    if (route.address_class == AddressClass::relay || route.address_class == AddressClass::other) {
+      PEN_TRY_ASSIGN(const auto own,
+                     sender_table(tables_.sender_relayhost, sender,
+                                  options_.empty_address_relayhost_maps_lookup_key));
+      if (own) {
+        route.nexthop = *own;
+      } else if (!options_.relayhost.empty()) {
+        route.nexthop = options_.relayhost;
+      }
+    }
+    const TransportSpec spec = parse_transport(setting);
+    route.transport = spec.transport;
+    if (!spec.nexthop.empty()) route.nexthop = spec.nexthop;
+    return {};
+  }
+  /// The value for this sender, unless it is DUNNO.
+  static Result<std::optional<std::string>> sender_table(const map::MapList& maps,
+                                                         std::string_view sender,
+                                                         const std::string& empty_key) {
+    if (maps.empty()) return std::nullopt;
+    map::AddressKeys keys;
+    PEN_TRY_ASSIGN(
+        auto hit,
+        map::find_address(maps, sender.empty() ? std::string_view(empty_key) : sender, keys));
+    if (!hit || iequals(hit->value, "dunno")) return std::nullopt;
+    return std::move(hit->value);
+  }
+
+  static void apply_table(const TransportSpec& spec, const std::string& domain, Route& route) {
+    if (!spec.transport.empty()) {
+      // A named transport without next hop means: that transport, to the recipient's own domain.
+      route.transport = spec.transport;
+      route.nexthop = spec.nexthop.empty()
+                          ? (spec.transport == "error" ? "5.1.0 Address is undeliverable" : domain)
+                          : spec.nexthop;
+    } else if (!spec.nexthop.empty()) {
+      route.nexthop = spec.nexthop;
+    }
+  }
+
+  Options options_;
+  Tables tables_;
+};
+
+}  // namespace
+
+std::string_view error_module(ResolveError) { return "resolve"; }
+std::string_view describe(ResolveError e) {
+  switch (e) {
+    case ResolveError::bad_setting:
+      return "setting makes no sense";
+    case ResolveError::bad_table_value:
+      return "table value is no address";
+  }
+  return "unknown";
+}
+
+TransportSpec parse_transport(std::string_view value) {
+  value = trim(value);
+  const auto colon = value.find(':');
+  if (colon == std::string_view::npos) return {std::string(value), {}};
+  return {std::string(trim(value.substr(0, colon))), std::string(trim(value.substr(colon + 1)))};
+}
+
+Result<std::shared_ptr<const Resolve>> Resolve::open(Options options) {
+  return ResolveImpl::make(std::move(options));
+}
+
+Result<Tables> Tables::open(const Options& options) {
+  using map::MapList;
+  using map::MatchList;
+  Tables t;
+  const auto maps = [&](std::string_view setting, const std::string& value,
+                        MapList& into) -> Result<void> {
+    auto opened = MapList::open(value, options.open);
+    if (!opened) return fail(std::move(opened).error().within(setting));
+    into = *std::move(opened);
+    return {};
+  };
+  const auto list = [&](std::string_view setting, MatchList::Kind kind, const std::string& value,
+                        MatchList& into) -> Result<void> {
+    MatchList::Options how;
+    how.open = options.open;
+    how.parent_domains = names(options.parent_domain_matches_subdomains, setting);
+    auto opened = MatchList::open(kind, value, how);
+    if (!opened) return fail(std::move(opened).error().within(setting));
+    into = *std::move(opened);
+    return {};
+  };
+  PEN_TRY(list("mydestination", MatchList::Kind::string, options.mydestination, t.mydestination));
+  PEN_TRY(list("virtual_alias_domains", MatchList::Kind::string, options.virtual_alias_domains,
+               t.virtual_alias_domains));
+  PEN_TRY(list("virtual_mailbox_domains", MatchList::Kind::string, options.virtual_mailbox_domains,
+               t.virtual_mailbox_domains));
+  PEN_TRY(list("relay_domains", MatchList::Kind::domain, options.relay_domains, t.relay_domains));
+  PEN_TRY(maps("virtual_alias_maps", options.virtual_alias_maps, t.virtual_alias));
+  PEN_TRY(maps("virtual_mailbox_maps", options.virtual_mailbox_maps, t.virtual_mailbox));
+  PEN_TRY(maps("relay_recipient_maps", options.relay_recipient_maps, t.relay_recipient));
+  PEN_TRY(maps("local_recipient_maps", options.local_recipient_maps, t.local_recipient));
+  PEN_TRY(maps("canonical_maps", options.canonical_maps, t.canonical));
+  PEN_TRY(maps("sender_canonical_maps", options.sender_canonical_maps, t.sender_canonical));
+  PEN_TRY(
+      maps("recipient_canonical_maps", options.recipient_canonical_maps, t.recipient_canonical));
+  PEN_TRY(maps("transport_maps", options.transport_maps, t.transport));
+  PEN_TRY(maps("sender_dependent_relayhost_maps", options.sender_dependent_relayhost_maps,
+               t.sender_relayhost));
+  PEN_TRY(maps("sender_dependent_default_transport_maps",
+               options.sender_dependent_default_transport_maps, t.sender_transport));
+  t.transport_parent_domains = names(options.parent_domain_matches_subdomains, "transport_maps");
+  t.own_addresses = options.own_addresses;
+  t.myorigin = to_lower(options.myorigin);
+  return t;
+}
+
+Result<bool> Tables::is_local(std::string_view domain) const {
+  if (const auto address = mail::literal_address(domain)) {
+    return std::ranges::find(own_addresses, *address) != own_addresses.end();
+  }
+  return mydestination.matches(domain);
+}
+
+Result<AddressClass> Tables::class_of(std::string_view domain_in) const {
+  std::string domain = to_lower(domain_in);
+  while (domain.ends_with('.')) domain.pop_back();
+  if (domain.empty()) return AddressClass::local;
+  PEN_TRY_ASSIGN(const bool local, is_local(domain));
+  if (local) return AddressClass::local;
+  PEN_TRY_ASSIGN(const bool alias, virtual_alias_domains.matches(domain));
+  if (alias) return AddressClass::virtual_alias;
+  PEN_TRY_ASSIGN(const bool mailbox, virtual_mailbox_domains.matches(domain));
+  if (mailbox) return AddressClass::virtual_mailbox;
+  PEN_TRY_ASSIGN(const bool relay, relay_domains.matches(domain));
+  return relay ? AddressClass::relay : AddressClass::other;
+}
+
+Result<map::AddressKeys> Tables::keys_for(const Options& options, std::string_view address) const {
+  map::AddressKeys keys;
+  keys.delimiters = options.recipient_delimiter;
+  const std::string_view domain = mail::domain_part(address);
+  if (domain.empty()) return keys;
+  if (iequals(domain, myorigin)) {
+    keys.bare_user = true;
+    return keys;
+  }
+  PEN_TRY_ASSIGN(keys.bare_user, is_local(domain));
+  return keys;
+}
+
+bool Tables::blocking() const {
+  return std::ranges::any_of(all(), [](const map::MapList* m) { return m->blocking(); }) ||
+         mydestination.blocking() || virtual_alias_domains.blocking() ||
+         virtual_mailbox_domains.blocking() || relay_domains.blocking();
+}
+std::vector<Error> Tables::problems() const {
+  std::vector<Error> found;
+  for (const auto* maps : all()) {
+    for (auto& problem : maps->problems()) found.push_back(std::move(problem));
+  }
+  return found;
+}
+
+}  // namespace pen::resolve

@@ -1,0 +1,219 @@
+#include "lib/resolve/resolve.h"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace pen;
+using namespace pen::resolve;
+
+namespace {
+struct Site {
+  Options options;
+  Site() {
+    options.myorigin = "example.org";
+    options.mydomain = "example.org";
+    options.myhostname = "mx.example.org";
+    options.mydestination = "example.org, mx.example.org localhost";
+    options.own_addresses = {"192.0.2.25", "2001:db8::25"};
+    options.recipient_delimiter = "+";
+    options.virtual_alias_domains = "alias.example";
+    options.virtual_alias_maps =
+        "inline:{ { info@alias.example = jo, other@remote.example } { @catch.example = "
+        "all@example.org }"
+        " { @move.example = @moved.example } loop@example.org=loop2@example.org "
+        "loop2@example.org=loop@example.org"
+        " { self@example.org = self@example.org, copy@example.org } jo2=jo3 broken@example.org=@ }";
+    options.virtual_mailbox_domains = "box.example";
+    options.virtual_mailbox_maps = "inline:{ jo@box.example = x }";
+    options.relay_domains = "relay.example";
+    options.relay_recipient_maps = "inline:{ jo@relay.example = x }";
+    options.local_recipient_maps = "inline:{ jo = x }";
+  }
+  std::shared_ptr<const Resolve> open() const {
+    auto r = Resolve::open(options);
+    BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? "" : r.error().message()));
+    return *r;
+  }
+  std::string rewritten(std::string_view a) const { return rewrite_address(options, a); }
+  std::string routed(std::string_view recipient, std::string_view sender = "s@else.example") const {
+    auto r = open()->route(sender, recipient);
+    if (!r) return "error: " + r.error().message();
+    return r->transport + ":" + r->nexthop + " " + r->recipient;
+  }
+  std::string expanded(std::string_view a) const {
+    auto r = open()->expand_virtual(a);
+    if (!r) return "error: " + r.error().message();
+    if (!r->limit_passed.empty()) return "limit: " + r->limit_passed;
+    std::string out;
+    for (const auto& x : r->addresses) out += (out.empty() ? "" : " ") + x;
+    return out;
+  }
+  Listed listed(std::string_view a) const { return open()->listed(a).value(); }
+};
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(rewriting, Site)
+
+BOOST_AUTO_TEST_CASE(a_bare_user_gets_myorigin) {
+  BOOST_TEST(rewritten("jo") == "jo@example.org");
+  options.append_at_myorigin = false;
+  BOOST_TEST(rewritten("jo") == "jo");
+}
+BOOST_AUTO_TEST_CASE(a_short_domain_gets_mydomain_only_when_asked) {
+  BOOST_TEST(rewritten("jo@host") == "jo@host");
+  options.append_dot_mydomain = true;
+  BOOST_TEST(rewritten("jo@host") == "jo@host.example.org");
+  BOOST_TEST(rewritten("jo@[::1]") == "jo@[::1]");
+}
+BOOST_AUTO_TEST_CASE(bang_paths_percent_hack_routes_and_trailing_dots_are_undone) {
+  BOOST_TEST(rewritten("site!jo") == "jo@site");
+  BOOST_TEST(rewritten("a!b!jo") == "b!jo@a");
+  BOOST_TEST(rewritten("jo%a.example") == "jo@a.example");
+  BOOST_TEST(rewritten("\"jo%a\"") == "\"jo%a\"@example.org");
+  BOOST_TEST(rewritten("@x,@y:jo@z.example") == "jo@z.example");
+  BOOST_TEST(rewritten("jo@z.example.") == "jo@z.example");
+  BOOST_TEST(rewritten("").empty());
+  options.swap_bangpath = options.allow_percent_hack = false;
+  BOOST_TEST(rewritten("site!jo") == "site!jo@example.org");
+  BOOST_TEST(rewritten("jo%a") == "jo%a@example.org");
+}
+BOOST_AUTO_TEST_CASE(remote_mail_is_completed_with_the_remote_domain_or_not_at_all) {
+  BOOST_TEST(rewrite_address(options, "jo", "invalid.example") == "jo@invalid.example");
+  BOOST_TEST(rewrite_address(options, "jo", "") == "jo");
+}
+
+BOOST_AUTO_TEST_CASE(canonical_tables_apply_by_class_and_keep_extensions) {
+  options.canonical_maps = "inline:{ jo@example.org = Jo.Doe@example.org }";
+  options.sender_canonical_maps =
+      "inline:{ bo = bo.sender, ring=gnir@example.org, gnir=ring@example.org }";
+  options.recipient_canonical_maps = "inline:{ @old.example = @new.example }";
+  const auto r = open();
+  BOOST_TEST(*r->canonical("jo+x@example.org", Place::header_sender) == "Jo.Doe+x@example.org");
+  BOOST_TEST(*r->canonical("bo@example.org", Place::envelope_sender) == "bo.sender@example.org");
+  BOOST_TEST(*r->canonical("bo@example.org", Place::envelope_recipient) == "bo@example.org");
+  BOOST_TEST(*r->canonical("a+b@old.example", Place::envelope_recipient) == "a+b@new.example");
+  BOOST_TEST(r->canonical("ring@example.org", Place::envelope_sender).has_value());
+  options.canonical_classes = "header_sender";
+  BOOST_TEST(*open()->canonical("jo@example.org", Place::envelope_sender) == "jo@example.org");
+}
+
+BOOST_AUTO_TEST_CASE(virtual_aliases_expand_recursively_and_keep_themselves) {
+  BOOST_TEST(expanded("info@alias.example") == "jo@example.org other@remote.example");
+  BOOST_TEST(expanded("self@example.org") == "self@example.org copy@example.org");
+  BOOST_TEST(expanded("x@catch.example") == "all@example.org");
+  BOOST_TEST(expanded("x+y@move.example") == "x+y@moved.example");
+  BOOST_TEST(expanded("nobody@nowhere.example") == "nobody@nowhere.example");
+  BOOST_TEST(expanded("jo2@example.org") == "jo3@example.org");
+  BOOST_TEST(expanded("jo2@remote.example") == "jo2@remote.example");
+  BOOST_TEST(expanded("info+tag@alias.example") == "jo+tag@example.org other+tag@remote.example");
+}
+BOOST_AUTO_TEST_CASE(alias_loops_and_floods_are_stopped_and_said) {
+  BOOST_TEST(expanded("loop@example.org").starts_with("limit: "));
+  options.virtual_alias_expansion_limit = 1;
+  BOOST_TEST(expanded("info@alias.example").starts_with("limit: "));
+  options.virtual_alias_expansion_limit = 1000;
+  options.virtual_alias_maps = "pcre:/nonexistent";
+  BOOST_TEST(expanded("a@b").starts_with("error: "));
+  options.virtual_alias_maps = "inline:{ @d.example = x@d.example }";
+  options.virtual_alias_recursion_limit = 3;
+  BOOST_TEST(expanded("a@d.example") == "x@d.example");
+}
+BOOST_AUTO_TEST_CASE(a_table_value_that_is_no_address_is_a_temporary_failure) {
+  BOOST_TEST(expanded("broken@example.org").starts_with("error: "));
+}
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(routing, Site)
+
+BOOST_AUTO_TEST_CASE(each_class_has_its_transport_and_next_hop) {
+  BOOST_TEST(routed("jo@example.org") == "local:$myhostname jo@example.org");
+  options.local_transport = "local:mx.example.org";
+  BOOST_TEST(routed("jo@Example.ORG") == "local:mx.example.org jo@example.org");
+  BOOST_TEST(routed("jo@box.example") == "virtual:box.example jo@box.example");
+  BOOST_TEST(routed("jo@sub.relay.example") == "relay:sub.relay.example jo@sub.relay.example");
+  BOOST_TEST(routed("jo@far.example") == "smtp:far.example jo@far.example");
+  BOOST_TEST(routed("no@alias.example") ==
+             "error:5.1.1 User unknown in virtual alias table no@alias.example");
+}
+BOOST_AUTO_TEST_CASE(literals_of_our_own_are_local_and_others_are_next_hops) {
+  options.local_transport = "local:h";
+  BOOST_TEST(routed("jo@[192.0.2.25]") == "local:h jo@[192.0.2.25]");
+  BOOST_TEST(routed("jo@[IPv6:2001:db8:0::25]") == "local:h jo@[ipv6:2001:db8:0::25]");
+  BOOST_TEST(routed("jo@[198.51.100.1]") == "smtp:[198.51.100.1] jo@[198.51.100.1]");
+}
+BOOST_AUTO_TEST_CASE(relayhost_replaces_the_domain_off_host_only) {
+  options.relayhost = "[smart.example]:587";
+  BOOST_TEST(routed("jo@far.example") == "smtp:[smart.example]:587 jo@far.example");
+  BOOST_TEST(routed("jo@relay.example") == "relay:[smart.example]:587 jo@relay.example");
+  BOOST_TEST(routed("jo@box.example") == "virtual:box.example jo@box.example");
+  options.sender_dependent_relayhost_maps =
+      "inline:{ s@else.example=[own.example] @dunno.example=DUNNO <>=null.example }";
+  BOOST_TEST(routed("jo@far.example") == "smtp:[own.example] jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "x@dunno.example") ==
+             "smtp:[smart.example]:587 jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "") == "smtp:null.example jo@far.example");
+}
+BOOST_AUTO_TEST_CASE(the_transport_table_overrides_class_and_relayhost) {
+  options.relayhost = "[smart.example]";
+  options.transport_maps =
+      "inline:{ a.example=slow: b.example=:[x.example]:26 c.example=: "
+      "d.example=lmtp:unix:private/dovecot"
+      " { e.example = error:5.7.1 go away } f.example=error: jo@g.example=smtp:[g1.example]:2525 "
+      ".h.example=relay: }";
+  BOOST_TEST(routed("u@a.example") == "slow:a.example u@a.example");
+  BOOST_TEST(routed("u@b.example") == "smtp:[x.example]:26 u@b.example");
+  BOOST_TEST(routed("u@c.example") == "smtp:[smart.example] u@c.example");
+  BOOST_TEST(routed("u@d.example") == "lmtp:unix:private/dovecot u@d.example");
+  BOOST_TEST(routed("u@e.example") == "error:5.7.1 go away u@e.example");
+  BOOST_TEST(routed("u@f.example") == "error:5.1.0 Address is undeliverable u@f.example");
+  BOOST_TEST(routed("jo+x@g.example") == "smtp:[g1.example]:2525 jo+x@g.example");
+  BOOST_TEST(routed("u@s.h.example") == "relay:s.h.example u@s.h.example");
+}
+BOOST_AUTO_TEST_CASE(hidden_destinations_behind_our_domain_are_brought_out) {
+  BOOST_TEST(routed("jo%far.example@example.org") == "smtp:far.example jo@far.example");
+  BOOST_TEST(routed("far.example!jo@example.org") == "smtp:far.example jo@far.example");
+  BOOST_TEST(routed("\"jo@far.example\"@example.org") == "smtp:far.example jo@far.example");
+  const auto r = open()->route("", "jo%other.example@relay.example");
+  BOOST_TEST(r->routed);
+  BOOST_TEST(r->nexthop == "relay.example");
+  BOOST_TEST(!open()->route("", "jo@relay.example")->routed);
+}
+BOOST_AUTO_TEST_CASE(invalid_domains_are_bad_addresses) {
+  for (const char* bad : {"jo@192.0.2.1", "jo@-a.example", "jo@a..b", "jo@[1.2.3]"}) {
+    const auto r = open()->route("", bad);
+    BOOST_REQUIRE(r.has_value());
+    BOOST_TEST(r->bad_address, bad);
+    BOOST_TEST(r->transport == "error");
+  }
+  options.resolve_numeric_domain = true;
+  BOOST_TEST(routed("jo@192.0.2.1") == "smtp:[192.0.2.1] jo@192.0.2.1");
+}
+BOOST_AUTO_TEST_CASE(the_null_recipient_is_the_mailer_daemon) {
+  BOOST_TEST(open()->route("", "")->recipient == "MAILER-DAEMON@example.org");
+}
+BOOST_AUTO_TEST_CASE(a_broken_table_is_an_error_and_not_a_route) {
+  options.transport_maps = "texthash:/nonexistent/file";
+  BOOST_TEST(routed("jo@far.example").starts_with("error: "));
+  options.transport_maps = "";
+  options.relay_domains = "fail:x";
+  BOOST_TEST(routed("jo@far.example").starts_with("error: "));
+}
+BOOST_AUTO_TEST_CASE(recipients_are_looked_up_in_the_tables_of_their_class) {
+  BOOST_TEST((listed("jo@example.org") == Listed::yes));
+  BOOST_TEST((listed("jo+ext@example.org") == Listed::yes));
+  BOOST_TEST((listed("no@example.org") == Listed::no));
+  BOOST_TEST((listed("self@example.org") == Listed::yes));  // a virtual alias
+  BOOST_TEST((listed("info@alias.example") == Listed::yes));
+  BOOST_TEST((listed("no@alias.example") == Listed::no));
+  BOOST_TEST((listed("jo@box.example") == Listed::yes));
+  BOOST_TEST((listed("no@box.example") == Listed::no));
+  BOOST_TEST((listed("no@relay.example") == Listed::no));
+  BOOST_TEST((listed("no@far.example") == Listed::not_checked));
+  options.local_recipient_maps = "";
+  BOOST_TEST((listed("no@example.org") == Listed::not_checked));
+}
+BOOST_AUTO_TEST_CASE(transport_values_split_at_the_first_colon) {
+  BOOST_TEST(parse_transport("smtp:[a]:25").nexthop == "[a]:25");
+  BOOST_TEST(parse_transport("local").transport == "local");
+  BOOST_TEST(parse_transport(":x").transport.empty());
+}
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,53 @@
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "lib/resolve/resolve.h"
+
+namespace pen::resolve {
+namespace {
+
+/// "@a,@b:user@c" without its route.
+std::string_view without_route(std::string_view address) {
+  if (!address.starts_with('@')) return address;
+  const auto colon = address.find(':');
+  // A colon inside an address literal is not the route's end.
+  const auto bracket = address.find('[');
+  if (colon == std::string_view::npos || (bracket != std::string_view::npos && bracket < colon))
+    return address;
+  return address.substr(colon + 1);
+}
+
+}  // namespace
+
+std::string rewrite_address(const Options& options, std::string_view address,
+                            std::optional<std::string_view> append) {
+  address = without_route(address);
+  if (address.empty()) return {};
+  std::string local(mail::local_part(address));
+  std::string domain(mail::domain_part(address));
+  while (domain.ends_with('.')) domain.pop_back();
+
+  if (domain.empty() && local.find('"') == std::string::npos) {
+    if (const auto bang = local.find('!');
+        options.swap_bangpath && bang != std::string::npos && bang > 0 && bang + 1 < local.size()) {
+      domain = local.substr(0, bang);
+      local.erase(0, bang + 1);
+    } else if (const auto percent = local.rfind('%'); options.allow_percent_hack &&
+                                                      percent != std::string::npos && percent > 0 &&
+                                                      percent + 1 < local.size()) {
+      domain = local.substr(percent + 1);
+      local.erase(percent);
+    }
+  }
+  // For mail of remote clients only the given domain is appended, and nothing when there is none.
+  const bool local_rules = !append.has_value();
+  if (domain.empty()) {
+    if (local_rules && options.append_at_myorigin) domain = options.myorigin;
+    if (!local_rules) domain = *append;
+  } else if (domain.find('.') == std::string::npos && !domain.starts_with('[') && local_rules &&
+             options.append_dot_mydomain) {
+    domain += "." + options.mydomain;
+  }
+  return domain.empty() ? local : local + "@" + domain;
+}
+
+}  // namespace pen::resolve

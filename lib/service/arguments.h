@@ -1,0 +1,45 @@
+#pragma once
+/// The command line with which master starts a program.
+///
+/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-m LIMIT] [-c DIR] [-u] [-r] [-v] [-o NAME=VALUE]… [ARG]…
+///          -n  the service's name in master.cf      -t  its type: inet, unix, pass
+///          -s  how many listening sockets are inherited, from descriptor kFirstListener on
+///          -m  how many sessions or deliveries at once (master.cf's maxproc; 0: no limit)
+///          -c  configuration directory              -o  a setting that wins over main.cf
+///          -u  run as mail_owner                    -r  chroot to queue_directory
+///          -v  debug lines in the log               --help, --version
+/// Pure; any thread.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/config/config.h"
+
+namespace pen::service {
+
+/// The status socket to master: one packet per word (see link.h).
+inline constexpr int kStatusFd = 5;
+inline constexpr int kFirstListener = 6;
+
+struct Arguments {
+  std::string service;
+  std::string type = "unix";
+  int sockets = 0;
+  std::size_t limit = 0;
+  std::string config_directory;
+  bool unprivileged = false;
+  bool chroot = false;
+  bool debug = false;
+  bool help = false;
+  bool version = false;
+  std::vector<config::Override> overrides;
+  std::vector<std::string> rest;  // words of master.cf that are not options of the skeleton
+
+  /// What to_words() of the same Arguments gives back. The error is a sentence for the user.
+  static std::expected<Arguments, std::string> parse(const std::vector<std::string>& words);
+  /// Without the program's own name.
+  std::vector<std::string> to_words() const;
+};
+
+}  // namespace pen::service

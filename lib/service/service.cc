@@ -1,0 +1,257 @@
+#include "lib/service/service.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "lib/base/log.h"
+#include "lib/service/link.h"
+
+namespace pen::service {
+
+using async::Fd;
+using async::Stream;
+using async::Task;
+
+Context::Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner,
+                 std::vector<Fd> listeners)
+    : loop_(loop),
+      config_(std::move(config)),
+      arguments_(std::move(arguments)),
+      owner_(owner),
+      listeners_(std::move(listeners)),
+      sessions_(loop) {}
+
+std::string Context::queue_path(std::string_view name) const {
+  const bool inside = arguments_.chroot && !settings().queue_directory.empty();
+  return (inside ? std::string() : settings().queue_directory) + "/" + std::string(name);
+}
+
+namespace {
+
+// Connections of other programs and tools to one socket. master.cf's limit counts sessions and
+// deliveries, not these; it only has to stop a runaway client.
+constexpr std::size_t kMaxPrograms = 4096;
+
+Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener,
+                      Context::Session session) {
+  const async::Until until{.cancel = &context->draining()};
+  while (!context->is_draining()) {
+    auto accepted = co_await listener->accept(until);
+    if (accepted) {
+      context->sessions().spawn("session " + accepted->peer.text(), session(*std::move(accepted)));
+    } else if (accepted.error().is(async::WaitError::cancelled) ||
+               accepted.error().is(async::WaitError::closed)) {
+      break;
+    } else {
+      log::warning("accept: {}", accepted.error().message());
+    }
+  }
+  listener->close();
+}
+
+}  // namespace
+
+void Context::serve(Session session, std::size_t bound) {
+  if (bound == 0) bound = arguments_.type == "inet" ? limit() : kMaxPrograms;
+  for (Fd& fd : listeners_) {
+    auto listener = std::make_shared<async::Listener>(loop_, std::move(fd), bound);
+    accepting_.push_back(listener);
+    loop_.spawn("accept", accept_all(this, std::move(listener), session));
+  }
+  listeners_.clear();
+}
+
+std::size_t Context::live_sessions() const { return sessions_.size(); }
+
+void Context::ready() {
+  if (std::exchange(ready_sent_, true)) return;
+  if (::send(kStatusFd, kReady.data(), kReady.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    log::warning("cannot tell master that the service is ready: {}",
+                 Error::from_errno(errno).message());
+  }
+}
+
+/// What happens around the program's own work.
+struct Skeleton {
+  Context& context;
+  Hooks& hooks;
+  async::Loop::TimerHandle limit;
+  bool leaving = false;
+
+  [[noreturn]] static void leave(int status) {
+    std::fflush(nullptr);
+    std::_Exit(status);
+  }
+
+  static Task<void> finish(Skeleton* self) {
+    if (self->hooks.drain) {
+      co_await self->hooks.drain();
+    } else {
+      static_cast<void>(co_await self->context.sessions().drained());
+    }
+    leave(EX_OK);
+  }
+
+  void drain(bool bounded) {
+    async::Loop& loop = context.loop();
+    if (bounded && !limit) {
+      limit = loop.call_at(loop.now() + context.settings().stop_drain_time, [] { leave(EX_OK); });
+    }
+    if (std::exchange(leaving, true)) return;
+    context.draining_.raise();
+    loop.spawn("drain", finish(this));
+  }
+
+  void write_status() {
+    async::Loop& loop = context.loop();
+    log::info("status: {} tasks, {} sessions{}", loop.spawned(), context.live_sessions(),
+              leaving ? ", draining" : "");
+    if (hooks.status) {
+      for (const std::string& line : hooks.status()) log::info("status: {}", line);
+    }
+    constexpr std::size_t kShown = 100;
+    const auto tasks = loop.list_tasks();
+    for (std::size_t i = 0; i < tasks.size() && i < kShown; ++i)
+      log::info("status: task {}", tasks[i]);
+    if (tasks.size() > kShown) log::info("status: and {} tasks more", tasks.size() - kShown);
+  }
+
+  /// Packets keep their borders, and a word is shorter than any read.
+  static Task<void> listen_to_master(Skeleton* self, Stream master) {
+    for (;;) {
+      auto word = co_await master.read_some(kMaxWord);
+      if (!word) leave(EX_OK);  // master is gone
+      if (word->contains(kDrain)) self->drain(false);
+      if (word->contains(kWakeup) && self->hooks.wakeup) self->hooks.wakeup();
+    }
+  }
+};
+
+namespace {
+
+void print_help(const Options& options) {
+  std::printf(
+      "%s: %s\n\n"
+      "This program is started by master, which hands it its sockets and its part of master.cf;\n"
+      "see penstock(1) and master(8). Options: -n service -t type -s sockets -m limit -c dir\n"
+      "-u (run as mail_owner) -r (chroot) -v (debug) -o name=value --help --version\n",
+      options.name.c_str(), options.summary.c_str());
+}
+
+bool started_by_master() {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return ::getsockopt(kStatusFd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
+}
+
+int refuse(const Options& options, int status, const std::string& why) {
+  std::fprintf(stderr, "%s: %s\n", options.name.c_str(), why.c_str());
+  return status;
+}
+
+int exit_status(const Error& error) {
+  using enum config::ConfigError;
+  for (const auto e : {unreadable, bad_syntax, bad_value, too_large}) {
+    if (error.is(e)) return EX_CONFIG;
+  }
+  return EX_TEMPFAIL;
+}
+
+}  // namespace
+
+int run(int argc, char** argv, Options options, Start start) {
+  auto arguments = Arguments::parse({argv + 1, argv + argc});
+  if (!arguments) return refuse(options, EX_USAGE, arguments.error());
+  if (arguments->help) {
+    print_help(options);
+    return EX_OK;
+  }
+  if (arguments->version) {
+    std::printf("%s %s\n", options.name.c_str(), PEN_VERSION);
+    return EX_OK;
+  }
+  if (arguments->service.empty() || !started_by_master()) {
+    return refuse(options, EX_USAGE,
+                  "this program is started by master: use \"penstock start\"; see --help");
+  }
+  ::umask(077);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  ::fcntl(kStatusFd, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kStatusFd, F_SETFL, ::fcntl(kStatusFd, F_GETFL) | O_NONBLOCK);
+  std::vector<Fd> listeners;
+  for (int i = 0; i < arguments->sockets; ++i) {
+    const int fd = kFirstListener + i;
+    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+      return refuse(options, EX_OSERR, fmt::format("socket {} was not inherited", fd));
+    }
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+    listeners.emplace_back(fd);
+  }
+
+  auto config =
+      config::load(config::config_directory(arguments->config_directory), arguments->overrides);
+  if (!config) {
+    log::error("{}", config.error().message());  // to standard error: there is no log yet
+    return EX_CONFIG;
+  }
+  const config::Settings& settings = config->settings();
+  if (auto ok = open_log(settings, options.name, arguments->debug); !ok) {
+    log::error("{}", ok.error().message());
+    return EX_CONFIG;
+  }
+  raise_descriptor_limit();
+  const auto owner = mail_owner(settings);
+  if (!owner) {
+    log::error("{}", owner.error().message());
+    return EX_CONFIG;
+  }
+  if (::chdir(settings.queue_directory.c_str()) != 0) {
+    log::error("queue_directory {}: {}", settings.queue_directory,
+               Error::from_errno(errno).message());
+    return EX_CONFIG;
+  }
+  if (::geteuid() != 0) arguments->chroot = false;
+  if (!options.keep_privileges && (arguments->unprivileged || arguments->chroot)) {
+    auto dropped = drop_privileges(settings.mail_owner,
+                                   arguments->chroot ? settings.queue_directory : std::string());
+    if (!dropped) {
+      log::error("{}", dropped.error().message());
+      return EX_CONFIG;
+    }
+  } else {
+    arguments->chroot = false;
+  }
+  // A second net below the end of the status socket; cleared by setuid, so it is set after it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+
+  async::Loop loop;
+  Context context(loop, *std::move(config), *std::move(arguments), *owner, std::move(listeners));
+  Hooks hooks;
+  Skeleton skeleton{context, hooks, {}};
+  static_cast<void>(loop.on_signal(SIGTERM, [&](int) { skeleton.drain(true); }));
+  static_cast<void>(loop.on_signal(SIGINT, [&](int) { skeleton.drain(true); }));
+  static_cast<void>(loop.on_signal(SIGUSR1, [&](int) { skeleton.write_status(); }));
+  loop.spawn("master", Skeleton::listen_to_master(&skeleton, Stream(loop, Fd(kStatusFd))));
+
+  auto started = start(context);
+  if (!started) {
+    log::error("{}", started.error().message());
+    Skeleton::leave(exit_status(started.error()));
+  }
+  hooks = *std::move(started);
+  if (!options.announces_ready) context.ready();
+  loop.run();
+  Skeleton::leave(EX_OK);
+}
+
+}  // namespace pen::service

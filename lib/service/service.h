@@ -1,0 +1,105 @@
+#pragma once
+/// The skeleton of every program's main: command line, configuration, log, privileges, sockets from
+/// master, readiness, signals, drain.
+///
+/// Use:     int main(int argc, char** argv) {
+///            return pen::service::run(argc, argv, {.name = "smtpd", .summary = "SMTP server"},
+///                                     [](Context& c) -> Result<Hooks> {
+///              auto server = std::make_shared<Server>(c);              // dies with the process
+///              c.serve([server](auto accepted) { return session(server, std::move(accepted)); });
+///              return Hooks{.status = [server] { return server->status(); }};
+///            });
+///          }
+/// Order:   configuration, log, start() with the privileges that the service is to have, "ready" to
+///          master, loop. A start() that returns an error is logged and ends the process (EX_CONFIG
+///          for a configuration error, else EX_TEMPFAIL); master tries again, paced.
+/// Signals: SIGUSR1 writes the state to the log; SIGTERM drains, at most stop_drain_time, and exits
+///          with 0; SIGHUP and SIGPIPE do nothing. On master's word the program drains without a
+///          limit (reload). When master dies the process ends at once.
+/// Drain:   context.draining() is raised: serve() stops accepting. Then hooks.drain, when given,
+///          else all sessions ending, ends the process.
+/// End:     the process ends without destroying anything: nothing may depend on a destructor.
+/// Thread:  everything in the loop's.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/async/handler_pool.h"
+#include "lib/async/stream.h"
+#include "lib/async/sync.h"
+#include "lib/config/config.h"
+#include "lib/service/arguments.h"
+#include "lib/service/setup.h"
+
+namespace pen::service {
+
+struct Options {
+  std::string name;              // "smtpd"
+  std::string summary;           // one line for --help
+  bool keep_privileges = false;  // local, virtual: root until they become the recipient
+  bool announces_ready = false;  // calls Context::ready() itself, later than start()
+};
+
+struct Hooks {
+  /// Finishes what is in hand; the process exits when it ends.
+  std::function<async::Task<void>()> drain = {};
+  /// Lines for the log on SIGUSR1: what the program has in hand, counters.
+  std::function<std::vector<std::string>()> status = {};
+  /// master.cf's wake-up time has come.
+  std::function<void()> wakeup = {};
+};
+
+class Context {
+ public:
+  Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner,
+          std::vector<async::Fd> listeners);
+
+  async::Loop& loop() { return loop_; }
+  const config::Config& config() const { return config_; }
+  const config::Settings& settings() const { return config_.settings(); }
+  /// Service name and type in master.cf, limit, the words of master.cf that are the program's own.
+  const Arguments& arguments() const { return arguments_; }
+  const std::string& service() const { return arguments_.service; }
+  /// Sessions or deliveries at once; SIZE_MAX when master.cf sets no limit.
+  std::size_t limit() const { return arguments_.limit == 0 ? SIZE_MAX : arguments_.limit; }
+  /// The account that queue, data and the other programs belong to.
+  const Account& owner() const { return owner_; }
+  /// A path below queue_directory as this process sees it (chroot).
+  std::string queue_path(std::string_view name) const;
+
+  /// Raised when the program should take on nothing new.
+  async::Cancel& draining() { return draining_; }
+  bool is_draining() const { return draining_.raised(); }
+  /// Sessions; the process waits for them when it drains.
+  async::Gate& sessions() { return sessions_; }
+
+  using Session = std::function<async::Task<void>(async::Listener::Accepted)>;
+  /// Accepts on every inherited socket, at most bound sessions at once (0: limit() for inet services,
+  /// some thousands for the connections of other programs), each a task of sessions(). session must not be a capturing lambda coroutine: let it call a coroutine function.
+  void serve(Session session, std::size_t bound = 0);
+  /// The inherited sockets, for a program that accepts itself.
+  std::vector<async::Fd> take_listeners() { return std::move(listeners_); }
+  std::size_t live_sessions() const;
+
+  /// Tells master that the program serves; the skeleton does it unless announces_ready.
+  void ready();
+
+ private:
+  friend struct Skeleton;
+  async::Loop& loop_;
+  config::Config config_;
+  Arguments arguments_;
+  Account owner_;
+  std::vector<async::Fd> listeners_;
+  std::vector<std::shared_ptr<async::Listener>> accepting_;
+  async::Cancel draining_;
+  async::Gate sessions_;
+  bool ready_sent_ = false;
+};
+
+using Start = std::function<Result<Hooks>(Context&)>;
+
+/// Does not return before the program ends; the value is its exit status.
+int run(int argc, char** argv, Options options, Start start);
+
+}  // namespace pen::service

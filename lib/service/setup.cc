@@ -1,0 +1,100 @@
+#include "lib/service/setup.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <sys/resource.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "lib/base/log.h"
+
+namespace pen::service {
+namespace {
+
+struct Facility {
+  std::string_view name;
+  int value;
+};
+constexpr Facility kFacilities[] = {
+    {"mail", LOG_MAIL},     {"daemon", LOG_DAEMON}, {"auth", LOG_AUTH},     {"user", LOG_USER},
+    {"local0", LOG_LOCAL0}, {"local1", LOG_LOCAL1}, {"local2", LOG_LOCAL2}, {"local3", LOG_LOCAL3},
+    {"local4", LOG_LOCAL4}, {"local5", LOG_LOCAL5}, {"local6", LOG_LOCAL6}, {"local7", LOG_LOCAL7},
+};
+
+Result<int> facility(const std::string& name) {
+  for (const Facility& f : kFacilities) {
+    if (f.name == name) return f.value;
+  }
+  return fail(config::ConfigError::bad_value, "syslog_facility = " + name);
+}
+
+Result<passwd> account_entry(const std::string& name) {
+  errno = 0;
+  const passwd* entry = ::getpwnam(name.c_str());
+  if (!entry) return fail(config::ConfigError::bad_value, "no account \"" + name + "\"", errno);
+  return *entry;
+}
+
+}  // namespace
+
+Result<void> open_log(const config::Settings& settings, const std::string& program, bool debug) {
+  log::Options options;
+  options.program = program;
+  options.tag = settings.syslog_name;
+  options.hostname = settings.myhostname;
+  options.debug = debug;
+  PEN_TRY_ASSIGN(options.syslog_facility, facility(settings.syslog_facility));
+  if (settings.maillog_file.empty()) {
+    options.target = log::Target::syslog;
+  } else {
+    options.target = log::Target::file;
+    options.path = settings.maillog_file;
+  }
+  return log::open(std::move(options));
+}
+
+Result<Account> mail_owner(const config::Settings& settings) {
+  if (::geteuid() != 0) return Account{::geteuid(), ::getegid()};
+  PEN_TRY_ASSIGN(const passwd entry, account_entry(settings.mail_owner));
+  if (entry.pw_uid == 0) {
+    return fail(config::ConfigError::bad_value, "mail_owner must not be root");
+  }
+  return Account{entry.pw_uid, entry.pw_gid};
+}
+
+Result<void> drop_privileges(const std::string& account, const std::string& chroot_to) {
+  if (::geteuid() != 0) return {};
+  PEN_TRY_ASSIGN(const passwd entry, account_entry(account));
+  if (::initgroups(account.c_str(), entry.pw_gid) != 0) return fail_errno("initgroups " + account);
+  if (!chroot_to.empty()) {
+    if (::chroot(chroot_to.c_str()) != 0) return fail_errno("chroot " + chroot_to);
+    if (::chdir("/") != 0) return fail_errno("chdir in the chroot");
+  }
+  if (::setgid(entry.pw_gid) != 0) return fail_errno("setgid for " + account);
+  if (::setuid(entry.pw_uid) != 0) return fail_errno("setuid for " + account);
+  return {};
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string program_directory(const config::Config& config) {
+  namespace fs = std::filesystem;
+  if (config.where("daemon_directory")) return config.settings().daemon_directory;
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (!error) {
+    if (own.filename() == "penstock" && own.parent_path().filename() == "libexec") return own;
+    const fs::path beside = own.parent_path() / "libexec" / "penstock";
+    if (fs::is_directory(beside, error)) return beside;
+  }
+  return config.settings().daemon_directory;
+}
+
+}  // namespace pen::service

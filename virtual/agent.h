@@ -1,0 +1,52 @@
+#pragma once
+/// Delivers mail to virtual mailboxes: who has one, where it is and whose it is, all by look-up.
+///
+/// Path:    $virtual_mailbox_base/<value of virtual_mailbox_maps>; a final / makes it a Maildir, else it is an mbox.
+/// Keys:    user+ext@domain, user@domain, @domain, in each of the three tables.
+/// Thread:  the loop's; look-ups and deliveries block on the handler pool.
+/// Source:  Postfix virtual(8).
+#include <memory>
+#include <string>
+
+#include "lib/async/handler_pool.h"
+#include "lib/base/random.h"
+#include "lib/mailbox/incoming.h"
+#include "lib/map/map.h"
+
+namespace pen::virtuals {
+
+struct Rules {
+  std::string myhostname;
+  std::string delimiters;  // recipient_delimiter
+  std::string base;        // virtual_mailbox_base
+  map::MapList mailboxes, uids, gids;
+  unsigned minimum_uid = 100;
+  std::uint64_t mailbox_limit = 0;
+  mailbox::LockRules lock;
+  seconds time_limit{1000};
+};
+
+/// Where mail for an address goes; pure but for the table look-ups.
+struct Place {
+  mailbox::Target target;
+  mailbox::Identity identity;
+};
+/// The status says why not: 5.1.1 unknown user, 4.3.x what an administrator must repair.
+std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules, const std::string& address);
+
+class Agent {
+ public:
+  /// All must outlive the agent.
+  Agent(async::HandlerPool& pool, Rules rules, const Clock& clock, Random& random);
+  async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
+                                            mail::Recipient recipient);
+
+ private:
+  async::HandlerPool& pool_;
+  std::shared_ptr<const Rules> rules_;
+  const Clock& clock_;
+  Random& random_;
+  unsigned long long count_ = 0;
+};
+
+}  // namespace pen::virtuals

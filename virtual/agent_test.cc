@@ -1,0 +1,71 @@
+#include "virtual/agent.h"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace pen;
+using namespace pen::virtuals;
+
+namespace {
+struct Setup {
+  Setup() {
+    rules.base = "/var/vmail";
+    rules.delimiters = "+";
+    rules.mailboxes = open("inline:{ { bob@example.org = example.org/bob/ }, { old@example.org = old }, "
+                           "{ @catch.example = all/ } }");
+    rules.uids = open("static:5000");
+    rules.gids = open("static:5001");
+  }
+  static map::MapList open(const char* value) {
+    auto list = map::MapList::open(value);
+    BOOST_REQUIRE(list);
+    return *std::move(list);
+  }
+  Rules rules;
+};
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(virtual_place, Setup)
+
+BOOST_AUTO_TEST_CASE(a_value_with_a_final_slash_is_a_maildir_and_without_an_mbox) {
+  auto place = find_place(rules, "Bob@Example.org");
+  BOOST_REQUIRE(place);
+  BOOST_TEST((place->target.form == mailbox::Form::maildir));
+  BOOST_TEST(place->target.path == "example.org/bob/");
+  BOOST_TEST(place->identity.uid == 5000U);
+  BOOST_TEST(place->identity.gid == 5001U);
+  place = find_place(rules, "old@example.org");
+  BOOST_REQUIRE(place);
+  BOOST_TEST((place->target.form == mailbox::Form::mbox));
+}
+
+BOOST_AUTO_TEST_CASE(extensions_and_whole_domains_are_looked_up) {
+  BOOST_TEST(find_place(rules, "bob+news@example.org")->target.path == "example.org/bob/");
+  BOOST_TEST(find_place(rules, "anyone@catch.example")->target.path == "all/");
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_user_fails_for_good) {
+  const auto place = find_place(rules, "eve@example.org");
+  BOOST_REQUIRE(!place);
+  BOOST_TEST(place.error().dsn == "5.1.1");
+  BOOST_TEST((place.error().action == mail::Action::failed));
+}
+
+BOOST_AUTO_TEST_CASE(what_an_administrator_must_repair_is_deferred) {
+  rules.uids = open("inline:{ x@y = 1 }");
+  BOOST_TEST((find_place(rules, "bob@example.org").error().action == mail::Action::deferred));
+  rules.uids = open("static:many");
+  BOOST_TEST((find_place(rules, "bob@example.org").error().action == mail::Action::deferred));
+  rules.uids = open("static:50");
+  BOOST_TEST((find_place(rules, "bob@example.org").error().action == mail::Action::deferred));
+  rules.uids = open("static:5000");
+  rules.mailboxes = open("fail:x");
+  BOOST_TEST((find_place(rules, "bob@example.org").error().action == mail::Action::deferred));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_delivered_as_root_even_if_the_settings_say_so) {
+  rules.minimum_uid = 0;
+  rules.uids = open("static:0");
+  BOOST_TEST((find_place(rules, "bob@example.org").error().action == mail::Action::deferred));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
