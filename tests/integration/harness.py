@@ -1,0 +1,83 @@
+"""All that an integration test needs in one import: from harness import *."""
+import unittest
+
+from client import Client, Refused, mail, send
+from dns import (GARBAGE, LOOP, POINTER_LOOP, REFUSED, SERVFAIL, SILENT, TRUNCATED, WRONG_ID, Dns)
+from instance import BIN, LIBEXEC, PROGRAMS, TOP, Instance, Maildir, missing
+from peer import DROP, Peer
+from waiting import answers, eventually, free_port
+
+__all__ = ["BIN", "Client", "DROP", "Dns", "GARBAGE", "Instance", "LIBEXEC", "LOOP", "Maildir", "POINTER_LOOP",
+           "PROGRAMS", "Peer", "REFUSED", "Refused", "SERVFAIL", "SILENT", "Suite", "TOP", "TRACE", "TRUNCATED",
+           "WRONG_ID", "answers", "eventually", "fields", "free_port", "inline", "mail", "missing", "relay_to", "send",
+           "split", "strip_trace", "unittest", "without_trace"]
+
+TRACE = (b"received", b"return-path", b"x-original-to", b"delivered-to")
+
+
+class Suite(unittest.TestCase):
+    """Skips, with the reason printed, where the programs are not built."""
+
+    @classmethod
+    def setUpClass(cls):
+        reason = missing()
+        if reason:
+            raise unittest.SkipTest(reason)
+
+
+def inline(pairs):
+    """An inline: table of main.cf."""
+    return "inline:{ " + ", ".join(f"{{ {k} = {v} }}" for k, v in pairs.items()) + " }"
+
+
+def relay_to(peer, *domains):
+    """Settings that send these domains to a peer."""
+    hops = {d: f"smtp:[127.0.0.1]:{peer.port}" for d in domains or ("rcpt.example",)}
+    return {"relay_domains": ", ".join(hops), "transport_maps": inline(hops)}
+
+
+def split(content, end=b"\r\n"):
+    """Header (with the end of its last line) and body (without the empty line)."""
+    if content.startswith(end):
+        return b"", content[len(end):]
+    header, empty, body = content.partition(end + end)
+    return (header + end, body) if empty else (content, b"")
+
+
+def fields(header, end=b"\r\n"):
+    """The header's fields, unparsed, each with its continuation lines."""
+    found = []
+    for line in header.split(end)[:-1]:
+        if line[:1] in (b" ", b"\t") and found:
+            found[-1] += end + line
+        else:
+            found.append(line)
+    return found
+
+
+def strip_trace(content, end=b"\r\n"):
+    """(trace fields before the content, the rest byte for byte)."""
+    trace = []
+    rest = content
+    while True:
+        line, found, after = rest.partition(end)
+        name = line.split(b":")[0].strip().lower()
+        if not found or b":" not in line or name not in TRACE:
+            return trace, rest
+        while after[:1] in (b" ", b"\t"):
+            more, found, tail = after.partition(end)
+            line, after = line + end + more, tail
+        trace.append(line)
+        rest = after
+
+
+def without_trace(delivered, original, end=b"\r\n"):
+    """None when delivered is trace fields and then the original byte for byte; else what differs."""
+    if not delivered.endswith(original):
+        # A content without any field may get the empty line that divides it from the trace fields.
+        return f"content differs: ends {delivered[-120:]!r}, sent {original[-120:]!r}"
+    head = delivered[:len(delivered) - len(original)]
+    if not head.endswith(end):
+        return f"trace fields do not end in a line: {head[-80:]!r}"
+    bad = [f for f in fields(head, end) if f.split(b":")[0].strip().lower() not in TRACE and f]
+    return f"fields added: {bad!r}" if bad else None

@@ -1,0 +1,118 @@
+"""Every message arrives as it was sent: by DATA and BDAT, to peers of every kind, and into a Maildir.
+
+Only trace fields come before the content; the body is the same byte for byte. PEN_CORPUS=DIR adds every file below
+DIR (line ends made CRLF). A peer without 8BITMIME gets 7-bit messages as they are; what 8-bit mail becomes there
+(refused or converted) only has to be legal.
+"""
+import itertools
+import os
+
+from harness import *
+
+OWN = os.path.join(TOP, "tests", "corpus")
+
+
+def load():
+    found = {}
+    for folder in filter(None, (OWN, os.environ.get("PEN_CORPUS"))):
+        for where, _, names in os.walk(folder):
+            for name in sorted(names):
+                if name.endswith(".md") or name.startswith("."):
+                    continue
+                path = os.path.join(where, name)
+                with open(path, "rb") as raw:
+                    content = raw.read()
+                if folder != OWN:
+                    # As a client would send it: CRLF line ends, no stray CR, no NUL, at least one line.
+                    content = content.replace(b"\r\n", b"\n").replace(b"\r", b" ").replace(b"\n", b"\r\n")
+                    if b"\0" in content or not content:
+                        continue
+                    if not content.endswith(b"\r\n"):
+                        content += b"\r\n"
+                found[os.path.relpath(path, folder)] = content
+    return found
+
+
+CORPUS = load()
+
+
+def differs(delivered, original, end=b"\r\n"):
+    """As without_trace, but a content that starts with text that is no field may get an empty line before it."""
+    problem = without_trace(delivered, original, end)
+    if problem and without_trace(delivered, end + original, end) is None:
+        first = original.split(end)[0]
+        if b":" not in first or first[:1] in (b" ", b"\t"):
+            return None
+    # A header without the empty line at its end may get one.
+    if problem and delivered.endswith(end) and without_trace(delivered[:-len(end)], original, end) is None:
+        return None if end + end not in original else problem
+    return problem
+
+
+class Corpus(Suite):
+    def through(self, features):
+        with Peer(features=features) as peer, Instance(relay_to(peer)) as mx:
+            eight = any(f == "8BITMIME" for f in features)
+            names = sorted(CORPUS)
+            sent = {}
+            for via in ("DATA", "BDAT"):
+                with Client(mx.port) as client:
+                    self.assertTrue(client.has("CHUNKING") and client.has("8BITMIME"), client.features)
+                    for i, name in enumerate(names):
+                        content = CORPUS[name]
+                        is_eight = any(b > 127 for b in content)
+                        if is_eight and not eight:
+                            continue
+                        address = f"m{i}.{via.lower()}@rcpt.example"
+                        client.send("ada@sender.example", [address], content, via=via, chunk=7000,
+                                    mail="BODY=8BITMIME" if is_eight else "")
+                        sent[address] = (name, content)
+            peer.wait_messages(len(sent), seconds=120)
+            mx.wait_empty_queue()
+            seen = {}
+            for message in peer.messages:
+                for address in message.recipients:
+                    self.assertNotIn(address, seen, "delivered twice")
+                    seen[address] = message
+            self.assertEqual(sorted(seen), sorted(sent))
+            for address, (name, content) in sent.items():
+                with self.subTest(message=name, to=address):
+                    self.assertIsNone(differs(seen[address].content, content))
+                    self.assertEqual(seen[address].via, "BDAT" if "CHUNKING" in features else "DATA")
+            self.assertEqual(peer.violations, [])
+
+    def test_into_a_maildir(self):
+        with Instance({"virtual_mailbox_maps": inline({"@virtual.test.example": "all/"})}) as mx:
+            sent = {}
+            for via in ("DATA", "BDAT"):
+                with Client(mx.port) as client:
+                    for i, name in enumerate(sorted(CORPUS)):
+                        address = f"m{i}.{via.lower()}@virtual.test.example"
+                        client.send("ada@sender.example", [address], CORPUS[name], via=via, mail="BODY=8BITMIME")
+                        sent[address] = name
+            texts = mx.virtual_box("all").wait(len(sent), seconds=120)
+            mx.wait_empty_queue()
+            self.assertEqual(len(texts), len(sent))
+            seen = {}
+            for text in texts:
+                trace, _ = strip_trace(text, b"\n")
+                self.assertTrue(trace[0].startswith(b"Return-Path: "))
+                to = [t for t in trace if t.startswith(b"Delivered-To: ")][0].split(b" ")[1].decode()
+                seen[to] = text
+            self.assertEqual(sorted(seen), sorted(sent))
+            for address, name in sent.items():
+                with self.subTest(message=name, to=address):
+                    self.assertIsNone(differs(seen[address], CORPUS[name].replace(b"\r\n", b"\n"), b"\n"))
+
+
+def add(features):
+    name = "test_to_a_peer_with_" + ("_".join(f.lower() for f in features) or "nothing")
+    setattr(Corpus, name, lambda self: self.through(list(features)))
+
+
+for count in range(4):
+    for chosen in itertools.combinations(("PIPELINING", "CHUNKING", "8BITMIME"), count):
+        add(chosen)
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+"""The queue seen and handled by the tools, and a configuration that is wrong."""
+import json
+
+from harness import *
+
+
+class Tools(Suite):
+    def test_the_queue_is_listed_and_a_message_removed(self):
+        with Peer() as peer:
+            settings = relay_to(peer)
+            peer.close()
+            with Instance(settings) as mx:
+                reply = send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                identity = reply.split()[-1]
+                mx.wait_log(r"to=<a@rcpt\.example>, .*status=deferred")
+                entry = eventually(lambda: [e for e in mx.queue() if e["queue_name"] == "deferred"], "deferred")[0]
+                self.assertEqual(entry["queue_id"], identity)
+                self.assertEqual(entry["sender"], "ada@sender.example")
+                self.assertEqual(entry["recipients"][0]["address"], "a@rcpt.example")
+                self.assertTrue(entry["recipients"][0]["delay_reason"])
+                listing = mx.tool("penqueue", "-p", check=True).stdout
+                self.assertIn(identity, listing)
+                self.assertIn("a@rcpt.example", listing)
+                mx.tool("pensuper", "-d", identity, check=True)
+                self.assertEqual(mx.queue(), [])
+                self.assertIn("queue is empty", mx.tool("penqueue", "-p", check=True).stdout)
+
+    def test_status_tells_what_runs(self):
+        with Instance() as mx:
+            status = mx.status()
+            self.assertIsNotNone(status)
+            self.assertIn("qmgr", json.dumps(status))
+
+    def test_a_broken_main_cf_is_told_with_file_and_line(self):
+        with Instance(start=False) as mx:
+            with open(mx.path("etc", "main.cf"), "a") as out:
+                out.write("message_size_limit = many\n")
+            with open(mx.path("etc", "main.cf")) as text:
+                line = text.read().count("\n")
+            done = mx.tool("penstock", "check")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stdout + done.stderr, rf"main\.cf(:|, line ){line}.*message_size_limit")
+
+    def test_a_broken_map_defers_and_does_not_bounce(self):
+        with Instance({"virtual_mailbox_maps": "fail:test", "smtpd_reject_unlisted_recipient": "no"}) as mx:
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<ada@sender.example>", "250")
+                reply = client.command("RCPT TO:<v@virtual.test.example>")
+                self.assertRegex(reply, r"^(250|451) ")
+
+    def test_stop_and_start_keep_the_queue(self):
+        peer = Peer()
+        port = peer.port
+        settings = relay_to(peer)
+        peer.close()
+        settings.update({"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s"})
+        with Instance(settings) as mx:
+            send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+            mx.wait_log("status=deferred")
+            mx.stop()
+            eventually(lambda: not mx.pids(), "stopped")
+            with Peer(port=port) as up:
+                mx.start()
+                up.wait_messages(1, seconds=60)
+                mx.wait_empty_queue()
+
+
+if __name__ == "__main__":
+    unittest.main()
