@@ -124,14 +124,15 @@ bool Engine::may_begin(const Transaction& t) {
   return in_flight_ == 0 || in_flight_bytes_ + t.job->body.size <= settings_.window_bytes;
 }
 
-void Engine::begin(Transaction& t, std::string& out, SteadyTime now) {
+void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
+  send.begun.push_back(t.job);
   t.started = now;
   t.use = ++begun_;
   t.at = At::mail;
   const bool binary = t.job->body_type == mail::BodyType::binary_mime;
   t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary);
   if (reset_owed_) {
-    out += "RSET\r\n";
+    send.text += "RSET\r\n";
     owe(Step::rset, &t);
   }
   reset_owed_ = true;  // from here on the peer holds something, until end-of-data
@@ -184,7 +185,7 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
   return t.at != At::data_wait;
 }
 
-Send Engine::send_content(Transaction& t, std::string out) {
+void Engine::send_content(Transaction& t, Send& send) {
   const Step step = t.uses_bdat ? Step::bdat : Step::end_of_data;
   if (settings_.lmtp) {
     for (std::size_t i = 0; i < t.recipients.size(); ++i) {
@@ -204,14 +205,19 @@ Send Engine::send_content(Transaction& t, std::string out) {
   // After a BDAT that may have been out of order they are in an unknown state (RFC 3030 section 2):
   // RSET unless it is known to have gone well.
   if (!t.uses_bdat) reset_owed_ = false;
-  return Send{std::move(out), t.job, t.uses_bdat ? Form::bdat : Form::data};
+  send.job = t.job;
+  send.form = t.uses_bdat ? Form::bdat : Form::data;
 }
 
 std::optional<Send> Engine::next_send(SteadyTime now) {
   if (phase_ == Phase::over || finished_) return std::nullopt;
-  if (!pending_text_.empty()) return Send{std::exchange(pending_text_, {}), nullptr, Form::none};
+  Send send;
+  if (!pending_text_.empty()) {
+    send.text = std::exchange(pending_text_, {});
+    return send;
+  }
   if (phase_ != Phase::ready || writing_ != 0) return std::nullopt;
-  std::string out;
+  std::string& out = send.text;
   while (Transaction* t = find(cursor_)) {
     if (t->at == At::queued) {
       if (!may_begin(*t)) break;
@@ -222,11 +228,14 @@ std::optional<Send> Engine::next_send(SteadyTime now) {
         report_settled(now);
         continue;
       }
-      begin(*t, out, now);
+      begin(*t, send, now);
     }
     if (!send_commands(*t, out)) break;
     if (t->at != At::content) continue;
-    if (!t->dot_only) return send_content(*t, std::move(out));
+    if (!t->dot_only) {
+      send_content(*t, send);
+      return send;
+    }
     out += ".\r\n";
     owe(Step::end_of_data, t);
     t->final_owed = 1;
@@ -236,10 +245,10 @@ std::optional<Send> Engine::next_send(SteadyTime now) {
   if (out.empty() && closing_ && transactions_.empty() && owed_.empty()) {
     said_quit_ = true;
     phase_ = Phase::over;
-    return Send{"QUIT\r\n", nullptr, Form::none};
+    out = "QUIT\r\n";
   }
   if (out.empty()) return std::nullopt;
-  return Send{std::move(out), nullptr, Form::none};
+  return send;
 }
 
 void Engine::mark_committed() {

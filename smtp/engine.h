@@ -69,7 +69,8 @@ struct Peer {
 
 enum class Form : std::uint8_t { none, bdat, data };
 struct Send {
-  std::string text;          // commands first; may be empty
+  std::vector<const Job*> begun = {};  // jobs whose first command is in text
+  std::string text = {};          // commands first; may be empty
   const Job* job = nullptr;  // then this job's content
   Form form = Form::none;    // bdat: the stored bytes; data: dot-stuffed, with the final "." line
 };
@@ -179,9 +180,9 @@ class Engine {
   void hello(Step step);
   void refuse_locally(Transaction& t);
   bool may_begin(const Transaction& t);
-  void begin(Transaction& t, std::string& out, SteadyTime now);
+  void begin(Transaction& t, Send& send, SteadyTime now);
   bool send_commands(Transaction& t, std::string& out);
-  Send send_content(Transaction& t, std::string out);
+  void send_content(Transaction& t, Send& send);
   void skip_rest(Transaction& t);
 
   // Replies (engine_replies.cc).

@@ -28,16 +28,16 @@ struct Settings {
       256 * 1024;          // larger content waits for the recipients' replies (BDAT)
   bool pipelining = true;  // false: never, for a peer that has misbehaved
 
-  seconds connect_timeout{30};
-  seconds helo_timeout{300};
-  seconds mail_timeout{300};
-  seconds rcpt_timeout{300};
-  seconds data_init_timeout{120};
-  seconds data_xfer_timeout{180};
-  seconds data_done_timeout{600};
-  seconds rset_timeout{20};
-  seconds quit_timeout{
-      300};  // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
+  milliseconds connect_timeout{seconds(30)};
+  milliseconds helo_timeout{seconds(300)};
+  milliseconds mail_timeout{seconds(300)};
+  milliseconds rcpt_timeout{seconds(300)};
+  milliseconds data_init_timeout{seconds(120)};
+  milliseconds data_xfer_timeout{seconds(180)};
+  milliseconds data_done_timeout{seconds(600)};
+  milliseconds rset_timeout{seconds(20)};
+  milliseconds quit_timeout{seconds(
+      300)};  // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
 };
 
 }  // namespace pen::smtp

@@ -22,7 +22,7 @@ struct ContentOptions {
   std::uint64_t size_limit = 0;  // of what the peer sends, trace fields not counted; 0: none
   unsigned hop_limit = 50;
   /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added.
-  std::string date, message_id, from;
+  std::string date = {}, message_id = {}, from = {};
 };
 
 enum class ContentProblem : std::uint8_t { none, too_large, too_many_hops };

@@ -107,8 +107,18 @@ Commit expand_envelope(const resolve::Resolve& resolve, const std::string& alway
   return {Outcome::ok, {}};
 }
 
+bool expansion_may_wait(const resolve::Options& o) {
+  for (const std::string* spec : {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps,
+                                  &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination}) {
+    if (spec->find(':') == std::string::npos) continue;
+    const auto maps = map::MapList::open(*spec, o.open);
+    if (!maps || maps->blocking()) return true;  // a mixed list: to be on the safe side
+  }
+  return false;
+}
+
 async::Task<Commit> Message::expand() {
-  if (!intake_.resolve->blocking()) {
+  if (!intake_.expansion_waits) {
     co_return expand_envelope(*intake_.resolve, intake_.settings.always_bcc, envelope_);
   }
   struct Done {

@@ -41,6 +41,8 @@ struct Intake {
   std::shared_ptr<const resolve::Resolve> resolve;
   Settings settings;
   std::function<std::string()> next_queue_id;
+  /// Rewriting and aliases may block: expansion then runs on the handler pool. See expansion_may_wait().
+  bool expansion_waits = true;
 };
 
 enum class Outcome : std::uint8_t {
@@ -87,6 +89,9 @@ class Message {
   std::optional<Body> body_;
   bool complete_header_ = false;
 };
+
+/// Whether the canonical and virtual alias tables of these options may block (recipient tables do not matter here).
+bool expansion_may_wait(const resolve::Options& options);
 
 /// The pure part of commit(): envelope addresses after rewriting, canonical maps, aliases, always_bcc. Duplicates (same
 /// address, original, orcpt, notify) are dropped.

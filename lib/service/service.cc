@@ -37,6 +37,10 @@ std::string Context::queue_path(std::string_view name) const {
 
 namespace {
 
+// Connections of other programs and tools to one socket. master.cf's limit counts sessions and
+// deliveries, not these; it only has to stop a runaway client.
+constexpr std::size_t kMaxPrograms = 4096;
+
 Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener,
                       Context::Session session) {
   const async::Until until{.cancel = &context->draining()};
@@ -57,9 +61,9 @@ Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listene
 }  // namespace
 
 void Context::serve(Session session, std::size_t bound) {
+  if (bound == 0) bound = arguments_.type == "inet" ? limit() : kMaxPrograms;
   for (Fd& fd : listeners_) {
-    auto listener =
-        std::make_shared<async::Listener>(loop_, std::move(fd), bound ? bound : limit());
+    auto listener = std::make_shared<async::Listener>(loop_, std::move(fd), bound);
     accepting_.push_back(listener);
     loop_.spawn("accept", accept_all(this, std::move(listener), session));
   }

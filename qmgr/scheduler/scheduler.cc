@@ -38,7 +38,7 @@ void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
   Message& m = *s.messages.at(number);
   if (m.withdrawn) {
     s.actions.emplace_back(DeferRecipients{
-        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none"});
+        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0});
   } else {
     s.add_to_job(m, ordinal, answer);
   }
@@ -57,7 +57,7 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
   Message& m = *s.messages.at(number);
   if (m.withdrawn) {
     s.actions.emplace_back(DeferRecipients{
-        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none"});
+        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0});
     s.routing_ended(m);
   } else if (alone) {
     // Still counts as the message's look-up; it is no longer under way.

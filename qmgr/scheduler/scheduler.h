@@ -87,6 +87,7 @@ struct DeferRecipients {  // no destination left, or in doubt after a lost conne
   Ordinals ordinals;
   mail::DeliveryStatus status;
   std::string relay;  // Postfix's relay= word: the destination that said so, or "none"
+  JobNumber job = 0;  // 0: it was never formed
 };
 using Action =
     std::variant<RouteRecipient, OpenConnection, HandJob, CloseConnection, DeferRecipients>;

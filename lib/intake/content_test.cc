@@ -1,0 +1,128 @@
+#include "lib/intake/content.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/base/random.h"
+#include "lib/intake/fakes.h"
+#include "lib/intake/intake.h"
+
+using namespace pen;
+using namespace pen::intake;
+
+namespace {
+
+struct Built {
+  std::string content;
+  mail::BodyFacts facts;
+  ContentProblem problem;
+  mail::HeaderSummary summary;
+};
+
+Built build(std::string_view input, std::size_t piece = SIZE_MAX, ContentOptions options = {}) {
+  ContentBuilder content(std::move(options));
+  content.add_field("Received: from x\r\n\tby y");
+  mail::BdatScanner scanner;
+  for (std::size_t at = 0; at < input.size(); at += std::min(piece, input.size()))
+    scanner.feed(input.substr(at, piece), content);
+  scanner.finish(content);
+  auto facts = content.finish();
+  return {content.pending(), std::move(facts), content.problem(), content.summary()};
+}
+
+const std::string kTrace = "Received: from x\r\n\tby y\r\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(content)
+
+BOOST_AUTO_TEST_CASE(content_stays_as_it_came_behind_the_trace_field_whatever_the_split) {
+  const std::string inputs[] = {
+      "Subject: a\r\nTo: b\r\n\r\nbody\r\n.\r\n",
+      "Subject: a\r\n folded\r\n",
+      "no header at all\r\nsecond: line\r\n",
+      "From somebody Mon Jan 1\r\nSubject: x\r\n\r\n\xe9\r\n",
+      "\r\nbody only\r\n",
+      "X-Long: " + std::string(5000, 'y') + "\r\n\r\nb\r\n",
+      std::string(3000, 'z') + "\r\n",
+      "",
+  };
+  for (const auto& input : inputs)
+    for (std::size_t piece = 1; piece < 40; piece += 3) {
+      const auto b = build(input, piece);
+      BOOST_TEST_REQUIRE(b.content == kTrace + input);
+      BOOST_TEST_REQUIRE(b.facts.size == b.content.size());
+      BOOST_TEST_REQUIRE((b.problem == ContentProblem::none));
+      BOOST_TEST_REQUIRE((b.facts == build(input).facts));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_the_header_is_found) {
+  BOOST_TEST(build("Subject: a\r\n\r\nbody\r\n").facts.header_size == kTrace.size() + 14);
+  BOOST_TEST(build("body text\r\n").facts.header_size == kTrace.size());
+  BOOST_TEST(build("Subject: a\r\n").facts.header_size == kTrace.size() + 12);
+  BOOST_TEST(build("From x\r\nSubject: a\r\n\r\nb\r\n").facts.header_size == kTrace.size() + 22);
+  const auto eight = build("Subject: a\r\n\r\n\xe9\r\n").facts;
+  BOOST_TEST(eight.eight_bit_body);
+  BOOST_TEST(!eight.eight_bit_header);
+  const auto header = build("Subject: \xe9\r\n\r\nx\r\n").facts;
+  BOOST_TEST(header.eight_bit_header);
+  BOOST_TEST(!header.eight_bit_body);
+}
+
+BOOST_AUTO_TEST_CASE(a_loop_shows_in_the_received_fields_of_the_header_only) {
+  std::string input;
+  for (int i = 0; i < 48; ++i) input += "Received: hop\r\n";
+  BOOST_TEST((build(input + "\r\nReceived: not\r\n").problem == ContentProblem::none));
+  BOOST_TEST((build(input + "Received: hop\r\n\r\n").problem == ContentProblem::too_many_hops));
+  BOOST_TEST((build(input + "Received: hop\r\n\r\n", 1, {.hop_limit = 100}).problem == ContentProblem::none));
+}
+
+BOOST_AUTO_TEST_CASE(beyond_the_size_limit_nothing_is_kept) {
+  const std::string head = "S: x\r\n\r\n";
+  BOOST_TEST((build(head + std::string(90, 'x') + "\r\n", 7, {.size_limit = 100}).problem == ContentProblem::none));
+  const auto b = build(head + std::string(91, 'x') + "\r\n" + std::string(100000, 'y'), 7, {.size_limit = 100});
+  BOOST_TEST((b.problem == ContentProblem::too_large));
+  BOOST_TEST(b.content.size() < 200u);
+}
+
+BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
+  const ContentOptions options{.date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
+  auto b = build("Subject: a\r\nFROM: me\r\n\r\nb\r\n", 3, options);
+  BOOST_TEST(b.content == kTrace + "Subject: a\r\nFROM: me\r\nMessage-Id: <m@h>\r\nDate: now\r\n\r\nb\r\n");
+  BOOST_TEST(b.summary.message_id_value == "<m@h>");
+  b = build("Message-ID: <own@y>\r\nDate: d\r\nFrom: f\r\n\r\n", 3, options);
+  BOOST_TEST(b.content == kTrace + "Message-ID: <own@y>\r\nDate: d\r\nFrom: f\r\n\r\n");
+  BOOST_TEST(b.summary.message_id_value == "<own@y>");
+  b = build("just text\r\n", 3, options);
+  BOOST_TEST(b.content == kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
+  fakes::TableResolve resolve;
+  resolve.aliases["list@example.org"] = {"a@x", "b@y"};
+  resolve.aliases["one@example.org"] = {"c@z"};
+  resolve.aliases["huge@example.org"] = std::vector<std::string>(6, "q@q");
+  mail::Envelope e;
+  e.sender = "me";
+  e.recipients = {{"list", "", "rfc822;list", mail::notify::kSuccess},
+                  {"one", "", "", mail::notify::kSuccess},
+                  {"user", "", "", 0},
+                  {"user@example.org", "", "", 0}};
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, "archive@example.org", e).outcome == Outcome::ok));
+  const std::vector<mail::Recipient> expected = {
+      {"a@x", "list@example.org", "rfc822;list", mail::notify::kNever},
+      {"b@y", "list@example.org", "rfc822;list", mail::notify::kNever},
+      {"c@z", "one@example.org", "", mail::notify::kSuccess},
+      {"user@example.org", "", "", 0},
+      {"archive@example.org", "", "", mail::notify::kNever},
+  };
+  BOOST_TEST((e.recipients == expected));
+  BOOST_TEST(e.sender == "me@example.org");
+  e.recipients = {{"huge", "", "", 0}};
+  BOOST_TEST((expand_envelope(resolve, "", e).outcome == Outcome::expansion_limit));
+  resolve.broken = true;
+  e.recipients = {{"user", "", "", 0}};
+  BOOST_TEST((expand_envelope(resolve, "", e).outcome == Outcome::lookup_failed));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,280 @@
+/// Who is in the active set: new mail from memory, the runners' messages, and how they leave again.
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "qmgr/manager.h"
+
+namespace pen::qmgr {
+
+using queue_log::kJournal;
+using queue_log::QueueLogError;
+
+Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
+                 const Clock& clock)
+    : options_(options), log_(log), scheduler_(scheduler), ports_(ports), clock_(clock), runners_(log.log_count()) {
+  accepting_ = log_.has_space();
+  enter();
+}
+Manager::~Manager() = default;
+
+bool Manager::accepting() const { return accepting_; }
+
+bool Manager::has_room() const {
+  return active_.size() + pending_new_ < options_.active_messages && active_bytes_ < options_.active_bytes;
+}
+
+void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_body, std::uint64_t spool_file,
+                      std::uint64_t spool_offset, Answer answer) {
+  using ipc::enqueue::Outcome;
+  if (envelope.queue_id.empty() || envelope.recipients.empty() ||
+      envelope.recipients.size() > options_.message_recipients) {
+    answer(Outcome::refused, "no queue id, no recipients, or too many");
+    return;
+  }
+  if (spool_file == 0 && envelope.body.size != inline_body.size()) {
+    answer(Outcome::refused, "the body is not as long as the envelope says");
+    return;
+  }
+  auto appended = log_.append(to_log(envelope, inline_body, spool_file, spool_offset));
+  if (!appended) {
+    const Error& e = appended.error();
+    if (e.is(QueueLogError::no_space)) {
+      answer(Outcome::no_space, e.message());
+    } else if (e.is(QueueLogError::too_large)) {
+      answer(Outcome::refused, e.message());
+    } else {
+      ports_.fatal(e.message());
+    }
+    return;
+  }
+  std::shared_ptr<Active> fresh;
+  if (!appended->duplicate) {
+    ++figures_.accepted;
+    if (has_room() && log_.recovery() == queue_log::Recovery::done) {
+      fresh = std::make_shared<Active>();
+      fresh->envelope = envelope;
+      fresh->place = appended->place;
+      fresh->remaining =
+          queue_log::OrdinalSet::span(0, static_cast<std::uint32_t>(envelope.recipients.size()));
+      fresh->body = inline_body;
+      fresh->spool_file = spool_file;
+      fresh->spool_offset = spool_offset;
+      ++pending_new_;
+    }
+  }
+  when_durable(appended->ticket, [this, fresh, duplicate = appended->duplicate, answer = std::move(answer),
+                                  discharges = envelope.discharges] {
+    for (const auto& d : discharges) discharge(d);
+    answer(Outcome::ok, {});
+    if (fresh) {
+      --pending_new_;
+      must(log_.start(fresh->id(), fresh->place));
+      admit(std::make_unique<Active>(std::move(*fresh)));
+    } else if (!duplicate) {
+      runners_[kJournal].look = true;
+    }
+  });
+}
+
+void Manager::admit(std::unique_ptr<Active> owned) {
+  Active& m = *owned;
+  m.number = next_number_++;
+  m.active = now();
+  m.bytes = sizeof(Active) + 256 * m.envelope.recipients.size() + m.envelope.client.helo.size();
+  active_bytes_ += m.bytes;
+  if (!m.body.empty()) {
+    body_bytes_ += m.body.size();
+    body_order_.push_back(m.number);
+  }
+  by_id_[m.id()] = m.number;
+  active_.emplace(m.number, std::move(owned));
+  // Bodies beyond the bound are read again from the log when their job is handed out.
+  while (body_bytes_ > options_.body_bytes && !body_order_.empty()) {
+    if (Active* old = find(body_order_.front())) drop_body(*old);
+    body_order_.pop_front();
+  }
+  while (!body_order_.empty() && find(body_order_.front()) == nullptr) body_order_.pop_front();
+  const auto left = m.remaining.count();
+  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope.sender, m.envelope.body.size, left);
+  m.outstanding = left;
+  if (left == 0) {
+    to_conclude_.push_back(m.number);
+    return;
+  }
+  Ordinals wanted;
+  wanted.reserve(left);
+  for (const auto& range : m.remaining.ranges()) {
+    for (std::uint32_t i = range.first; i < range.end; ++i) wanted.push_back(i);
+  }
+  scheduler_.admit(m.number, wanted);
+}
+
+void Manager::leave(Active& m) {
+  scheduler_.forget(m.number);
+  drop_body(m);
+  active_bytes_ -= m.bytes;
+  by_id_.erase(m.id());
+  active_.erase(m.number);
+}
+
+void Manager::drop_body(Active& m) {
+  body_bytes_ -= m.body.size();
+  m.body_kept = m.body_kept && m.body.empty();
+  m.body = std::string();
+}
+
+std::string Manager::body_of(Active& m) {
+  if (m.spool_file != 0) return {};
+  if (m.body_kept) return m.body;
+  auto stored = must(log_.read(m.place));
+  auto again = from_log(std::move(stored));
+  if (!again) ports_.fatal(m.id() + ": the queue log no longer holds what it held");
+  return std::move(again->body);
+}
+
+Active* Manager::find(MessageNumber n) {
+  auto it = active_.find(n);
+  return it == active_.end() ? nullptr : it->second.get();
+}
+const Active* Manager::find(std::string_view queue_id) const {
+  auto it = by_id_.find(std::string(queue_id));
+  return it == by_id_.end() ? nullptr : active_.at(it->second).get();
+}
+void Manager::each_active(const std::function<void(const Active&)>& see) const {
+  for (const auto& [number, m] : active_) see(*m);
+}
+
+bool Manager::take_stored(queue_log::Stored&& stored) {
+  must(log_.start(stored));
+  const std::string id = stored.envelope.queue_id;
+  queue_log::Envelope as_it_is;
+  as_it_is = stored.envelope;
+  auto m = from_log(std::move(stored));
+  if (!m) {
+    // Kept for a person to look at: neither lost nor tried for ever.
+    log::error("{}: the stored message cannot be read; placed on hold", id);
+    must(log_.hold(id, as_it_is));
+    return true;
+  }
+  admit(std::move(m));
+  return true;
+}
+
+bool Manager::run_log(queue_log::LogId id) {
+  Runner& r = runners_[id];
+  auto due = log_.next_due(id, now());
+  if (!due) {
+    if (due.error().is(QueueLogError::recovering)) return false;
+    ports_.fatal(due.error().message());
+  }
+  r.look = due->more || due->message.has_value();
+  r.next = due->next;
+  if (!due->message) return due->more;
+  return take_stored(*std::move(due->message));
+}
+
+void Manager::run_runners() {
+  // New and deferred mail are admitted alternately; the retry logs take turns among themselves.
+  if (log_.recovery() != queue_log::Recovery::done) return;
+  const WallTime t = now();
+  const auto wanted = [&](const Runner& r) { return r.look || (r.next && *r.next <= t); };
+  for (std::size_t i = 0; i < options_.runner_slice && has_room(); ++i) {
+    bool ran = false;
+    for (int side = 0; side < 2 && !ran; ++side) {
+      journal_turn_ = !journal_turn_;
+      if (journal_turn_) {
+        if (wanted(runners_[kJournal])) ran = run_log(kJournal);
+        continue;
+      }
+      const std::size_t logs = runners_.size() - queue_log::kFirstRetry;
+      for (std::size_t k = 0; k < logs && !ran; ++k) {
+        retry_turn_ = (retry_turn_ + 1) % logs;
+        const auto id = static_cast<queue_log::LogId>(queue_log::kFirstRetry + retry_turn_);
+        if (!wanted(runners_[id])) continue;
+        ran = run_log(id);
+        // Due now and not shown: it waits for the sync that was just asked for.
+        if (!ran && runners_[id].next && *runners_[id].next <= t) runners_[id].next = t + milliseconds(200);
+      }
+    }
+    if (!ran) return;
+  }
+}
+
+void Manager::when_durable(queue_log::Ticket ticket, std::function<void()> then) {
+  if (ticket <= log_.committed()) {
+    // Never inside the caller's call: answers come in order of the tickets.
+    ticket = log_.committed();
+  }
+  if (!waiting_.empty()) ticket = std::max(ticket, waiting_.back().first);
+  waiting_.emplace_back(ticket, std::move(then));
+}
+
+void Manager::committed(queue_log::Ticket ticket) {
+  enter();
+  while (!waiting_.empty() && waiting_.front().first <= ticket) {
+    auto then = std::move(waiting_.front().second);
+    waiting_.pop_front();
+    then();
+  }
+  while (auto id = log_.stale()) {
+    const auto it = by_id_.find(*id);
+    if (it == by_id_.end()) break;
+    Active& m = *active_.at(it->second);
+    must(log_.renew(*id, to_log(m, body_of(m))));
+    break;  // one per commit: renewing moves the head as well
+  }
+}
+
+void Manager::settle() {
+  enter();
+  if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
+  do {
+    while (!waiting_.empty() && waiting_.front().first <= log_.committed()) committed(log_.committed());
+    do_actions();
+    while (!to_conclude_.empty()) {
+      const MessageNumber n = to_conclude_.front();
+      to_conclude_.pop_front();
+      if (Active* m = find(n)) maybe_conclude(*m);
+    }
+    if (report_again_ <= clock_.now()) {
+      report_again_ = kNever;
+      for (const MessageNumber n : std::exchange(reports_waiting_, {})) {
+        if (Active* m = find(n)) {
+          m->reporting = false;
+          to_conclude_.push_back(n);
+        }
+      }
+      continue;
+    }
+    run_runners();
+    do_actions();
+  } while (!to_conclude_.empty());
+  if (const bool space = log_.has_space(); space != accepting_) {
+    accepting_ = space;
+    ports_.queue_state(space);
+  }
+}
+
+SteadyTime Manager::wake_at() const {
+  SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
+  if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
+  if (log_.recovery() == queue_log::Recovery::done && has_room()) {
+    const WallTime t = clock_.wall_now();
+    for (const Runner& r : runners_) {
+      if (r.look) return clock_.now();
+      // At most a minute at once: the wall clock may be set meanwhile.
+      if (r.next) at = std::min(at, clock_.now() + std::clamp<microseconds>(*r.next - t, microseconds(0), seconds(60)));
+    }
+  }
+  return at;
+}
+
+Manager::Figures Manager::figures() const {
+  Figures f = figures_;
+  f.active = active_.size();
+  f.active_bytes = active_bytes_;
+  f.kept_body_bytes = body_bytes_;
+  return f;
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,215 @@
+/// Carries out what the scheduler decides, and tells it what the programs report.
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/mailbox/log_line.h"
+#include "qmgr/manager.h"
+
+namespace pen::qmgr {
+
+namespace {
+constexpr std::uint8_t kDeathsAlone = 2;  // a job in hand at two deaths of its program runs alone,
+constexpr std::uint8_t kDeathsHeld = 3;   // at three its message is held
+}  // namespace
+
+void Manager::do_actions() {
+  for (;;) {
+    auto actions = scheduler_.take_actions();
+    if (actions.empty()) return;
+    for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
+  }
+}
+
+void Manager::act(const RouteRecipient& a) {
+  const Active& m = *find(a.message);
+  const std::uint64_t request = next_request_++;
+  routes_asked_[request] = {a.message, a.ordinal};
+  ports_.route({.request = request,
+                .recipient = m.envelope.recipients[a.ordinal].address,
+                .sender = m.envelope.sender});
+}
+
+void Manager::act(const OpenConnection& a) {
+  ports_.open_connection(a.destination.transport,
+                         {.connection = a.connection, .destination = a.destination, .nexthop = a.nexthop});
+}
+
+void Manager::act(const CloseConnection& a) { ports_.close_connection(a.transport, a.connection); }
+
+void Manager::act(HandJob& a) {
+  Active& m = *find(a.message);
+  ipc::delivery::Job job;
+  job.job = a.job;
+  job.connection = a.connection;
+  job.queue_id = m.id();
+  job.arrival = m.envelope.arrival;
+  job.active = m.active;
+  job.sender = m.envelope.sender;
+  job.nexthop = std::move(a.nexthop);
+  job.recipients.reserve(a.ordinals.size());
+  for (const std::uint32_t ordinal : a.ordinals) {
+    auto& r = job.recipients.emplace_back();
+    r.ordinal = ordinal;
+    r.recipient = m.envelope.recipients[ordinal];
+    if (auto it = m.rewritten.find(ordinal); it != m.rewritten.end()) {
+      if (r.recipient.original.empty()) r.recipient.original = r.recipient.address;
+      r.recipient.address = it->second;
+    }
+  }
+  job.envid = m.envelope.envid;
+  job.ret = m.envelope.ret;
+  job.body_type = m.envelope.body_type;
+  job.smtputf8 = m.envelope.smtputf8;
+  job.requiretls = m.envelope.requiretls;
+  job.client = m.envelope.client;
+  job.body = m.envelope.body;
+  std::string reread;
+  async::Fd fd;
+  if (m.spool_file != 0) {
+    auto opened = ports_.open_body(m.spool_file, m.id());
+    if (!opened) {
+      log::error("{}: cannot open the message's content: {}", m.id(), opened.error().message());
+      deferred(m, a.ordinals, {mail::Action::deferred, "4.3.0", "cannot open the message's content", {}, {}});
+      scheduler_.job_done(a.job, microseconds(0));
+      return;
+    }
+    fd = std::move(*opened);
+    job.body_offset = m.spool_offset;
+  } else if (m.body_kept) {
+    job.inline_body = m.body;
+  } else {
+    reread = body_of(m);
+    job.inline_body = reread;
+  }
+  jobs_[a.job] = {a.message, std::move(a.ordinals)};
+  ports_.hand_job(a.transport, job, std::move(fd));
+}
+
+void Manager::act(const DeferRecipients& a) {
+  jobs_.erase(a.job);
+  Active& m = *find(a.message);
+  if (m.order == Active::Order::none) report_undeliverable(m, a.ordinals, a.status, a.relay, {});
+  deferred(m, a.ordinals, a.status);
+}
+
+void Manager::routed(ipc::route::Routed& answer) {
+  enter();
+  const auto it = routes_asked_.find(answer.request);
+  if (it == routes_asked_.end()) return;  // asked again meanwhile
+  const auto [number, ordinal] = it->second;
+  routes_asked_.erase(it);
+  route_deaths_.erase({number, ordinal});
+  Active& m = *find(number);
+  if (auto* resolved = std::get_if<ipc::route::Resolved>(&answer.answer)) {
+    if (!resolved->recipient.empty() && resolved->recipient != m.envelope.recipients[ordinal].address) {
+      m.rewritten[ordinal] = resolved->recipient;
+    }
+    if (resolved->recipient.empty()) resolved->recipient = m.envelope.recipients[ordinal].address;
+    scheduler_.routed(number, ordinal, *resolved);
+    return;
+  }
+  const auto& status = std::get<ipc::route::Unroutable>(answer.answer).status;
+  scheduler_.unroutable(number, ordinal);
+  report_undeliverable(m, {ordinal}, status, "none", {});
+  if (status.action == mail::Action::failed) {
+    done(m, {ordinal}, status);
+  } else {
+    deferred(m, {ordinal}, status);
+  }
+}
+
+void Manager::router_lost() {
+  enter();
+  std::vector<std::pair<std::uint64_t, RouteAsked>> lost(routes_asked_.begin(), routes_asked_.end());
+  std::sort(lost.begin(), lost.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  routes_asked_.clear();
+  for (const auto& [request, asked] : lost) {
+    const std::uint8_t deaths = ++route_deaths_[{asked.message, asked.ordinal}];
+    if (deaths >= kDeathsHeld) {
+      route_deaths_.erase({asked.message, asked.ordinal});
+      Active& m = *find(asked.message);
+      log::error("{}: looking up <{}> ended trivial-rewrite {} times; message placed on hold", m.id(),
+                 m.envelope.recipients[asked.ordinal].address, deaths);
+      scheduler_.unroutable(asked.message, asked.ordinal);
+      deferred(m, {asked.ordinal}, {mail::Action::deferred, "4.3.0", "held: look-up ends its program", {}, {}});
+      give_order(m, Active::Order::hold, {});
+    } else {
+      scheduler_.route_lost(asked.message, asked.ordinal, deaths >= kDeathsAlone);
+    }
+  }
+}
+
+void Manager::connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features) {
+  enter();
+  scheduler_.opened(connection, features);
+}
+
+void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
+  enter();
+  for (const auto job : closed.unstarted) jobs_.erase(job);
+  scheduler_.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
+}
+
+void Manager::job_survived_death(JobNumber job) {
+  const auto it = jobs_.find(job);
+  if (it == jobs_.end()) return;
+  Active& m = *find(it->second.message);
+  std::uint8_t most = 0;
+  for (const std::uint32_t ordinal : it->second.ordinals) most = std::max(most, ++m.deaths[ordinal]);
+  if (most == kDeathsAlone) scheduler_.isolate(job);
+  if (most >= kDeathsHeld && m.order == Active::Order::none) {
+    log::error("{}: its delivery program ended {} times with it in hand; message placed on hold", m.id(), most);
+    give_order(m, Active::Order::hold, {});
+  }
+}
+
+void Manager::job_result(ipc::delivery::JobResult& result) {
+  enter();
+  const auto it = jobs_.find(result.job);
+  if (it == jobs_.end()) return;
+  const JobInHand job = std::move(it->second);
+  jobs_.erase(it);
+  Active& m = *find(job.message);
+  Ordinals left = job.ordinals;
+  for (auto& r : result.results) {
+    Ordinals mine;
+    for (const std::uint32_t ordinal : r.ordinals) {
+      const auto at = std::find(left.begin(), left.end(), ordinal);
+      if (at == left.end()) continue;  // not of this job, or named twice: the first word stands
+      left.erase(at);
+      mine.push_back(ordinal);
+    }
+    if (mine.empty()) continue;
+    if (r.status.action == mail::Action::deferred) {
+      deferred(m, mine, r.status);
+    } else {
+      done(m, mine, r.status);
+    }
+  }
+  if (!left.empty()) {
+    log::warning("{}: a delivery program reported no result for {} recipients", m.id(), left.size());
+    deferred(m, left, {mail::Action::deferred, "4.3.0", "the delivery program reported no result", {}, {}});
+  }
+  scheduler_.job_done(result.job, result.service_time);
+}
+
+void Manager::transport_up(const std::string& transport, bool up) {
+  enter();
+  scheduler_.transport_up(transport, up);
+}
+
+void Manager::transport_failed(const std::string& transport, const std::string& why) {
+  enter();
+  scheduler_.transport_failed(transport, {mail::Action::deferred, "4.3.0", why, {}, {}});
+}
+
+void Manager::report_undeliverable(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
+                                   std::string_view relay, std::string_view) {
+  const mailbox::Times times{m.envelope.arrival, m.active, now(), now()};
+  for (const std::uint32_t ordinal : ordinals) {
+    log::info("{}", mailbox::log_line(m.id(), m.envelope.recipients[ordinal], relay.empty() ? "none" : relay, times,
+                                      status));
+  }
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,214 @@
+#pragma once
+/// The queue manager's heart: brings queue log, active set and scheduler together. No sockets, no threads, no waiting.
+///
+/// A message's way: enqueue() appends its envelope; committed() says it is durable, the receiver is answered and the
+/// message enters the active set from memory; the scheduler routes it and forms jobs; job results become delivery
+/// records; when they are durable and nothing is outstanding the round ends (conclude()): the message is finished,
+/// a report goes to bounce, or a replacement goes to a retry log, from where the runner brings it back.
+/// Use:     edges (enqueue_server, router_feed, delivery_agent, bounce_feed, queue_server) call the events; the
+///          Manager calls its Ports. After every event the edge calls settle(), and work() when wake_at() has come.
+///          The edge that owns the writer thread takes batches (see writer_feed in main) and calls committed().
+/// Rules:   nothing is acknowledged before its record is durable; the active set is bounded in messages and bytes;
+///          io_error of the log ends the process (Ports::fatal).
+/// Source:  design.md "The queue log", seed 001; log lines as Postfix's qmgr.
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "lib/async/stream.h"
+#include "lib/ipc/bounce.h"
+#include "lib/ipc/delivery.h"
+#include "lib/ipc/enqueue.h"
+#include "lib/ipc/queue.h"
+#include "lib/ipc/route.h"
+#include "lib/queue_log/queue_log.h"
+#include "qmgr/message.h"
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::qmgr {
+
+struct ManagerOptions {
+  std::size_t active_messages = 20'000;        // qmgr_message_active_limit
+  std::size_t active_bytes = 64U << 20;        // envelopes and bodies in memory; beyond it runners wait
+  std::size_t body_bytes = 16U << 20;          // bodies kept in memory; beyond it they are read again when handed out
+  std::size_t inline_limit = 16384;            // queue_inline_limit
+  std::size_t message_recipients = 1'000'000;  // more than any receiver may send: a malformed request
+  seconds backoff_min{300}, backoff_max{4000};
+  seconds lifetime{432'000}, bounce_lifetime{432'000};
+  std::size_t runner_slice = 64;  // messages read from the log in one settle(): keeps the loop alive
+};
+
+/// What the manager asks of the edges. Calls never wait and never call back into the manager.
+class Ports {
+ public:
+  virtual ~Ports() = default;
+  virtual void route(const ipc::route::Route& request) = 0;
+  virtual void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) = 0;
+  virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
+  /// The slot is the edge's to fill. body: open when the body is not inline.
+  virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) = 0;
+  virtual void notify(const ipc::bounce::Notify& request, async::Fd body) = 0;
+  /// A descriptor on a spooled body, for reading.
+  virtual Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
+  /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.
+  virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
+  /// New mail can or cannot be taken.
+  virtual void queue_state(bool accepting) = 0;
+  [[noreturn]] virtual void fatal(const std::string& why) = 0;
+};
+
+class Manager {
+ public:
+  Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports, const Clock& clock);
+  ~Manager();
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  // --- receivers ---
+  using Answer = std::function<void(ipc::enqueue::Outcome, std::string)>;
+  /// answer is called once, in this call (refused) or from committed().
+  void enqueue(const mail::Envelope& envelope, std::string_view inline_body, std::uint64_t spool_file,
+               std::uint64_t spool_offset, Answer answer);
+  bool accepting() const;
+
+  // --- trivial-rewrite ---
+  void routed(ipc::route::Routed& answer);
+  /// The program died or was lost: every request without an answer is asked again, suspects alone.
+  void router_lost();
+
+  // --- delivery programs ---
+  void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
+  void connection_closed(const ipc::delivery::ConnectionClosed& closed);
+  void job_result(ipc::delivery::JobResult& result);
+  /// The program died with this job in hand. Call before connection_closed() of its connection.
+  void job_survived_death(JobNumber job);
+  void transport_up(const std::string& transport, bool up);
+  void transport_failed(const std::string& transport, const std::string& why);
+
+  // --- bounce ---
+  void notified(const ipc::bounce::Notified& answer);
+  void bounce_lost();
+
+  // --- the log's writer ---
+  /// Everything up to this ticket is durable.
+  void committed(queue_log::Ticket ticket);
+
+  // --- tools ---
+  /// Orders for one message, wherever it is. done(found) is called when the order is durable.
+  using Done = std::function<void(ipc::queue::Outcome)>;
+  void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
+  /// Every waiting message is tried now.
+  void flush(std::string site);
+  /// Messages in memory: for listings.
+  void each_active(const std::function<void(const Active&)>& see) const;
+  const Active* find(std::string_view queue_id) const;
+
+  // --- turning ---
+  void settle();
+  /// When settle() is wanted without an event; kNever: not.
+  SteadyTime wake_at() const;
+  void drain() { scheduler_.drain(); }
+
+  struct Figures {
+    std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, recovered = 0;
+    std::size_t active = 0, active_bytes = 0, kept_body_bytes = 0;
+  };
+  Figures figures() const;
+  Scheduler& scheduler() { return scheduler_; }
+  queue_log::QueueLog& log() { return log_; }
+
+ private:
+  struct Runner {
+    bool look = true;               // ask the log at the next settle
+    std::optional<WallTime> next;   // when its head is due
+  };
+  struct RouteAsked {
+    MessageNumber message = 0;
+    std::uint32_t ordinal = 0;
+  };
+  struct JobInHand {
+    MessageNumber message = 0;
+    Ordinals ordinals;
+  };
+
+  // active_set.cc
+  bool has_room() const;
+  void admit(std::unique_ptr<Active> m);
+  void leave(Active& m);
+  void drop_body(Active& m);
+  std::string body_of(Active& m);
+  void run_runners();
+  bool run_log(queue_log::LogId log);
+  bool take_stored(queue_log::Stored&& stored);
+
+  // dispatch.cc
+  void do_actions();
+  void act(const RouteRecipient& a);
+  void act(const OpenConnection& a);
+  void act(HandJob& a);
+  void act(const CloseConnection& a);
+  void act(const DeferRecipients& a);
+
+  // outcomes.cc
+  void deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  void done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  void report_undeliverable(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
+                            std::string_view relay, std::string_view transport);
+  void maybe_conclude(Active& m);
+  void conclude(Active& m);
+  bool expire(Active& m);
+  bool start_report(Active& m);
+  void finish(Active& m);
+  void defer(Active& m);
+  void obey(Active& m);
+  void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
+  void discharge(const mail::Discharge& d);
+
+  void when_durable(queue_log::Ticket ticket, std::function<void()> then);
+  template <class T>
+  T must(Result<T> r) {
+    if (!r) ports_.fatal(r.error().message());
+    if constexpr (!std::is_void_v<T>) return *std::move(r);
+  }
+  Active* find(MessageNumber n);
+  WallTime now() const { return clock_.wall_now(); }
+  void enter() { scheduler_.set_time(clock_.now(), clock_.wall_now()); }
+
+  ManagerOptions options_;
+  queue_log::QueueLog& log_;
+  Scheduler& scheduler_;
+  Ports& ports_;
+  const Clock& clock_;
+
+  MessageNumber next_number_ = 1;
+  std::unordered_map<MessageNumber, std::unique_ptr<Active>> active_;
+  std::unordered_map<std::string, MessageNumber> by_id_;
+  std::size_t pending_new_ = 0;  // accepted, not yet durable, and to be admitted from memory
+  std::size_t active_bytes_ = 0, body_bytes_ = 0;
+  std::deque<MessageNumber> body_order_;  // bodies in memory, oldest first
+
+  std::uint64_t next_request_ = 1;
+  std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
+  std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
+  std::unordered_map<JobNumber, JobInHand> jobs_;
+  std::unordered_map<std::uint64_t, MessageNumber> reports_asked_;
+  std::deque<MessageNumber> to_conclude_;
+  SteadyTime report_again_ = kNever;  // after the bounce program was lost
+  std::deque<MessageNumber> reports_waiting_;
+
+  std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
+  std::vector<Runner> runners_;
+  bool overflowed_ = false;  // durable new mail was left to the journal's runner
+  bool journal_turn_ = true;
+  std::size_t retry_turn_ = 0;
+  bool accepting_ = true;
+  Figures figures_;
+};
+
+
+}  // namespace pen::qmgr

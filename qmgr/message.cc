@@ -1,0 +1,85 @@
+#include "qmgr/message.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::qmgr {
+
+namespace {
+
+std::vector<std::string> domains_of(const mail::Envelope& envelope, const queue_log::OrdinalSet* remaining) {
+  std::vector<std::string> out;
+  for (std::uint32_t i = 0; i < envelope.recipients.size() && out.size() <= queue_log::kMaxDomains; ++i) {
+    if (remaining != nullptr && !remaining->contains(i)) continue;
+    const std::string& address = envelope.recipients[i].address;
+    const auto at = address.rfind('@');
+    std::string domain = at == std::string::npos ? std::string() : to_lower(address.substr(at + 1));
+    if (std::find(out.begin(), out.end(), domain) == out.end()) out.push_back(std::move(domain));
+  }
+  return out;
+}
+
+}  // namespace
+
+queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body, std::uint64_t spool_file,
+                           std::uint64_t spool_offset) {
+  queue_log::Envelope out;
+  out.queue_id = envelope.queue_id;
+  out.recipients = static_cast<std::uint32_t>(envelope.recipients.size());
+  out.remaining = queue_log::OrdinalSet::span(0, out.recipients);
+  out.arrived = envelope.arrival;
+  out.size = envelope.body.size;
+  out.sender = envelope.sender;
+  out.domains = domains_of(envelope, nullptr);
+  StoredPayload payload;
+  payload.spool_file = spool_file;
+  payload.spool_offset = spool_offset;
+  payload.inline_body = body;
+  // As encode(StoredPayload) would, without a copy of the envelope.
+  out.payload.reserve(body.size() + 512);
+  Encoder(out.payload)(envelope, payload.notes, payload.forced_expire, spool_file, spool_offset, body);
+  return out;
+}
+
+queue_log::Envelope to_log(const Active& m, std::string_view body) {
+  queue_log::Envelope out;
+  out.queue_id = m.id();
+  out.recipients = static_cast<std::uint32_t>(m.envelope.recipients.size());
+  out.remaining = m.remaining;
+  out.arrived = m.envelope.arrival;
+  out.size = m.envelope.body.size;
+  out.sender = m.envelope.sender;
+  out.domains = domains_of(m.envelope, &m.remaining);
+  std::vector<Note> notes;
+  for (const auto& [ordinal, n] : m.notes) {
+    if (n.owed != 0 || m.remaining.contains(ordinal)) notes.push_back(n);
+  }
+  out.payload.reserve(body.size() + 512);
+  Encoder(out.payload)(m.envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body);
+  return out;
+}
+
+std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
+  auto payload = decode<StoredPayload>(stored.envelope.payload);
+  if (!payload || payload->envelope.recipients.size() != stored.envelope.recipients) return nullptr;
+  auto m = std::make_unique<Active>();
+  m->envelope = std::move(payload->envelope);
+  m->place = stored.place;
+  m->generation = stored.generation;
+  m->remaining = std::move(stored.envelope.remaining);
+  for (auto& n : payload->notes) m->notes[n.ordinal] = std::move(n);
+  for (const auto& result : stored.results) {
+    m->recovered = true;
+    auto folded = decode<ResultPayload>(result.payload);
+    if (!folded) return nullptr;
+    for (auto& n : folded->notes) m->notes[n.ordinal] = std::move(n);
+  }
+  m->forced_expire = payload->forced_expire;
+  m->body = payload->inline_body;
+  m->spool_file = payload->spool_file;
+  m->spool_offset = payload->spool_offset;
+  return m;
+}
+
+}  // namespace pen::qmgr

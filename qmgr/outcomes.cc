@@ -1,0 +1,315 @@
+/// What becomes of recipients and, when the round is over, of the message.
+#include <algorithm>
+
+#include "lib/base/check.h"
+#include "lib/base/log.h"
+#include "qmgr/manager.h"
+
+namespace pen::qmgr {
+
+void Manager::deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  for (const std::uint32_t ordinal : ordinals) {
+    Note& n = m.notes[ordinal];
+    n.ordinal = ordinal;
+    n.status = status;
+    n.status.action = mail::Action::deferred;
+    n.when = now();
+  }
+  PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
+  m.outstanding -= ordinals.size();
+  to_conclude_.push_back(m.number);
+}
+
+void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  ResultPayload payload;
+  queue_log::OrdinalSet set;
+  for (const std::uint32_t ordinal : ordinals) {
+    set.add(ordinal);
+    const std::uint8_t notify = m.envelope.recipients[ordinal].notify;
+    std::uint8_t owes = 0;
+    if (status.action == mail::Action::failed) {
+      if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = owed::kFailure;
+    } else if (status.action != mail::Action::relayed && (notify & mail::notify::kSuccess) != 0) {
+      owes = owed::kSuccess;  // `relayed`: the next host has taken over the duty to report (RFC 3461 section 5.2.2)
+    }
+    if (owes == 0) {
+      m.notes.erase(ordinal);
+      continue;
+    }
+    Note n{ordinal, status, now(), owes};
+    payload.notes.push_back(n);
+    m.notes[ordinal] = std::move(n);
+  }
+  const auto ticket =
+      must(log_.delivered(m.id(), set, payload.notes.empty() ? std::string() : encode(payload)));
+  m.remaining.remove(set);
+  PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
+  m.outstanding -= ordinals.size();
+  ++m.syncing;
+  when_durable(ticket, [this, number = m.number] {
+    Active* later = find(number);
+    PEN_CHECK(later != nullptr && later->syncing > 0);
+    --later->syncing;
+    to_conclude_.push_back(number);
+  });
+}
+
+void Manager::maybe_conclude(Active& m) {
+  if (m.outstanding == 0 && m.syncing == 0 && !m.reporting) conclude(m);
+}
+
+void Manager::conclude(Active& m) {
+  if (m.order != Active::Order::none) {
+    obey(m);
+    return;
+  }
+  if (expire(m)) return;  // comes back when the records are durable
+  if (!m.report_refused && start_report(m)) return;
+  if (m.remaining.empty() && !m.owes()) {
+    finish(m);
+  } else {
+    defer(m);
+  }
+}
+
+bool Manager::expire(Active& m) {
+  if (m.remaining.empty()) return false;
+  const auto lifetime = m.envelope.sender.empty() ? options_.bounce_lifetime : options_.lifetime;
+  if (!m.forced_expire && now() - m.envelope.arrival < lifetime) return false;
+  log::info("{}: from=<{}>, status={}, returned to sender", m.id(), m.envelope.sender,
+            m.forced_expire ? "force-expired" : "expired");
+  // One record per reason: mostly one.
+  std::vector<std::pair<mail::DeliveryStatus, Ordinals>> by_status;
+  for (const auto& range : m.remaining.ranges()) {
+    for (std::uint32_t i = range.first; i < range.end; ++i) {
+      mail::DeliveryStatus status{mail::Action::failed, "4.4.7", "message expired before it could be delivered", {}, {}};
+      if (auto it = m.notes.find(i); it != m.notes.end()) {
+        status = it->second.status;
+        status.action = mail::Action::failed;
+      }
+      if (by_status.empty() || !(by_status.back().first == status)) by_status.push_back({status, {}});
+      by_status.back().second.push_back(i);
+    }
+  }
+  for (const auto& [status, ordinals] : by_status) {
+    m.outstanding += ordinals.size();
+    done(m, ordinals, status);
+  }
+  return true;
+}
+
+bool Manager::start_report(Active& m) {
+  if (!m.owes()) return false;
+  if (m.envelope.sender.empty()) {
+    // Nobody to tell: a notification about a notification is never sent (RFC 5321 section 6.1).
+    bool failed = false;
+    for (auto& [ordinal, n] : m.notes) {
+      failed = failed || (n.owed & owed::kFailure) != 0;
+      n.owed = 0;
+    }
+    if (failed) log::info("{}: undeliverable notification discarded", m.id());
+    return false;
+  }
+  const bool failure =
+      std::any_of(m.notes.begin(), m.notes.end(), [](const auto& n) { return (n.second.owed & owed::kFailure) != 0; });
+  ipc::bounce::Notify notify;
+  notify.request = next_request_++;
+  notify.kind = failure ? ipc::bounce::Kind::failure : ipc::bounce::Kind::success;
+  for (const auto& [ordinal, n] : m.notes) {
+    if ((n.owed & (failure ? owed::kFailure : owed::kSuccess)) == 0) continue;
+    notify.recipients.push_back({ordinal, m.envelope.recipients[ordinal], n.status, n.when});
+  }
+  notify.envelope = m.envelope;
+  notify.envelope.recipients.clear();
+  const std::string body = body_of(m);
+  notify.inline_body = body;
+  async::Fd fd;
+  if (m.spool_file != 0) {
+    auto opened = ports_.open_body(m.spool_file, m.id());
+    if (!opened) {
+      log::error("{}: cannot open the message's content for a report: {}", m.id(), opened.error().message());
+      m.report_refused = true;
+      return false;
+    }
+    fd = std::move(*opened);
+    notify.body_offset = m.spool_offset;
+  }
+  m.reporting = true;
+  reports_asked_[notify.request] = m.number;
+  ports_.notify(notify, std::move(fd));
+  return true;
+}
+
+void Manager::notified(const ipc::bounce::Notified& answer) {
+  enter();
+  const auto it = reports_asked_.find(answer.request);
+  if (it == reports_asked_.end()) return;
+  Active* m = find(it->second);
+  reports_asked_.erase(it);
+  if (m == nullptr) return;
+  m->reporting = false;
+  if (answer.done) {
+    ++figures_.bounced;
+    const bool failure = std::any_of(m->notes.begin(), m->notes.end(),
+                                     [](const auto& n) { return (n.second.owed & owed::kFailure) != 0; });
+    for (auto& [ordinal, n] : m->notes) {
+      n.owed = failure ? static_cast<std::uint8_t>(n.owed & ~owed::kFailure) : std::uint8_t{0};
+    }
+  } else {
+    log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope.sender, answer.text);
+    m->report_refused = true;
+  }
+  to_conclude_.push_back(m->number);
+}
+
+void Manager::discharge(const mail::Discharge& d) {
+  // The notification is durable: its report is no longer owed, whatever becomes of the program that made it.
+  const auto it = by_id_.find(d.queue_id);
+  if (it == by_id_.end()) return;
+  Active& m = *active_.at(it->second);
+  const auto kind = static_cast<ipc::bounce::Kind>(d.kind);
+  const std::uint8_t bit = kind == ipc::bounce::Kind::failure ? owed::kFailure : owed::kSuccess;
+  if (kind == ipc::bounce::Kind::delay) return;
+  for (const std::uint32_t ordinal : d.ordinals) {
+    if (auto note = m.notes.find(ordinal); note != m.notes.end()) {
+      note->second.owed = static_cast<std::uint8_t>(note->second.owed & ~bit);
+    }
+  }
+  if (m.owes() || !m.reporting) return;
+  m.reporting = false;
+  std::erase_if(reports_asked_, [&](const auto& r) { return r.second == m.number; });
+  ++figures_.bounced;
+  to_conclude_.push_back(m.number);
+}
+
+void Manager::bounce_lost() {
+  enter();
+  if (reports_asked_.empty()) return;
+  std::vector<MessageNumber> lost;
+  for (const auto& [request, number] : reports_asked_) lost.push_back(number);
+  std::sort(lost.begin(), lost.end());
+  reports_asked_.clear();
+  reports_waiting_.insert(reports_waiting_.end(), lost.begin(), lost.end());
+  report_again_ = std::min(report_again_, clock_.now() + seconds(5));  // as paced as master's restarts
+}
+
+void Manager::finish(Active& m) {
+  must(log_.finish(m.id()));
+  log::info("{}: removed", m.id());
+  ++figures_.finished;
+  if (m.spool_file != 0) ports_.release_body(m.spool_file, m.id());
+  leave(m);
+}
+
+void Manager::defer(Active& m) {
+  // The interval grows with the message's age, as in Postfix: each try comes after about twice the time of the last.
+  const auto age = std::chrono::duration_cast<seconds>(now() - m.envelope.arrival);
+  const auto log = log_.retry_log_for(std::clamp(age, options_.backoff_min, options_.backoff_max));
+  must(log_.defer(m.id(), log, to_log(m, body_of(m))));
+  Runner& r = runners_[log];
+  const WallTime due = now() + log_.interval(log);
+  r.next = r.next ? std::min(*r.next, due) : due;
+  ++figures_.deferred;
+  leave(m);
+}
+
+void Manager::give_order(Active& m, Active::Order order, std::function<void(bool)> done_with) {
+  if (m.order == Active::Order::none || order == Active::Order::remove) m.order = order;
+  if (done_with) m.ordered_by.push_back(std::move(done_with));
+  const Ordinals back = scheduler_.withdraw(m.number);
+  PEN_CHECK(m.outstanding >= back.size());
+  m.outstanding -= back.size();
+  to_conclude_.push_back(m.number);
+}
+
+void Manager::obey(Active& m) {
+  queue_log::Ticket ticket = 0;
+  const bool nothing_left = m.remaining.empty() && !m.owes();
+  if (m.order == Active::Order::remove || nothing_left) {
+    ticket = must(log_.remove(m.id()));
+    log::info("{}: removed", m.id());
+    if (m.spool_file != 0) ports_.release_body(m.spool_file, m.id());
+    ++figures_.finished;
+  } else if (m.order == Active::Order::hold) {
+    ticket = must(log_.hold(m.id(), to_log(m, body_of(m))));
+    log::info("{}: placed on hold", m.id());
+  } else {
+    ticket = must(log_.release(m.id(), to_log(m, body_of(m))));
+    runners_[queue_log::kJournal].look = true;
+    log::info("{}: requeued", m.id());
+  }
+  when_durable(ticket, [this, waiting = std::move(m.ordered_by)] {
+    for (const auto& w : waiting) w(true);
+    runners_[queue_log::kJournal].look = true;
+  });
+  leave(m);
+}
+
+void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with) {
+  using ipc::queue::Outcome;
+  using ipc::queue::Verb;
+  enter();
+  const auto report = [done_with](bool) { done_with(Outcome::ok); };
+  const auto it = by_id_.find(where.queue_id);
+  if (it != by_id_.end()) {
+    Active& m = *active_.at(it->second);
+    switch (verb) {
+      case Verb::remove: give_order(m, Active::Order::remove, report); return;
+      case Verb::hold: give_order(m, Active::Order::hold, report); return;
+      case Verb::requeue: give_order(m, Active::Order::requeue, report); return;
+      case Verb::expire: m.forced_expire = true; break;
+      case Verb::release:  // it is not on hold, and is being tried
+      case Verb::flush: break;
+    }
+    done_with(Outcome::ok);
+    return;
+  }
+  auto stored = log_.read(where.place);
+  if (!stored) {
+    if (stored.error().is(queue_log::QueueLogError::io_error)) ports_.fatal(stored.error().message());
+    done_with(stored.error().is(queue_log::QueueLogError::not_found) ? Outcome::not_found : Outcome::failed);
+    return;
+  }
+  const std::string id = stored->envelope.queue_id;
+  if (verb == Verb::remove) {
+    auto m = from_log(queue_log::Stored(*stored));
+    const auto ticket = must(log_.remove(where.place, id, stored->generation));
+    log::info("{}: removed", id);
+    if (m && m->spool_file != 0) ports_.release_body(m->spool_file, id);
+    when_durable(ticket, [report] { report(true); });
+    return;
+  }
+  if (verb == Verb::hold || verb == Verb::release || verb == Verb::requeue) {
+    if (verb == Verb::hold && where.place.log == queue_log::kHold) {
+      done_with(Outcome::ok);
+      return;
+    }
+    must(log_.start(*stored));
+    queue_log::Envelope again = stored->envelope;
+    if (auto m = from_log(queue_log::Stored(*stored))) again = to_log(*m, m->body);  // folds results in
+    const auto ticket = must(verb == Verb::hold ? log_.hold(id, again) : log_.release(id, again));
+    log::info("{}: {}", id, verb == Verb::hold ? "placed on hold" : "released from hold");
+    runners_[queue_log::kJournal].look = true;
+    when_durable(ticket, [this, report] {
+      runners_[queue_log::kJournal].look = true;
+      report(true);
+    });
+    return;
+  }
+  // flush, expire: tried now, whatever its retry time is.
+  if (where.place.log == queue_log::kHold && verb == Verb::flush) {
+    done_with(Outcome::ok);
+    return;
+  }
+  must(log_.start(*stored));
+  auto m = from_log(*std::move(stored));
+  if (!m) {
+    done_with(Outcome::failed);
+    return;
+  }
+  m->forced_expire = m->forced_expire || verb == Verb::expire;
+  admit(std::move(m));
+  done_with(Outcome::ok);
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,320 @@
+#include "smtp/connection.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "lib/base/check.h"
+#include "lib/base/text.h"
+#include "smtp/content.h"
+
+namespace pen::smtp {
+
+using async::Task;
+using async::Until;
+using async::WaitError;
+using ipc::delivery::Stage;
+
+namespace {
+constexpr std::size_t kMaxReplyLine = 4096;       // RFC 5321 asks for 512; longer lines are cut
+constexpr std::size_t kContentChunk = 128 * 1024;  // read and written at once: half of the stream's high water
+constexpr milliseconds kQuitWait{2000};
+
+Peer peer_of(const ipc::Destination& d) {
+  if (!d.address.empty()) return {d.host, d.host + "[" + d.address + "]"};
+  return {d.host, d.host + "[" + d.unix_path + "]"};
+}
+async::SocketAddress socket_of(const ipc::Destination& d) {
+  return d.address.empty() ? async::SocketAddress::unix(d.unix_path) : async::SocketAddress::inet(d.address, d.port);
+}
+}  // namespace
+
+std::string connect_failure_text(const ipc::Destination& destination, const Error& error) {
+  std::string why = error.message();
+  if (error.is(WaitError::timed_out)) why = std::strerror(ETIMEDOUT);
+  else if (error.sys_errno() != 0) why = std::strerror(error.sys_errno());
+  return "connect to " + destination.shown() + ": " + why;
+}
+
+Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination,
+                       const Settings& settings)
+    : loop_(loop),
+      host_(host),
+      id_(id),
+      destination_(std::move(destination)),
+      settings_(settings),
+      engine_(settings, peer_of(destination_)),
+      wake_(loop),
+      gate_(loop) {}
+
+Connection::~Connection() = default;
+
+void Connection::submit(std::shared_ptr<Work> work) {
+  const Job* job = &work->job;
+  works_.emplace(job, std::move(work));
+  engine_.submit(job, loop_.clock().now());
+  pump();
+}
+
+void Connection::request_close() {
+  engine_.request_close();
+  pump();
+  // Not open yet and nothing to do: there is no reason to go on connecting.
+  given_up_ = !engine_.ready() && !engine_.ended() && engine_.jobs_in_hand() == 0;
+  if (given_up_ || engine_.ended()) cancel_.raise();
+}
+
+milliseconds Connection::timeout_of(Step step) const {
+  switch (step) {
+    case Step::greeting:
+    case Step::ehlo:
+    case Step::helo:
+    case Step::lhlo: return settings_.helo_timeout;
+    case Step::rset: return settings_.rset_timeout;
+    case Step::mail: return settings_.mail_timeout;
+    case Step::rcpt: return settings_.rcpt_timeout;
+    case Step::data: return settings_.data_init_timeout;
+    case Step::content: return settings_.data_xfer_timeout;
+    case Step::end_of_data:
+    case Step::bdat: return settings_.data_done_timeout;
+    case Step::quit: return settings_.quit_timeout;
+  }
+  return settings_.data_done_timeout;
+}
+
+void Connection::check_time() {
+  if (!stream_ || end_ || engine_.ended()) return;
+  const auto step = engine_.awaiting();
+  if (!step || loop_.now() < progress_ + timeout_of(*step)) return;
+  end_ = End::timed_out;
+  cancel_.raise();
+}
+
+Ended Connection::connect_failure(const Error& error) {
+  Ended ended;
+  ended.status = {mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error), {}, {}};
+  if (error.is(WaitError::timed_out) || error.is_errno(ETIMEDOUT)) ended.trouble = Trouble::timed_out;
+  else if (error.is(WaitError::cancelled)) ended.trouble = Trouble::none;
+  else if (error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT)) ended.trouble = Trouble::refused;
+  else if (error.is_errno(EMFILE) || error.is_errno(ENFILE) || error.is_errno(ENOMEM) || error.is_errno(ENOBUFS) ||
+           error.is_errno(EADDRNOTAVAIL) || error.is_errno(EACCES) || error.is_errno(EINVAL))
+    ended.trouble = Trouble::local;
+  else ended.trouble = Trouble::unreachable;
+  // No job had any effect; those of the engine are handed back.
+  engine_.finish(End::closed, loop_.now());
+  for (auto& event : engine_.take_events())
+    if (auto* last = std::get_if<Ended>(&event)) ended.unstarted = std::move(last->unstarted);
+  return ended;
+}
+
+Task<void> Connection::run() {
+  connect_begun_ = loop_.clock().wall_now();
+  connect_start_ = progress_ = loop_.clock().now();
+  {
+    Until until{async::Until{}.deadline, &cancel_};
+    if (settings_.connect_timeout.count() > 0) until.deadline = loop_.now() + settings_.connect_timeout;
+    auto stream = co_await async::connect(loop_, socket_of(destination_), until, destination_.source);
+    if (!stream) {
+      host_.closed(*this, connect_failure(stream.error()));
+      co_return;
+    }
+    stream_.emplace(std::move(*stream));
+  }
+  progress_ = loop_.clock().now();
+  connect_time_ = std::chrono::duration_cast<microseconds>(progress_ - connect_start_);
+  gate_.spawn("writer " + destination_.shown(), writer());
+
+  while (!end_ && !engine_.ended()) {
+    auto line = co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
+    if (!line && line.error().is(WaitError::line_too_long)) {
+      progress_ = loop_.now();
+      engine_.on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
+      if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_}); !r && !end_) {
+        end_ = End::closed;
+      }
+    } else if (!line) {
+      if (!end_ && !engine_.ended()) {
+        if (!given_up_) salvage_lines();
+        end_ = End::closed;
+      }
+    } else {
+      progress_ = loop_.now();
+      engine_.on_line(*line, progress_);
+      take_lines();
+    }
+    pump();
+  }
+
+  const bool quit = engine_.said_quit() && !end_;
+  engine_.finish(end_.value_or(End::by_engine), loop_.now());
+  handle_events();
+  if (quit && stream_->is_open()) {
+    // A courtesy: the answer changes nothing, and nobody waits for this.
+    cancel_.reset();
+    const Until until{.deadline = loop_.now() + kQuitWait, .cancel = nullptr};
+    if (co_await stream_->shutdown(until)) {
+      while (co_await stream_->read_some(kMaxReplyLine, until)) {
+      }
+    }
+  }
+  stream_->close();
+}
+
+/// The rest of what has arrived, without a wait for each line.
+void Connection::take_lines() {
+  for (int i = 0; i < 1000 && !engine_.ended(); ++i) {
+    const std::string_view text = stream_->buffered();
+    const auto lf = text.substr(0, kMaxReplyLine).find('\n');
+    if (lf == std::string_view::npos) return;
+    std::string_view line = text.substr(0, lf);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    engine_.on_line(line, progress_);
+    stream_->consume(lf + 1);
+  }
+}
+
+/// A peer that says why and hangs up while we write: our write fails first, and its last words are still in the socket.
+void Connection::salvage_lines() {
+  std::string text(stream_->buffered());
+  char more[4096];
+  for (int i = 0; i < 16; ++i) {
+    const ssize_t n = ::recv(stream_->fd(), more, sizeof more, MSG_DONTWAIT);
+    if (n <= 0) break;
+    text.append(more, static_cast<std::size_t>(n));
+  }
+  std::size_t at = 0;
+  for (std::size_t lf; !engine_.ended() && (lf = text.find('\n', at)) != std::string::npos; at = lf + 1) {
+    std::string_view line(text.data() + at, lf - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    engine_.on_line(line.substr(0, kMaxReplyLine), progress_);
+  }
+}
+
+void Connection::pump() {
+  if (!stream_) return;
+  while (!writer_busy_ && !end_) {
+    if (stream_->queued() > async::Stream::kHighWater / 2) {
+      writer_busy_ = true;
+      wake_.set();
+      break;
+    }
+    auto send = engine_.next_send(loop_.clock().now());
+    if (!send) break;
+    progress_ = loop_.clock().now();
+    for (const Job* job : send->begun) host_.stages().set(job->slot, Stage::started);
+    stream_->write(send->text);
+    if (send->job == nullptr) continue;
+    const auto work = works_.at(send->job);
+    if (!work->file || work->job.body.size == 0) {
+      write_inline(*work, send->form);
+      engine_.content_written();
+    } else {
+      writing_ = work;
+      writing_form_ = send->form;
+      writer_busy_ = true;
+      wake_.set();
+    }
+  }
+  handle_events();
+}
+
+void Connection::write_inline(Work& work, Form form) {
+  host_.stages().set(work.job.slot, Stage::committed);
+  engine_.mark_committed();
+  if (form == Form::bdat) {
+    stream_->write(work.body);
+    return;
+  }
+  DataForm data(settings_.line_length_limit);
+  std::vector<Bytes> pieces;
+  data.feed(work.body, pieces);
+  data.finish(pieces);
+  for (const auto piece : pieces) stream_->write(as_text(piece));
+}
+
+Task<Result<void>> Connection::write_content(Work& work, Form form) {
+  DataForm data(settings_.line_length_limit);
+  std::vector<Bytes> pieces;
+  std::string buffer;
+  const std::uint64_t size = work.job.body.size;
+  for (std::uint64_t at = 0; at < size;) {
+    buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kContentChunk, size - at)));
+    const ssize_t n = ::pread(work.file.get(), buffer.data(), buffer.size(), static_cast<off_t>(work.job.body_offset + at));
+    if (n <= 0) {
+      if (n < 0 && errno == EINTR) continue;
+      end_ = End::content_error;
+      co_return fail_errno("read message content", n == 0 ? EIO : errno);
+    }
+    buffer.resize(static_cast<std::size_t>(n));
+    at += static_cast<std::uint64_t>(n);
+    pieces.clear();
+    if (form == Form::bdat) pieces.push_back(as_bytes(buffer));
+    else data.feed(buffer, pieces);
+    if (at == size) {
+      if (form == Form::data) data.finish(pieces);
+      host_.stages().set(work.job.slot, Stage::committed);
+      engine_.mark_committed();
+    }
+    const Until until{.deadline = loop_.now() + settings_.data_xfer_timeout, .cancel = &cancel_};
+    if (auto r = co_await stream_->write_all(pieces, until); !r) {
+      if (!end_) end_ = r.error().is(WaitError::timed_out) ? End::timed_out : End::closed;
+      co_return r;
+    }
+    progress_ = loop_.now();
+    if (engine_.ended()) co_return fail(WaitError::closed);
+  }
+  co_return Result<void>{};
+}
+
+Task<void> Connection::writer() {
+  for (;;) {
+    if (!co_await wake_.wait({.deadline = kNever, .cancel = &cancel_})) co_return;
+    wake_.reset();
+    if (writing_) {
+      const auto work = std::exchange(writing_, nullptr);
+      auto written = co_await write_content(*work, writing_form_);
+      if (!written) {
+        cancel_.raise();
+        co_return;
+      }
+      engine_.content_written();
+    } else {
+      const Until until{.deadline = loop_.now() + settings_.data_xfer_timeout, .cancel = &cancel_};
+      if (auto r = co_await stream_->flush(until); !r) {
+        if (!end_) end_ = r.error().is(WaitError::timed_out) ? End::timed_out : End::closed;
+        cancel_.raise();
+        co_return;
+      }
+      progress_ = loop_.now();
+    }
+    writer_busy_ = false;
+    pump();
+    if (engine_.ended()) cancel_.raise();
+  }
+}
+
+void Connection::handle_events() {
+  while (engine_.has_events()) {
+    for (auto& event : engine_.take_events()) {
+      if (auto* opened = std::get_if<Opened>(&event)) {
+        opened_at_ = loop_.clock().wall_now();
+        // From sending EHLO to its answer would be one round trip and the peer's name look-up; the handshake is purer.
+        host_.opened(*this, *opened,
+                     std::chrono::duration_cast<microseconds>(loop_.clock().now() - connect_start_), connect_time_);
+      } else if (auto* done = std::get_if<JobDone>(&event)) {
+        const auto found = works_.find(done->job);
+        PEN_CHECK(found != works_.end(), "a result for a job in hand");
+        const auto work = found->second;
+        works_.erase(found);
+        host_.done(*this, *work, *done);
+      } else {
+        auto& ended = std::get<Ended>(event);
+        if (given_up_) ended.trouble = Trouble::none;
+        host_.closed(*this, ended);
+      }
+    }
+  }
+}
+
+}  // namespace pen::smtp

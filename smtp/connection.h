@@ -1,0 +1,96 @@
+#pragma once
+/// One connection of the client: connects, feeds the engine with the peer's lines, writes what the engine says.
+///
+/// Use:     Connection c(loop, host, id, destination, settings, stages);  loop.spawn(…, c.run());
+///          c.submit(work);  c.request_close();  c.check_time(now) about once a second
+///          Results go to the Host as they come; the last call is closed(), after which the owner destroys it.
+/// Writing: commands and inline content are queued in the turn that allows them and leave in one system call; larger
+///          content is read and written piece by piece in a coroutine of its own, so that replies are read meanwhile
+///          and neither side can block the other.
+/// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction.
+/// Destroying it closes the socket at once: what was not sent stays unsent (qmgr has gone, nobody hears the result).
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "lib/async/stream.h"
+#include "lib/async/sync.h"
+#include "lib/ipc/delivery.h"
+#include "smtp/engine.h"
+#include "smtp/stage_page.h"
+
+namespace pen::smtp {
+
+/// A job with what it owns.
+struct Work {
+  Job job;  // job.inline_body points into body
+  std::string body;
+  async::Fd file;
+  WallTime handed{};
+};
+
+class Connection {
+ public:
+  class Host {
+   public:
+    virtual ~Host() = default;
+    virtual void opened(Connection& c, const Opened& opened, microseconds connect_time, microseconds round_trip) = 0;
+    /// The work is forgotten after the call.
+    virtual void done(Connection& c, const Work& work, const JobDone& done) = 0;
+    /// Last: nothing more comes from c.
+    virtual void closed(Connection& c, const Ended& ended) = 0;
+    virtual StagePage& stages() = 0;
+  };
+
+  Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination, const Settings& settings);
+  ~Connection();
+
+  /// To the end of the connection. The Connection must outlive the task.
+  async::Task<void> run();
+  void submit(std::shared_ptr<Work> work);
+  void request_close();
+  /// Ends a connection whose peer has been silent for too long.
+  void check_time();
+
+  std::uint64_t id() const { return id_; }
+  const ipc::Destination& destination() const { return destination_; }
+  WallTime connect_begun() const { return connect_begun_; }
+  WallTime opened_at() const { return opened_at_; }
+
+ private:
+  async::Task<void> writer();
+  async::Task<Result<void>> write_content(Work& work, Form form);
+  void pump();
+  void write_inline(Work& work, Form form);
+  void take_lines();
+  void handle_events();
+  void salvage_lines();
+  milliseconds timeout_of(Step step) const;
+  Ended connect_failure(const Error& error);
+
+  async::Loop& loop_;
+  Host& host_;
+  std::uint64_t id_;
+  ipc::Destination destination_;
+  Settings settings_;
+  Engine engine_;
+  std::optional<async::Stream> stream_;
+  async::Cancel cancel_;
+  async::Event wake_;
+  std::unordered_map<const Job*, std::shared_ptr<Work>> works_;
+  std::shared_ptr<Work> writing_;
+  Form writing_form_ = Form::none;
+  bool writer_busy_ = false;
+  bool given_up_ = false;  // closed on request before it was open
+  std::optional<End> end_;
+  SteadyTime progress_{};
+  WallTime connect_begun_{}, opened_at_{};
+  SteadyTime connect_start_{};
+  microseconds connect_time_{0};
+  async::Gate gate_;  // last: the writer dies before what it uses
+};
+
+/// The words for a connection that could not be made: "connect to host[addr]:port: Connection refused".
+std::string connect_failure_text(const ipc::Destination& destination, const Error& error);
+
+}  // namespace pen::smtp

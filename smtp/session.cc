@@ -1,0 +1,171 @@
+#include "smtp/session.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "smtp/log_line.h"
+
+namespace pen::smtp {
+
+namespace delivery = ipc::delivery;
+using async::Task;
+
+Session::Session(async::Loop& loop, Settings settings, Out out)
+    : loop_(loop), settings_(std::move(settings)), out_(std::move(out)), gate_(loop) {
+  gate_.spawn("time-outs", watch_time());
+}
+Session::~Session() = default;
+
+Result<void> Session::handle(delivery::ToProgram message, std::span<async::Fd> fds) {
+  if (const auto* page = std::get_if<delivery::StagePage>(&message)) {
+    if (fds.size() != 1) return fail_errno("stage page without its descriptor", EBADMSG);
+    return stages_.map(fds[0].get(), page->slots);
+  }
+  if (auto* o = std::get_if<delivery::OpenConnection>(&message)) {
+    if (connections_.contains(o->connection)) return fail_errno("connection number used twice", EBADMSG);
+    open(std::move(*o));
+    return {};
+  }
+  if (const auto* c = std::get_if<delivery::CloseConnection>(&message)) {
+    const auto it = connections_.find(c->connection);  // it may have ended by itself meanwhile
+    if (it != connections_.end() && !it->second.closed) it->second.connection->request_close();
+    return {};
+  }
+  return take_job(std::get<delivery::Job>(std::move(message)), fds);
+}
+
+void Session::open(delivery::OpenConnection message) {
+  Settings settings = settings_;
+  const std::string key = message.destination.key();
+  if (const auto it = misbehaved_.find(key); it != misbehaved_.end()) {
+    if (it->second > loop_.now()) settings.pipelining = false;
+    else misbehaved_.erase(it);
+  }
+  const bool no_address = message.destination.address.empty() && message.destination.unix_path.empty();
+  if (connections_.size() >= kMaxConnections || no_address) {
+    delivery::ConnectionClosed refused;
+    refused.connection = message.connection;
+    refused.trouble = Trouble::local;
+    refused.status = {mail::Action::deferred, "4.3.0",
+                      no_address ? "destination " + message.destination.shown() + " has no address"
+                                 : "too many connections in this process",
+                      {}, {}};
+    log::warning("{}", refused.status.text);
+    out_(refused);
+    return;
+  }
+  auto& entry = connections_[message.connection];
+  entry.connection =
+      std::make_unique<Connection>(loop_, *this, message.connection, std::move(message.destination), settings);
+  gate_.spawn("connection " + entry.connection->destination().shown(), run(message.connection));
+}
+
+Task<void> Session::run(std::uint64_t id) {
+  co_await connections_.at(id).connection->run();
+  connections_.erase(id);
+}
+
+Task<void> Session::watch_time() {
+  for (;;) {
+    if (!co_await loop_.sleep(milliseconds(500), {.deadline = kNever, .cancel = &gate_.cancel()})) co_return;
+    for (auto& [id, entry] : connections_) entry.connection->check_time();
+  }
+}
+
+Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
+  const auto it = connections_.find(job.connection);
+  if (it == connections_.end() || it->second.closed) {
+    // It crossed our ConnectionClosed on the way: it had no effect, and a second word says so.
+    delivery::ConnectionClosed late;
+    late.connection = job.connection;
+    late.opened = true;
+    late.status = {mail::Action::deferred, "4.4.2", "connection was already closed", {}, {}};
+    late.unstarted.push_back(job.job);
+    out_(late);
+    return {};
+  }
+  auto work = std::make_shared<Work>();
+  work->body = std::string(job.inline_body);
+  work->job = std::move(job);
+  work->job.inline_body = work->body;
+  work->handed = loop_.clock().wall_now();
+  if (!fds.empty()) work->file = std::move(fds[0]);
+  if (work->file ? !work->body.empty() : work->body.size() != work->job.body.size)
+    return fail_errno("job " + work->job.queue_id + " without its content", EBADMSG);
+  if (work->job.recipients.empty()) return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
+  it->second.connection->submit(std::move(work));
+  return {};
+}
+
+void Session::opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) {
+  delivery::ConnectionOpened message;
+  message.connection = c.id();
+  auto& f = message.features;
+  f.pipelining = opened.offers.pipelining;
+  f.chunking = opened.offers.chunking;
+  f.starttls = opened.offers.starttls;
+  f.eight_bit_mime = opened.offers.eight_bit_mime;
+  f.dsn = opened.offers.dsn;
+  f.smtputf8 = opened.offers.smtputf8;
+  f.size_limit = opened.offers.size_limit;
+  f.window = opened.window;
+  f.connect_time = setup;
+  f.round_trip = round_trip;
+  out_(message);
+}
+
+void Session::done(Connection& c, const Work& work, const JobDone& done) {
+  const Job& job = work.job;
+  const WallTime now = loop_.clock().wall_now();
+  const auto floor = [](auto d) { return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0)); };
+  Delays delays;
+  const WallTime begun = now - done.service_time;
+  delays.before_active = floor(job.active - job.arrival);
+  delays.transmission = done.service_time;
+  if (done.connection_use <= 1 && work.handed <= c.opened_at()) {  // it waited for the connection
+    const WallTime from = std::max(job.active, c.connect_begun());
+    delays.active = floor(from - job.active);
+    delays.setup = floor(begun - from);
+  } else {
+    delays.active = floor(begun - job.active);
+  }
+
+  delivery::JobResult result;
+  result.job = job.job;
+  result.connection = c.id();
+  result.service_time = done.service_time;
+  const std::string relay = c.destination().shown();
+  for (std::size_t i = 0; i < done.results.size(); ++i) {
+    const auto& status = done.results[i];
+    const auto& recipient = job.recipients[i];
+    log::info("{}", recipient_line(job.queue_id, recipient.recipient, relay, done.connection_use, delays, status));
+    const auto same = std::find_if(result.results.begin(), result.results.end(),
+                                   [&](const auto& r) { return r.status == status; });
+    if (same != result.results.end()) same->ordinals.push_back(recipient.ordinal);
+    else result.results.push_back({{recipient.ordinal}, status});
+  }
+  out_(result);
+}
+
+void Session::closed(Connection& c, const Ended& ended) {
+  const auto it = connections_.find(c.id());
+  if (it == connections_.end() || it->second.closed) return;
+  it->second.closed = true;
+  if (ended.misbehaved && misbehaved_.size() < kMaxMisbehaved) {
+    misbehaved_[c.destination().key()] = loop_.now() + kMisbehaved;
+    log::warning("{}: pipelining is off for this host for a while: its replies did not fit the commands",
+                 c.destination().shown());
+  } else if (ended.misbehaved) {
+    std::erase_if(misbehaved_, [&](const auto& m) { return m.second <= loop_.now(); });
+  }
+  if (ended.trouble != Trouble::none) log::info("{}", ended.status.text);
+  delivery::ConnectionClosed message;
+  message.connection = c.id();
+  message.opened = ended.opened;
+  message.trouble = ended.trouble;
+  message.status = ended.status;
+  for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
+  out_(message);
+}
+
+}  // namespace pen::smtp

@@ -1,0 +1,60 @@
+#pragma once
+/// One conversation with qmgr: its connections, their jobs, the log lines and the answers.
+///
+/// Use:     Session session(loop, settings, out);                 // out: hands one FromProgram message to the channel
+///          session.handle(message, fds);                         // each message from qmgr, in order
+///          Destroying it closes every connection at once: what was not ended by end-of-data has no effect.
+/// Peers that misbehave when spoken to in groups of commands are remembered (at most kMaxMisbehaved, for
+/// kMisbehaved) and spoken to one command at a time.
+/// Errors:  handle() fails when qmgr breaks the conversation (unknown numbers, no room): the caller logs and closes.
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "smtp/connection.h"
+
+namespace pen::smtp {
+
+class Session final : public Connection::Host {
+ public:
+  static constexpr std::size_t kMaxConnections = 20000;
+  static constexpr std::size_t kMaxMisbehaved = 1000;
+  static constexpr std::chrono::minutes kMisbehaved{10};
+
+  using Out = std::function<void(const ipc::delivery::FromProgram&)>;
+  Session(async::Loop& loop, Settings settings, Out out);
+  ~Session() override;
+
+  Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
+  std::size_t connections() const { return connections_.size(); }
+  /// New settings for connections opened from now on.
+  void reload(Settings settings) { settings_ = std::move(settings); }
+
+ private:
+  struct Entry {
+    std::unique_ptr<Connection> connection;
+    bool closed = false;  // reported; the task may still say goodbye
+  };
+
+  void opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) override;
+  void done(Connection& c, const Work& work, const JobDone& done) override;
+  void closed(Connection& c, const Ended& ended) override;
+  StagePage& stages() override { return stages_; }
+
+  void open(ipc::delivery::OpenConnection message);
+  Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);
+  async::Task<void> run(std::uint64_t id);
+  async::Task<void> watch_time();
+
+  async::Loop& loop_;
+  Settings settings_;
+  Out out_;
+  StagePage stages_;
+  std::unordered_map<std::uint64_t, Entry> connections_;
+  std::map<std::string, SteadyTime> misbehaved_;  // key of the destination, until when
+  async::Gate gate_;                              // last: the tasks die before what they use
+};
+
+}  // namespace pen::smtp

@@ -1,0 +1,65 @@
+#include "smtpd/access.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::smtpd {
+
+std::string take_dsn(std::string_view& text) {
+  // class "." subject "." detail, each 1 to 3 digits (RFC 3463 section 2)
+  std::size_t at = 0;
+  if (text.empty() || (text[0] != '2' && text[0] != '4' && text[0] != '5')) return {};
+  at = 1;
+  for (int part = 0; part < 2; ++part) {
+    if (at >= text.size() || text[at] != '.') return {};
+    const std::size_t start = ++at;
+    while (at < text.size() && ascii_digit(text[at]) && at - start < 3) ++at;
+    if (at == start) return {};
+  }
+  if (at < text.size() && !ascii_space(text[at])) return {};
+  std::string dsn(text.substr(0, at));
+  text = trim(text.substr(at));
+  return dsn;
+}
+
+AccessAction parse_access(std::string_view value) {
+  using Kind = AccessAction::Kind;
+  value = trim(value);
+  const auto space = std::min(value.find_first_of(" \t"), value.size());
+  const std::string_view word = value.substr(0, space);
+  std::string_view rest = trim(value.substr(space));
+  AccessAction action;
+  const auto with_text = [&](Kind kind) {
+    action.kind = kind;
+    action.dsn = take_dsn(rest);
+    action.text = std::string(rest);
+    return action;
+  };
+  const bool digits = !value.empty() && std::ranges::all_of(word, ascii_digit);
+  if (digits && word.size() == 3 && (word[0] == '4' || word[0] == '5')) {
+    action.code = (word[0] - '0') * 100 + (word[1] - '0') * 10 + (word[2] - '0');
+    return with_text(Kind::code);
+  }
+  if (digits && rest.empty()) return with_text(Kind::permit);  // "a string of digits only is OK"
+  if (iequals(word, "OK") || iequals(word, "RELAY")) return with_text(Kind::permit);
+  if (iequals(word, "REJECT")) return with_text(Kind::reject);
+  if (iequals(word, "DEFER")) return with_text(Kind::defer);
+  if (iequals(word, "DEFER_IF_PERMIT")) return with_text(Kind::defer_if_permit);
+  if (iequals(word, "DEFER_IF_REJECT")) return with_text(Kind::defer_if_reject);
+  if (iequals(word, "DUNNO")) return with_text(Kind::dunno);
+  if (iequals(word, "WARN")) return with_text(Kind::warn);
+  if (iequals(word, "INFO")) return with_text(Kind::info);
+  if (iequals(word, "DISCARD")) return with_text(Kind::discard);
+  for (const std::string_view name : {"HOLD", "FILTER", "REDIRECT", "BCC", "PREPEND"})
+    if (iequals(word, name)) {
+      action.kind = Kind::cannot_act;
+      action.text = name;
+      return action;
+    }
+  action.kind = Kind::restrictions;
+  action.text = std::string(value);
+  return action;
+}
+
+}  // namespace pen::smtpd

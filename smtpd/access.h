@@ -1,0 +1,25 @@
+#pragma once
+/// What the right-hand side of an access(5) table says.
+#include <string>
+#include <string_view>
+
+namespace pen::smtpd {
+
+struct AccessAction {
+  enum class Kind : unsigned char {
+    permit, dunno, reject, defer, defer_if_permit, defer_if_reject, code, warn, info, discard,
+    restrictions,  // anything else: a list of restrictions and classes, in text
+    cannot_act,    // an action that this version does not have: text is its name
+  };
+  Kind kind = Kind::dunno;
+  int code = 0;      // Kind::code: 400 to 599
+  std::string dsn;   // extended status that the text began with; empty: none
+  std::string text;  // what follows
+};
+/// Source: access(5) ACCEPT ACTIONS, REJECT ACTIONS, OTHER ACTIONS.
+AccessAction parse_access(std::string_view value);
+
+/// Cuts "5.7.1 " off the front of a text; empty when there is none.
+std::string take_dsn(std::string_view& text);
+
+}  // namespace pen::smtpd

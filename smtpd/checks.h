@@ -1,0 +1,112 @@
+#pragma once
+/// Evaluates restriction lists about one client, one sender, one recipient.
+///
+/// Use:     Checks checks(shared, subject); Verdict v = co_await checks.recipient();
+///          if (!v.reply.empty()) session replies with it (and has logged it already)
+/// Order:   as Postfix: with smtpd_delay_reject the client, HELO and sender lists are asked at RCPT; then relay and
+///          recipient lists, then listed recipients, then what was deferred in case of a permit.
+/// Source:  Postfix SMTPD_ACCESS_README, postconf(5); texts and codes have its shape.
+/// Thread:  the loop's; look-ups that may block go to the handler pool. A Checks object is used for one evaluation;
+///          several for the same session may be under way at once.
+#include <optional>
+#include <string>
+
+#include "lib/async/handler_pool.h"
+#include "smtpd/names.h"
+#include "smtpd/policy.h"
+
+namespace pen::smtpd {
+
+/// The client of a session, as far as known.
+struct Peer {
+  std::string name = "unknown", reverse_name = "unknown";
+  std::string address;  // numeric
+  std::uint16_t port = 0;
+  NameState name_state = NameState::missing, reverse_state = NameState::missing;
+  /// In mynetworks; nullopt: a table could not be read.
+  std::optional<bool> trusted = false;
+  bool own_address = false;  // connects from one of this host's own addresses
+  std::string shown() const { return name + "[" + address + "]"; }
+};
+
+/// What is judged. Owned by value where it must outlive a pipelined batch.
+struct Subject {
+  const Peer* peer = nullptr;
+  const std::string* helo = nullptr;  // empty: none given
+  bool esmtp = false;
+  bool improper_pipelining = false;
+  std::optional<std::string> sender;     // of the transaction under way
+  std::optional<std::string> recipient;  // the one asked about
+  std::size_t recipient_count = 0;       // accepted so far
+  std::string queue_id;                  // for the log; empty: NOQUEUE
+  const char* where = "RCPT";            // the command, for the log
+};
+
+/// What evaluations of one process share.
+struct CheckTools {
+  async::Loop& loop;
+  async::HandlerPool& pool;
+  Names& names;
+};
+
+struct Verdict {
+  std::string reply;  // without CRLF; empty: go on
+  bool discard = false;
+  bool rejected() const { return !reply.empty(); }
+};
+
+class Checks {
+ public:
+  Checks(const Policy& policy, CheckTools tools, Subject subject)
+      : policy_(policy), tools_(tools), subject_(std::move(subject)) {}
+
+  async::Task<Verdict> client();        // at connect, without delay_reject
+  async::Task<Verdict> helo();          // at HELO/EHLO, without delay_reject
+  async::Task<Verdict> sender();        // at MAIL
+  async::Task<Verdict> recipient();     // at RCPT and VRFY
+  async::Task<Verdict> data();          // at DATA or the first BDAT
+  async::Task<Verdict> end_of_data();
+
+  Subject& subject() { return subject_; }
+
+ private:
+  enum class Answer : std::uint8_t { dunno, permit, reject };
+  struct Name {  // how a reply names what it rejects
+    std::string value;
+    std::string_view kind;  // "Client host", "Recipient address", …
+  };
+  async::Task<Answer> run(const RestrictionList& list, Name name);
+  async::Task<Answer> run_lists_before_recipient(bool with_sender);
+  async::Task<Answer> access(const Restriction& r, const Name& name);
+  Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text);
+  Answer server_error(std::string_view what);
+  Answer defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text);
+  Answer helo_name(Check check);
+  Answer non_fqdn(std::string_view address, const Name& name);
+  Answer unauth_destination(bool defer);
+  async::Task<Answer> unlisted(std::string given, Name name, bool sender);
+  async::Task<Answer> domain_known(const std::string& address, Name name, std::string_view missing_dsn,
+                                   std::string_view null_mx_dsn, int null_mx_code);
+  async::Task<Answer> helo_known();
+  void log_line(std::string_view verb, std::string_view reply) const;
+  Verdict finish(Answer answer);
+  template <class F>
+  async::Task<std::invoke_result_t<F&>> off_loop(bool blocking, F work);
+
+  Name client_name() const;
+  Name helo_label() const;
+  Name sender_label() const;
+  Name recipient_label() const;
+
+  const Policy& policy_;
+  CheckTools tools_;
+  Subject subject_;
+  std::string reply_;
+  std::string if_permit_;  // reply to give instead of a permit
+  bool if_reject_ = false;
+  bool warn_ = false;
+  bool discard_ = false;
+  int depth_ = 0;
+};
+
+}  // namespace pen::smtpd

@@ -1,0 +1,35 @@
+#pragma once
+/// What smtpd asks of DNS, as an interface: dns_names.cc answers from lib/net, tests from a table.
+#include <memory>
+#include <string>
+
+#include "lib/async/loop.h"
+
+namespace pen::smtpd {
+
+enum class NameState : unsigned char {
+  ok,
+  missing,    // surely not there
+  temporary,  // cannot be known now
+  null_mx,    // RFC 7505: accepts no mail (domains only)
+};
+
+struct ClientName {
+  NameState verified = NameState::missing;  // name and address agree both ways
+  NameState reverse = NameState::missing;   // there is a PTR name at all
+  std::string name;                         // when verified is ok
+  std::string reverse_name;                 // when reverse is ok
+};
+
+class Names {
+ public:
+  virtual ~Names() = default;
+  /// The name of a client by address, verified by looking up its addresses.
+  virtual async::Task<ClientName> client(std::string address, async::Until until) = 0;
+  /// Whether mail to the domain could go anywhere: MX, or A or AAAA.
+  virtual async::Task<NameState> mail_domain(std::string domain, async::Until until) = 0;
+  /// Whether a host of that name exists: A, AAAA or MX.
+  virtual async::Task<NameState> host(std::string name, async::Until until) = 0;
+};
+
+}  // namespace pen::smtpd

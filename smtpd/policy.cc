@@ -1,0 +1,105 @@
+#include "smtpd/policy.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::smtpd {
+namespace {
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += ' ';
+    text += item;
+  }
+  return text;
+}
+
+unsigned keyword_bit(std::string_view word) {
+  struct Row {
+    std::string_view word;
+    unsigned bit;
+  };
+  static constexpr Row kRows[] = {{"pipelining", keyword::kPipelining},   {"size", keyword::kSize},
+                                  {"vrfy", keyword::kVrfy},               {"enhancedstatuscodes", keyword::kEnhancedStatusCodes},
+                                  {"8bitmime", keyword::kEightBitMime},   {"dsn", keyword::kDsn},
+                                  {"smtputf8", keyword::kSmtpUtf8},       {"chunking", keyword::kChunking},
+                                  {"silent-discard", keyword::kSilent}};
+  for (const auto& row : kRows)
+    if (iequals(row.word, word)) return row.bit;
+  return 0;
+}
+
+}  // namespace
+
+std::string_view describe(PolicyError e) {
+  switch (e) {
+    case PolicyError::open_relay:
+      return "in parameter smtpd_relay_restrictions or smtpd_recipient_restrictions, specify at least one working "
+             "instance of: reject_unauth_destination, defer_unauth_destination, reject, defer, defer_if_permit";
+    case PolicyError::bad_list: return "bad list";
+  }
+  return "unknown";
+}
+
+Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& config,
+                                                          std::shared_ptr<const resolve::Resolve> resolve) {
+  auto policy = std::make_shared<Policy>();
+  Policy& p = *policy;
+  p.settings = config.settings();
+  p.resolve = std::move(resolve);
+  const config::Settings& s = p.settings;
+  p.open.default_type = config.text("default_database_type").value_or("hash");
+
+  std::vector<RestrictionReader::Class> classes;
+  for (const auto& name : s.smtpd_restriction_classes) {
+    classes.push_back({name, config.list(name).value_or(std::vector<std::string>())});
+    p.class_names.push_back(name);
+  }
+  RestrictionReader reader(p.open, classes);
+  p.classes = reader.read_classes();
+  p.client = reader.read(Stage::client, s.smtpd_client_restrictions);
+  p.helo = reader.read(Stage::helo, s.smtpd_helo_restrictions);
+  p.sender = reader.read(Stage::sender, s.smtpd_sender_restrictions);
+  p.relay = reader.read(Stage::relay, s.smtpd_relay_restrictions);
+  p.recipient = reader.read(Stage::recipient, s.smtpd_recipient_restrictions);
+  p.data = reader.read(Stage::data, s.smtpd_data_restrictions);
+  p.end_of_data = reader.read(Stage::end_of_data, s.smtpd_end_of_data_restrictions);
+  p.warnings = reader.warnings();
+  if (!guards_relaying(p.relay) && !guards_relaying(p.recipient)) return fail(PolicyError::open_relay);
+
+  const auto open_list = [&](map::MatchList& into, map::MatchList::Kind kind, const std::vector<std::string>& items,
+                             const char* name) -> Result<void> {
+    auto list = map::MatchList::open(kind, joined(items), {.parent_domains = true, .open = p.open});
+    if (!list) return fail(std::move(list).error().within(name));
+    into = *std::move(list);
+    return {};
+  };
+  using Kind = map::MatchList::Kind;
+  PEN_TRY(open_list(p.mynetworks, Kind::network, s.mynetworks, "mynetworks"));
+  PEN_TRY(open_list(p.bare_newline_exclusions, Kind::host, s.smtpd_forbid_bare_newline_exclusions,
+                    "smtpd_forbid_bare_newline_exclusions"));
+  PEN_TRY(open_list(p.event_limit_exceptions, Kind::host, s.smtpd_client_event_limit_exceptions,
+                    "smtpd_client_event_limit_exceptions"));
+
+  p.local_rewrite_interfaces = false;
+  for (const auto& item : s.local_header_rewrite_clients) {
+    if (iequals(item, "permit_inet_interfaces")) p.local_rewrite_interfaces = true;
+    else if (iequals(item, "permit_mynetworks")) p.local_rewrite_mynetworks = true;
+    else if (!iequals(item, "permit_sasl_authenticated") && !iequals(item, "permit_tls_clientcerts"))
+      p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
+  }
+  for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
+  if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
+  p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains,
+                                         [](const auto& item) { return item == "smtpd_access_maps"; });
+  p.always_bcc = config.text("always_bcc").value_or("");
+  p.rcpt_may_wait = p.resolve->blocking() || may_wait(p.relay, p.classes) || may_wait(p.recipient, p.classes);
+  if (s.smtpd_delay_reject)
+    p.rcpt_may_wait = p.rcpt_may_wait || may_wait(p.client, p.classes) || may_wait(p.helo, p.classes) ||
+                      may_wait(p.sender, p.classes);
+  return policy;
+}
+
+}  // namespace pen::smtpd

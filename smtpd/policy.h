@@ -1,0 +1,55 @@
+#pragma once
+/// What one configuration means for SMTP sessions: settings, lists and tables, read once and shared by all sessions
+/// that began under it.
+///
+/// Use:     auto policy = Policy::open(config, resolve);   // at start and on reload; old sessions keep theirs
+/// Errors:  a list that cannot be read; an open relay (no restriction ends mail for others' destinations).
+/// Thread:  immutable; any.
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/config/config.h"
+#include "lib/intake/intake.h"
+#include "lib/map/match_list.h"
+#include "lib/resolve/resolve.h"
+#include "smtpd/restriction.h"
+
+namespace pen::smtpd {
+
+enum class PolicyError { open_relay = 1, bad_list };
+inline std::string_view error_module(PolicyError) { return "smtpd policy"; }
+std::string_view describe(PolicyError e);
+
+/// EHLO keywords that can be discarded, as bits.
+namespace keyword {
+inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8, kEightBitMime = 16,
+                          kDsn = 32, kSmtpUtf8 = 64, kChunking = 128, kSilent = 256;
+}
+
+struct Policy {
+  config::Settings settings;
+  std::shared_ptr<const resolve::Resolve> resolve;
+
+  std::vector<RestrictionList> classes;
+  RestrictionList client, helo, sender, relay, recipient, data, end_of_data;
+  map::OpenOptions open;  // for restrictions that access tables give
+  std::vector<std::string> class_names;
+
+  map::MatchList mynetworks;
+  map::MatchList bare_newline_exclusions, event_limit_exceptions;
+  bool local_rewrite_mynetworks = false, local_rewrite_interfaces = true;  // local_header_rewrite_clients
+  unsigned discarded_keywords = 0;
+  /// RCPT may have to wait for DNS or a slow table: pipelined ones are looked up together.
+  bool rcpt_may_wait = false;
+  bool parent_domains = true;  // parent_domain_matches_subdomains names smtpd_access_maps
+  std::string always_bcc;
+
+  std::vector<std::string> warnings;  // to be logged once at start
+
+  static Result<std::shared_ptr<const Policy>> open_policy(const config::Config& config,
+                                                           std::shared_ptr<const resolve::Resolve> resolve);
+};
+
+}  // namespace pen::smtpd

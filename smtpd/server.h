@@ -1,0 +1,72 @@
+#pragma once
+/// What all SMTP sessions of one process share, and the loop that accepts them.
+///
+/// Use:     Server server(loop, pool, names, intake); server.set_policy(policy);
+///          loop.spawn("accept", server.accept_all(std::move(listener)));
+///          server.drain() at shutdown: sessions that wait for a command get 421; those handing over a message finish.
+/// Thread:  the loop's.
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lib/async/handler_pool.h"
+#include "lib/async/stream.h"
+#include "lib/async/sync.h"
+#include "lib/intake/intake.h"
+#include "smtpd/names.h"
+#include "smtpd/policy.h"
+
+namespace pen::smtpd {
+
+class Server {
+ public:
+  Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in, intake::Intake& intake_in)
+      : loop(loop_in), pool(pool_in), names(names_in), intake(intake_in), sessions(loop_in) {}
+
+  void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
+  const std::shared_ptr<const Policy>& policy() const { return policy_; }
+
+  /// Accepts until the listener is closed or drain() was called.
+  async::Task<void> accept_all(async::Listener listener);
+  /// No more sessions; those there are told 421 at their next command.
+  void drain();
+  bool draining() const { return draining_.raised(); }
+  async::Cancel& drain_cancel() { return draining_; }
+
+  /// Sessions per client address, for smtpd_client_connection_count_limit.
+  class ClientCount {
+   public:
+    ClientCount(Server& server, std::string address) : server_(server), address_(std::move(address)) {
+      count_ = ++server_.clients_[address_];
+    }
+    ~ClientCount() {
+      if (--server_.clients_[address_] == 0) server_.clients_.erase(address_);
+    }
+    ClientCount(const ClientCount&) = delete;
+    ClientCount& operator=(const ClientCount&) = delete;
+    std::size_t count() const { return count_; }
+
+   private:
+    Server& server_;
+    std::string address_;
+    std::size_t count_ = 0;
+  };
+
+  async::Loop& loop;
+  async::HandlerPool& pool;
+  Names& names;
+  intake::Intake& intake;
+  async::Gate sessions;
+
+  struct Counts {
+    std::uint64_t sessions = 0, messages = 0, rejected = 0;
+  };
+  Counts counts;
+
+ private:
+  std::shared_ptr<const Policy> policy_;
+  std::map<std::string, std::size_t, std::less<>> clients_;
+  async::Cancel draining_;
+};
+
+}  // namespace pen::smtpd

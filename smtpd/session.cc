@@ -1,0 +1,398 @@
+#include "smtpd/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+
+namespace pen::smtpd {
+namespace {
+
+constexpr std::size_t kMaxReplyLine = 510;       // RFC 5321 section 4.5.3.1.5, without CRLF
+constexpr std::size_t kUnreadReplies = 64 * 1024;  // a client that does not read its replies waits here
+
+using mail::Verb;
+
+/// Commands that must be the last of a pipelined group (RFC 2920 section 3.1), as Postfix enforces it.
+bool ends_group(Verb verb) {
+  switch (verb) {
+    case Verb::helo:
+    case Verb::ehlo:
+    case Verb::data:
+    case Verb::vrfy:
+    case Verb::noop: return true;
+    default: return false;
+  }
+}
+/// Commands that do nothing for mail: counted by smtpd_junk_command_limit.
+bool is_junk(Verb verb) {
+  switch (verb) {
+    case Verb::helo:
+    case Verb::ehlo:
+    case Verb::rset:
+    case Verb::noop:
+    case Verb::vrfy:
+    case Verb::help: return true;
+    default: return false;
+  }
+}
+
+bool in_list(const std::vector<std::string>& list, std::string_view word) {
+  return std::ranges::any_of(list, [&](const std::string& item) { return iequals(item, word); });
+}
+
+}  // namespace
+
+Session::Session(Server& server, async::Stream stream, const async::SocketAddress& from)
+    : server_(server), policy_(server.policy()), stream_(std::move(stream)) {
+  peer_.address = from.is_unix() ? std::string("127.0.0.1") : from.host;
+  if (istarts_with(peer_.address, "::ffff:") && peer_.address.find('.') != std::string::npos)
+    peer_.address.erase(0, 7);  // IPv4 on an IPv6 socket
+  peer_.port = from.port;
+}
+
+async::Until Session::until() const {
+  return {.deadline = server_.loop.now() + settings().smtpd_timeout, .cancel = &server_.drain_cancel()};
+}
+
+Subject Session::subject() const {
+  Subject s;
+  s.peer = &peer_;
+  s.helo = &helo_;
+  s.esmtp = esmtp_;
+  s.improper_pipelining = improper_pipelining_;
+  if (transaction_) {
+    s.sender = transaction_->message.envelope().sender;
+    s.recipient_count = transaction_->message.recipients();
+    s.queue_id = transaction_->message.queue_id();
+  }
+  return s;
+}
+
+void Session::reply(std::string_view text) {
+  std::string line;
+  line.reserve(text.size() + 2);
+  for (const char c : text.substr(0, kMaxReplyLine)) line += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+  line += "\r\n";
+  stream_.write(line);
+}
+
+async::Task<void> Session::refuse(std::string_view text) {
+  failed_ = true;
+  ++errors_;
+  ++server_.counts.rejected;
+  const std::string own(text);
+  if (static_cast<int>(errors_) > settings().smtpd_soft_error_limit &&
+      settings().smtpd_error_sleep_time > milliseconds(0)) {
+    (void)co_await stream_.flush(until());
+    (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time, {.cancel = &server_.drain_cancel()});
+  }
+  reply(own);
+}
+
+void Session::count(Verb verb, bool ok) {
+  const auto i = static_cast<std::size_t>(verb);
+  ++tried_[i];
+  if (ok) ++succeeded_[i];
+}
+
+void Session::log_disconnect() {
+  std::string line = "disconnect from " + peer_.shown();
+  std::uint32_t tried = 0, succeeded = 0;
+  const auto add = [&](std::string_view name, std::uint32_t ok, std::uint32_t all) {
+    if (ok == all) line += fmt::format(" {}={}", name, all);
+    else line += fmt::format(" {}={}/{}", name, ok, all);
+  };
+  for (std::size_t i = 0; i < mail::kVerbs; ++i) {
+    if (tried_[i] == 0) continue;
+    add(to_lower(mail::verb_name(static_cast<Verb>(i))), succeeded_[i], tried_[i]);
+    tried += tried_[i];
+    succeeded += succeeded_[i];
+  }
+  add("commands", succeeded, tried);
+  log::info("{}", line);
+}
+
+async::Task<void> Session::serve(Server& server, async::Stream stream, async::SocketAddress from,
+                                 async::Listener::Slot slot) {
+  const std::unique_ptr<Session> session(new Session(server, std::move(stream), from));
+  co_await session->run();
+}
+
+async::Task<void> Session::run() {
+  const Server::ClientCount clients(server_, peer_.address);
+  const auto& s = settings();
+  if (s.smtpd_peername_lookup) {
+    ClientName name = co_await server_.names.client(peer_.address, until());
+    peer_.name_state = name.verified;
+    peer_.reverse_state = name.reverse;
+    if (name.verified == NameState::ok) peer_.name = std::move(name.name);
+    if (name.reverse == NameState::ok) peer_.reverse_name = std::move(name.reverse_name);
+  }
+  log::info("connect from {}", peer_.shown());
+  const auto& networks = policy_->mynetworks;
+  if (auto trusted = networks.matches_address(peer_.address)) {
+    peer_.trusted = *trusted;
+  } else {
+    log::warning("mynetworks: {}", trusted.error().message());
+    peer_.trusted = std::nullopt;
+  }
+  if (auto own = async::local_address(stream_.fd())) peer_.own_address = own->is_unix() || own->host == peer_.address;
+
+  if (const auto limit = static_cast<std::size_t>(s.smtpd_client_connection_count_limit);
+      limit != 0 && clients.count() > limit &&
+      !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false)) {
+    log::warning("Connection concurrency limit exceeded: {} from {} for service smtpd", clients.count(), peer_.shown());
+    reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname, peer_.address));
+  } else if (co_await greet() == Flow::go_on) {
+    co_await commands();
+  }
+  (void)co_await stream_.flush({.deadline = server_.loop.now() + seconds(5)});
+  log_disconnect();
+}
+
+async::Task<Session::Flow> Session::greet() {
+  const auto& s = settings();
+  forbid_bare_newline_ = s.smtpd_forbid_bare_newline == config::BareNewline::reject &&
+                         !policy_->bare_newline_exclusions.matches_host(peer_.name, peer_.address).value_or(false);
+  // Early talker: bytes before the greeting (RFC 5321 section 4.3.1).
+  if (stream_.poll_input() && improper_pipelining(Verb::helo, "CONNECT")) co_return Flow::close;
+  Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+  Verdict verdict = co_await checks.client();
+  if (verdict.rejected()) {
+    access_denied_ = verdict.reply;
+    co_await refuse(verdict.reply);
+    co_return Flow::go_on;  // QUIT is still answered (RFC 5321 section 3.1)
+  }
+  reply("220 " + s.smtpd_banner);
+  co_return Flow::go_on;
+}
+
+async::Task<void> Session::commands() {
+  const auto& s = settings();
+  for (;;) {
+    if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit) {
+      log::info("too many errors after {} from {}", last_command_, peer_.shown());
+      reply(fmt::format("421 4.7.0 {} Error: too many errors", s.myhostname));
+      co_return;
+    }
+    if (stream_.queued() > kUnreadReplies) {
+      if (auto flushed = co_await stream_.flush(until()); !flushed) {
+        read_failed(flushed.error());
+        co_return;
+      }
+    }
+    auto line = co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), until());
+    if (!line) {
+      if (line.error().is(async::WaitError::line_too_long)) {
+        if (auto skipped = co_await stream_.discard_line(until()); !skipped) {
+          read_failed(skipped.error());
+          co_return;
+        }
+        count(Verb::unknown, false);
+        last_command_ = "UNKNOWN";
+        co_await refuse("500 5.5.2 Error: line too long");
+        continue;
+      }
+      read_failed(line.error());
+      co_return;
+    }
+    if (co_await command(*line) == Flow::close) co_return;
+  }
+}
+
+Session::Flow Session::read_failed(const Error& error) {
+  const auto& s = settings();
+  if (error.is(async::WaitError::timed_out)) {
+    log::info("timeout after {} from {}", last_command_, peer_.shown());
+    reply(fmt::format("421 4.4.2 {} Error: timeout exceeded", s.myhostname));
+  } else if (error.is(async::WaitError::cancelled)) {
+    reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
+  } else {
+    log::info("lost connection after {} from {}", last_command_, peer_.shown());
+  }
+  return Flow::close;
+}
+
+Session::Flow Session::bare_newline() {
+  const auto& s = settings();
+  log::info("bare <LF> received after {} from {}", last_command_, peer_.shown());
+  reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received", s.smtpd_forbid_bare_newline_reject_code, s.myhostname));
+  return Flow::close;
+}
+
+bool Session::improper_pipelining(Verb verb, std::string_view name) {
+  if (stream_.buffered().empty() || (esmtp_ && !ends_group(verb))) return false;
+  if (!improper_pipelining_) {
+    improper_pipelining_ = true;
+    log::info("improper command pipelining after {} from {}: {}", name, peer_.shown(),
+              printable(stream_.buffered().substr(0, 100), 100));
+  }
+  if (!settings().smtpd_forbid_unauth_pipelining) return false;
+  reply("554 5.5.0 Error: SMTP protocol synchronization");
+  return true;
+}
+
+async::Task<Session::Flow> Session::command(std::string_view raw) {
+  const auto& s = settings();
+  std::string_view text = raw.substr(0, raw.size() - 1);
+  if (text.ends_with('\r')) {
+    text.remove_suffix(1);
+  } else if (forbid_bare_newline_) {
+    co_return bare_newline();
+  }
+  const mail::CommandLine line = mail::split_command(text);
+  failed_ = false;
+  const Verb verb = line.verb;
+
+  if (verb == Verb::unknown && in_list(s.smtpd_forbidden_commands, line.word)) {
+    log::warning("non-SMTP command from {}: {}", peer_.shown(), printable(text, 100));
+    count(verb, false);
+    last_command_ = "UNKNOWN";
+    reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
+    co_return Flow::close;
+  }
+  if (!access_denied_.empty() && verb != Verb::quit) {
+    count(verb, false);
+    last_command_ = mail::verb_name(verb);
+    co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", peer_.shown()));
+    co_return Flow::go_on;
+  }
+  if (is_junk(verb) && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
+  if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
+    last_command_ = mail::verb_name(verb);
+    count(verb, false);
+    co_return Flow::close;
+  }
+  last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
+  const Flow flow = co_await dispatch(line);
+  if (verb != Verb::rcpt) count(verb, !failed_);  // a batch counts its own
+  co_return flow;
+}
+
+async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
+  const auto& s = settings();
+  switch (line.verb) {
+    case Verb::helo: co_return co_await hello(line, false);
+    case Verb::ehlo: co_return co_await hello(line, true);
+    case Verb::mail: co_return co_await mail_from(line.args);
+    case Verb::rcpt: co_return co_await rcpt_to(line.args);
+    case Verb::data: co_return co_await data(line.args);
+    case Verb::bdat: co_return co_await bdat(line.args);
+    case Verb::rset:
+      if (!line.args.empty()) {
+        co_await refuse("501 5.5.4 Syntax: RSET");
+      } else {
+        reset_transaction();
+        reply("250 2.0.0 Ok");
+      }
+      co_return Flow::go_on;
+    case Verb::noop: reply("250 2.0.0 Ok"); co_return Flow::go_on;
+    case Verb::vrfy: co_return co_await verify(line.args);
+    case Verb::help:
+      reply("214 2.0.0 Commands: HELO EHLO MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT");
+      co_return Flow::go_on;
+    case Verb::quit:
+      quit_ = true;
+      reply("221 2.0.0 Bye");
+      co_return Flow::close;
+    case Verb::expn:
+    case Verb::etrn:
+    case Verb::starttls:
+    case Verb::auth:
+      co_await refuse("502 5.5.1 Error: command not implemented");
+      co_return Flow::go_on;
+    default: break;
+  }
+  if (in_list(s.smtpd_noop_commands, line.word)) {
+    reply("250 2.0.0 Ok");
+    co_return Flow::go_on;
+  }
+  co_await refuse("500 5.5.2 Error: command not recognized");
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool extended) {
+  const auto& s = settings();
+  const auto end = line.args.find_first_of(" \t");
+  std::string name(line.args.substr(0, end));
+  if (name.empty()) {
+    co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname");
+    co_return Flow::go_on;
+  }
+  if (name.size() > 255) {
+    co_await refuse("501 5.5.4 Error: hostname too long");
+    co_return Flow::go_on;
+  }
+  const std::string before = std::exchange(helo_, std::move(name));
+  const bool esmtp_before = std::exchange(esmtp_, extended);
+  Subject about = subject();
+  about.where = extended ? "EHLO" : "HELO";
+  about.sender.reset();
+  Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+  const Verdict verdict = co_await checks.helo();
+  if (verdict.rejected()) {
+    helo_ = before;
+    esmtp_ = esmtp_before;
+    co_await refuse(verdict.reply);
+    co_return Flow::go_on;
+  }
+  reset_transaction();
+  if (!extended) {
+    reply("250 " + s.myhostname);
+    co_return Flow::go_on;
+  }
+  std::string text = "250-" + s.myhostname + "\r\n";
+  std::size_t last = 0;
+  const auto add = [&](unsigned bit, const std::string& keyword) {
+    if ((policy_->discarded_keywords & bit) != 0) return;
+    last = text.size();
+    text += "250-" + keyword + "\r\n";
+  };
+  add(keyword::kPipelining, "PIPELINING");
+  add(keyword::kSize, s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
+  if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
+  add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
+  add(keyword::kEightBitMime, "8BITMIME");
+  add(keyword::kDsn, "DSN");
+  add(keyword::kSmtpUtf8, "SMTPUTF8");
+  add(keyword::kChunking, "CHUNKING");
+  text[last + 3] = ' ';
+  stream_.write(text);
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::verify(std::string_view args) {
+  if (settings().disable_vrfy_command) {
+    co_await refuse("502 5.5.1 VRFY command is disabled");
+    co_return Flow::go_on;
+  }
+  bool smtputf8 = false;
+  if (const auto space = args.rfind(' '); space != std::string_view::npos && iequals(args.substr(space + 1), "SMTPUTF8")) {
+    smtputf8 = true;  // RFC 6531 section 3.7.4.2
+    args = args.substr(0, space);
+  }
+  std::string_view rest = args;
+  auto address = mail::take_path(rest, false);
+  if (args.empty()) {
+    co_await refuse("501 5.5.4 Syntax: VRFY address");
+  } else if (!address || address->empty() || !rest.empty()) {
+    co_await refuse("501 5.1.3 Bad recipient address syntax");
+  } else if (!mail::all_ascii(*address) && !smtputf8) {
+    co_await refuse("553 5.6.7 Address needs SMTPUTF8");
+  } else {
+    Subject about = subject();
+    about.where = "VRFY";
+    about.recipient = *address;
+    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+    const Verdict verdict = co_await checks.recipient();
+    if (verdict.rejected()) co_await refuse(verdict.reply);
+    else reply("252 2.0.0 " + *address);
+  }
+  co_return Flow::go_on;
+}
+
+}  // namespace pen::smtpd

@@ -1,0 +1,99 @@
+#pragma once
+/// One SMTP session, from connect to disconnect, as one coroutine that reads top to bottom.
+///
+/// Use:     loop.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
+/// Order:   commands are answered in order; the replies of a pipelined batch leave in one write. RCPT TO of one batch
+///          that may have to wait for look-ups are looked up together and answered in order (seed 004).
+/// Memory:  an idle session holds its Session object and two coroutine frames; a transaction is there from MAIL on.
+/// Source:  RFC 5321 section 4, and the RFCs of the extensions; Postfix smtpd(8) for texts, limits and settings.
+/// Thread:  the loop's.
+#include <array>
+#include <memory>
+#include <string>
+
+#include "lib/async/stream.h"
+#include "lib/async/sync.h"
+#include "lib/intake/intake.h"
+#include "lib/mail/command.h"
+#include "smtpd/checks.h"
+#include "smtpd/server.h"
+
+namespace pen::smtpd {
+
+class Session {
+ public:
+  /// Serves until the session ends; logs connect and disconnect.
+  static async::Task<void> serve(Server& server, async::Stream stream, async::SocketAddress from,
+                                 async::Listener::Slot slot);
+
+ private:
+  Session(Server& server, async::Stream stream, const async::SocketAddress& from);
+
+  enum class Flow : std::uint8_t { go_on, close };
+  struct Transaction {
+    intake::Message message;
+    mail::CommandOptions options;
+    bool smtputf8 = false;
+    bool discard = false;
+    std::size_t refused = 0;    // RCPT commands beyond the recipient limit
+    std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on
+    bool bdat_failed = false;
+  };
+  struct RcptJob;
+
+  // session.cc
+  async::Task<void> run();
+  async::Task<Flow> greet();
+  async::Task<void> commands();
+  async::Task<Flow> command(std::string_view line);
+  async::Task<Flow> dispatch(const mail::CommandLine& line);
+  Flow read_failed(const Error& error);
+  Flow bare_newline();
+  async::Task<Flow> hello(const mail::CommandLine& line, bool extended);
+  async::Task<Flow> verify(std::string_view args);
+  bool improper_pipelining(mail::Verb verb, std::string_view name);
+  void count(mail::Verb verb, bool ok);
+  void log_disconnect();
+
+  // session_mail.cc
+  async::Task<Flow> mail_from(std::string_view args);
+  async::Task<Flow> rcpt_to(std::string_view args);
+  async::Task<Flow> rcpt_batch(RcptJob& first);
+  std::unique_ptr<RcptJob> parse_rcpt(std::string_view args, std::size_t ahead);
+  async::Task<void> answer_rcpt(RcptJob& job);
+  static async::Task<void> judge(RcptJob* job, async::Event* done);
+
+  // session_data.cc
+  async::Task<Flow> data(std::string_view args);
+  async::Task<Flow> bdat(std::string_view args);
+  async::Task<Flow> skip_chunk(std::uint64_t size, std::string_view answer);
+  async::Task<Flow> end_of_message();
+  async::Task<bool> may_start_content();
+  bool refuse_bare_newline(std::uint64_t bare_lf);
+
+  // replies
+  void reply(std::string_view text);
+  async::Task<void> refuse(std::string_view text);  // counts an error, waits after too many
+  void reset_transaction() { transaction_.reset(); }
+  Subject subject() const;
+  async::Until until() const;
+  const config::Settings& settings() const { return policy_->settings; }
+
+  Server& server_;
+  std::shared_ptr<const Policy> policy_;
+  async::Stream stream_;
+  Peer peer_;
+  std::string helo_;
+  std::string access_denied_;  // without delay_reject: what the client was told at connect
+  std::unique_ptr<Transaction> transaction_;
+  std::string last_command_ = "CONNECT";  // for the log
+  std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
+  std::uint32_t errors_ = 0, junk_ = 0;
+  bool esmtp_ = false;
+  bool improper_pipelining_ = false;
+  bool failed_ = false;         // the command under way was refused
+  bool forbid_bare_newline_ = true;
+  bool quit_ = false;
+};
+
+}  // namespace pen::smtpd

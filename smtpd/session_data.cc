@@ -1,0 +1,225 @@
+/// DATA and BDAT: content into the message, and the answer to it.
+#include <fmt/format.h>
+
+#include "lib/base/log.h"
+#include "smtpd/session.h"
+
+namespace pen::smtpd {
+namespace {
+
+/// Bytes taken from one client before other sessions get a turn.
+constexpr std::size_t kTurn = 256 * 1024;
+
+std::string reply_for(const intake::Commit& commit, const std::string& queue_id) {
+  using intake::Outcome;
+  switch (commit.outcome) {
+    case Outcome::ok: return "250 2.0.0 Ok: queued as " + queue_id;
+    case Outcome::too_large: return "552 5.3.4 Error: message file too big";
+    case Outcome::too_many_hops: return "554 5.4.0 Error: too many hops";
+    case Outcome::no_space: return "452 4.3.1 Error: queue file write error";
+    case Outcome::expansion_limit: return "554 5.4.6 Error: alias expansion exceeds limit";
+    case Outcome::lookup_failed: return "451 4.3.0 Error: queue file write error";
+    case Outcome::unavailable:
+    case Outcome::spool_failed: break;
+  }
+  return "451 4.3.0 Error: queue file write error";
+}
+
+}  // namespace
+
+async::Task<bool> Session::may_start_content() {
+  if (!transaction_) {
+    co_await refuse("503 5.5.1 Error: need RCPT command");
+    co_return false;
+  }
+  if (transaction_->message.recipients() == 0) {
+    co_await refuse("554 5.5.1 Error: no valid recipients");
+    co_return false;
+  }
+  if (!policy_->data.empty()) {
+    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+    const Verdict verdict = co_await checks.data();
+    if (verdict.rejected()) {
+      co_await refuse(verdict.reply);
+      co_return false;
+    }
+    transaction_->discard |= verdict.discard;
+  }
+  transaction_->message.open_body(transaction_->message.envelope().body.size);
+  co_return true;
+}
+
+bool Session::refuse_bare_newline(std::uint64_t bare_lf) {
+  if (bare_lf == 0) return false;
+  if (settings().smtpd_forbid_bare_newline == config::BareNewline::note)
+    log::info("bare <LF> received after {} from {}", last_command_, peer_.shown());
+  return forbid_bare_newline_;
+}
+
+async::Task<Session::Flow> Session::data(std::string_view args) {
+  if (!args.empty()) {
+    co_await refuse("501 5.5.4 Syntax: DATA");
+    co_return Flow::go_on;
+  }
+  if (transaction_ && transaction_->bdat) {
+    co_await refuse("503 5.5.1 Error: DATA after BDAT");
+    co_return Flow::go_on;
+  }
+  if (!co_await may_start_content()) co_return Flow::go_on;
+  reply("354 End data with <CR><LF>.<CR><LF>");
+
+  intake::Body& body = *transaction_->message.body();
+  mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr});
+  std::size_t turn = 0;
+  while (!scanner.done()) {
+    if (stream_.buffered().empty()) {
+      // One byte waits for more to come; the rest is taken from the buffer in place.
+      auto first = co_await stream_.read_some(1, until());
+      if (!first) {
+        last_command_ = fmt::format("DATA ({} bytes)", body.content().received());
+        co_return read_failed(first.error());
+      }
+      scanner.feed(*first, body.content());
+    }
+    const std::size_t taken = scanner.feed(stream_.buffered(), body.content());
+    stream_.consume(taken);
+    if (body.must_drain()) co_await body.drain({.deadline = server_.loop.now() + settings().smtpd_timeout});
+    if ((turn += taken) > kTurn) {
+      turn = 0;
+      co_await server_.loop.yield();
+    }
+  }
+  last_command_ = "END-OF-MESSAGE";
+  if (refuse_bare_newline(scanner.bare_lf())) {
+    reset_transaction();
+    co_return bare_newline();
+  }
+  co_return co_await end_of_message();
+}
+
+async::Task<Session::Flow> Session::skip_chunk(std::uint64_t size, std::string_view answer) {
+  const std::string text(answer);
+  while (size > 0) {
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, 64 * 1024));
+    auto part = co_await stream_.read_some(most, until());
+    if (!part) co_return read_failed(part.error());
+    size -= part->size();
+  }
+  co_await refuse(text);
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::bdat(std::string_view args) {
+  const auto& s = settings();
+  if (!esmtp_ || (policy_->discarded_keywords & keyword::kChunking) != 0) {
+    co_await refuse("502 5.5.1 Error: command not implemented");
+    co_return Flow::go_on;
+  }
+  const auto parsed = mail::parse_bdat(args);
+  if (!parsed) {
+    // Where the chunk ends cannot be known: what follows must not be read as commands.
+    co_await refuse("501 5.5.4 Syntax: BDAT count [LAST]");
+    reply(fmt::format("421 4.5.4 {} Error: chunk of unknown size", s.myhostname));
+    co_return Flow::close;
+  }
+  const mail::BdatCommand chunk = *parsed;
+  if (!transaction_ || transaction_->message.recipients() == 0)
+    co_return co_await skip_chunk(chunk.size, transaction_ ? "554 5.5.1 Error: no valid recipients"
+                                                           : "503 5.5.1 Error: need RCPT command");
+  if (transaction_->bdat_failed) co_return co_await skip_chunk(chunk.size, "503 5.5.1 Error: BDAT after failed BDAT");
+  if (!transaction_->bdat) {
+    if (!policy_->data.empty()) {
+      Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+      const Verdict verdict = co_await checks.data();
+      if (verdict.rejected()) {
+        transaction_->bdat = std::make_unique<mail::BdatScanner>();
+        transaction_->bdat_failed = true;
+        co_return co_await skip_chunk(chunk.size, verdict.reply);
+      }
+      transaction_->discard |= verdict.discard;
+    }
+    transaction_->message.open_body(std::max(chunk.size, transaction_->message.envelope().body.size));
+    transaction_->bdat = std::make_unique<mail::BdatScanner>(
+        mail::WirePolicy{.replace_bare_cr = server_.intake.settings.replace_bare_cr});
+  }
+  intake::Body& body = *transaction_->message.body();
+  mail::BdatScanner& scanner = *transaction_->bdat;
+  const auto limit = static_cast<std::uint64_t>(s.message_size_limit);
+  if (limit > 0 && (chunk.size > limit || body.content().received() + chunk.size > limit + 1024)) {
+    // Clearly over the limit before a byte was read; the last word is had at the end.
+    transaction_->bdat_failed = true;
+    co_return co_await skip_chunk(chunk.size, "552 5.3.4 Chunk exceeds message size limit");
+  }
+  std::size_t turn = 0;
+  for (std::uint64_t left = chunk.size; left > 0;) {
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(left, intake::Body::kDrainAt));
+    auto part = co_await stream_.read_some(most, until());
+    if (!part) {
+      last_command_ = fmt::format("BDAT ({} bytes)", body.content().received());
+      co_return read_failed(part.error());
+    }
+    left -= part->size();
+    turn += part->size();
+    scanner.feed(*part, body.content());
+    if (body.must_drain()) co_await body.drain({.deadline = server_.loop.now() + s.smtpd_timeout});
+    if (turn > kTurn) {
+      turn = 0;
+      co_await server_.loop.yield();
+    }
+  }
+  if (refuse_bare_newline(scanner.bare_lf())) {
+    reset_transaction();
+    co_return bare_newline();
+  }
+  if (!chunk.last) {
+    reply(fmt::format("250 2.0.0 Ok: {} bytes", chunk.size));
+    co_return Flow::go_on;
+  }
+  scanner.finish(body.content());
+  co_return co_await end_of_message();
+}
+
+async::Task<Session::Flow> Session::end_of_message() {
+  intake::Message& message = transaction_->message;
+  if (!policy_->end_of_data.empty()) {
+    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+    const Verdict verdict = co_await checks.end_of_data();
+    if (verdict.rejected()) {
+      reset_transaction();
+      co_await refuse(verdict.reply);
+      co_return Flow::go_on;
+    }
+    transaction_->discard |= verdict.discard;
+  }
+  const std::string queue_id = message.queue_id();
+  log::info("{}: message-id={}", queue_id, message.body()->content().summary().message_id_value.empty()
+                                              ? std::string("<>")
+                                              : message.body()->content().summary().message_id_value);
+  if (transaction_->discard) {
+    reset_transaction();
+    errors_ = junk_ = 0;
+    reply("250 2.0.0 Ok: queued as " + queue_id);
+    co_return Flow::go_on;
+  }
+  // Not to be called off by a drain: the message is all here.
+  const intake::Commit commit =
+      co_await message.commit({.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
+  const std::string answer = reply_for(commit, queue_id);
+  if (commit.outcome == intake::Outcome::ok) {
+    ++server_.counts.messages;
+    errors_ = junk_ = 0;
+    reset_transaction();
+    reply(answer);
+    co_return Flow::go_on;
+  }
+  if (commit.text.empty())
+    log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id, peer_.shown(), answer,
+              message.envelope().sender, esmtp_ ? "ESMTP" : "SMTP", helo_);
+  else
+    log::warning("{}: {}: {}", queue_id, commit.text, answer);
+  reset_transaction();
+  co_await refuse(answer);
+  co_return Flow::go_on;
+}
+
+}  // namespace pen::smtpd

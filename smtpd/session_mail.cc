@@ -1,0 +1,212 @@
+/// MAIL FROM and RCPT TO.
+#include <fmt/format.h>
+
+#include <optional>
+#include <vector>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "smtpd/session.h"
+
+namespace pen::smtpd {
+namespace {
+
+constexpr std::size_t kMaxBatch = 64;  // RCPT commands looked up at once; the rest of a longer group comes after
+
+std::string refusal(const Error& error, bool rcpt) {
+  using mail::CommandError;
+  if (error.is(CommandError::syntax))
+    return rcpt ? "501 5.5.4 Syntax: RCPT TO:<address>" : "501 5.5.4 Syntax: MAIL FROM:<address>";
+  if (error.is(CommandError::bad_address))
+    return rcpt ? "501 5.1.3 Bad recipient address syntax" : "501 5.1.7 Bad sender address syntax";
+  if (error.is(CommandError::needs_smtputf8)) return "553 5.6.7 Address needs SMTPUTF8";
+  if (error.is(CommandError::unknown_parameter)) return "555 5.5.4 Unsupported option: " + error.context();
+  if (error.is(CommandError::bad_size)) return "501 5.5.4 Bad message size syntax";
+  return fmt::format("501 5.5.4 Bad {} parameter syntax", error.context());
+}
+
+}  // namespace
+
+/// One RCPT command of a group.
+struct Session::RcptJob {
+  mail::RcptCommand rcpt;
+  std::string refusal;  // known without looking anything up
+  std::optional<Checks> checks;
+  Verdict verdict;
+  bool done = false;
+};
+
+async::Task<Session::Flow> Session::mail_from(std::string_view args) {
+  const auto& s = settings();
+  if (s.smtpd_helo_required && helo_.empty()) {
+    co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
+    co_return Flow::go_on;
+  }
+  if (transaction_) {
+    co_await refuse("503 5.5.1 Error: nested MAIL command");
+    co_return Flow::go_on;
+  }
+  const unsigned discarded = esmtp_ ? policy_->discarded_keywords : ~0u;
+  const auto offered = [&](unsigned bit) { return (discarded & bit) == 0; };
+  const mail::CommandOptions options{.size = offered(keyword::kSize),
+                                     .eight_bit_mime = offered(keyword::kEightBitMime),
+                                     .dsn = offered(keyword::kDsn),
+                                     .smtputf8 = offered(keyword::kSmtpUtf8),
+                                     .auth = false,
+                                     .strict_paths = s.strict_rfc821_envelopes};
+  auto mail = mail::parse_mail(args, options);
+  if (!mail) {
+    co_await refuse(refusal(mail.error(), false));
+    co_return Flow::go_on;
+  }
+  if (mail->size && s.message_size_limit > 0 && *mail->size > static_cast<std::uint64_t>(s.message_size_limit)) {
+    co_await refuse("552 5.3.4 Message size exceeds fixed limit");
+    co_return Flow::go_on;
+  }
+  if (!server_.intake.queue.accepting()) {
+    log::warning("not enough free space in mail queue: refusing mail from {}", peer_.shown());
+    co_await refuse("452 4.3.1 Insufficient system storage");
+    co_return Flow::go_on;
+  }
+  if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
+    Subject about = subject();
+    about.sender = mail->sender;
+    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+    const Verdict verdict = co_await checks.sender();
+    if (verdict.rejected()) {
+      co_await refuse(verdict.reply);
+      co_return Flow::go_on;
+    }
+  }
+  transaction_.reset(new Transaction{.message = intake::Message(server_.intake, std::move(mail->sender)),
+                                     .options = options,
+                                     .smtputf8 = mail->smtputf8,
+                                     .bdat = nullptr});
+  mail::Envelope& e = transaction_->message.envelope();
+  e.envid = std::move(mail->envid);
+  e.ret = mail->ret;
+  e.body_type = mail->body;
+  e.smtputf8 = mail->smtputf8;
+  e.client.name = peer_.name;
+  e.client.address = peer_.address;
+  e.client.port = peer_.port;
+  e.client.helo = helo_;
+  e.client.protocol = esmtp_ ? "ESMTP" : "SMTP";
+  e.client.reverse_name = peer_.reverse_name;
+  e.body.size = mail->size.value_or(0);  // what was announced; replaced by the facts when the content has come
+  transaction_->message.complete_header((policy_->local_rewrite_interfaces && peer_.own_address) ||
+                                        (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)));
+  reply("250 2.1.0 Ok");
+  co_return Flow::go_on;
+}
+
+std::unique_ptr<Session::RcptJob> Session::parse_rcpt(std::string_view args, std::size_t ahead) {
+  auto job = std::make_unique<RcptJob>();
+  auto parsed = mail::parse_rcpt(args, transaction_->options, transaction_->smtputf8);
+  if (!parsed) {
+    job->refusal = refusal(parsed.error(), true);
+    job->done = true;
+    return job;
+  }
+  job->rcpt = *std::move(parsed);
+  if (transaction_->message.recipients() + ahead >= static_cast<std::size_t>(settings().smtpd_recipient_limit)) {
+    job->done = true;  // answered with 452 in its turn, unless those before it are refused
+    return job;
+  }
+  Subject about = subject();
+  about.recipient = job->rcpt.recipient;
+  about.recipient_count += ahead;
+  job->checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names}, std::move(about));
+  return job;
+}
+
+async::Task<void> Session::judge(RcptJob* job, async::Event* done) {
+  job->verdict = co_await job->checks->recipient();
+  job->done = true;
+  done->set();
+}
+
+async::Task<void> Session::answer_rcpt(RcptJob& job) {
+  const auto& s = settings();
+  failed_ = false;
+  intake::Message& message = transaction_->message;
+  if (!job.refusal.empty()) {
+    co_await refuse(job.refusal);
+  } else if (message.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
+    // Counts as an error only far beyond the limit: a client may well send the rest in another transaction.
+    failed_ = true;
+    if (++transaction_->refused > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit)) ++errors_;
+    reply("452 4.5.3 Error: too many recipients");
+  } else {
+    if (!job.checks) {  // it was over the limit when it came in, and is not any more
+      Subject about = subject();
+      about.recipient = job.rcpt.recipient;
+      job.checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names}, std::move(about));
+      job.verdict = co_await job.checks->recipient();
+    }
+    if (job.verdict.rejected()) {
+      co_await refuse(job.verdict.reply);
+    } else {
+      const bool first = message.queue_id().empty();
+      message.add_recipient({.address = std::move(job.rcpt.recipient),
+                             .original = {},
+                             .orcpt = std::move(job.rcpt.orcpt),
+                             .notify = job.rcpt.notify});
+      transaction_->discard |= job.verdict.discard;
+      if (first) log::info("{}: client={}", message.queue_id(), peer_.shown());
+      reply("250 2.1.5 Ok");
+    }
+  }
+  count(mail::Verb::rcpt, !failed_);
+}
+
+async::Task<Session::Flow> Session::rcpt_to(std::string_view args) {
+  if (!transaction_) {
+    co_await refuse("503 5.5.1 Error: need MAIL command");
+    count(mail::Verb::rcpt, false);
+    co_return Flow::go_on;
+  }
+  if (transaction_->bdat) {
+    co_await refuse("503 5.5.1 Error: RCPT after BDAT");
+    count(mail::Verb::rcpt, false);
+    co_return Flow::go_on;
+  }
+  const auto first = parse_rcpt(args, 0);
+  if (policy_->rcpt_may_wait && esmtp_ && istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered())
+    co_return co_await rcpt_batch(*first);
+  if (!first->done) first->verdict = co_await first->checks->recipient();
+  co_await answer_rcpt(*first);
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
+  const auto& s = settings();
+  std::vector<std::unique_ptr<RcptJob>> more;
+  async::Event changed(server_.loop);
+  async::Gate gate(server_.loop);  // after what its tasks point to
+  if (!first.done) gate.spawn("rcpt", judge(&first, &changed));
+  // Further RCPT lines of this group, as far as they are here.
+  while (more.size() + 1 < kMaxBatch && istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered()) {
+    const auto line_end = stream_.buffered().find('\n');
+    if (line_end >= static_cast<std::size_t>(s.line_length_limit)) break;  // the main loop knows what to say
+    if (forbid_bare_newline_ && stream_.buffered()[line_end - 1] != '\r') break;
+    auto line = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
+    if (!line) co_return read_failed(line.error());
+    more.push_back(parse_rcpt(mail::split_command(*line).args, more.size() + 1));
+    if (!more.back()->done) gate.spawn("rcpt", judge(more.back().get(), &changed));
+  }
+  RcptJob* job = &first;
+  for (std::size_t i = 0;; ++i) {
+    while (!job->done) {
+      changed.reset();
+      (void)co_await changed.wait();  // every look-up has a bound of its own
+    }
+    co_await answer_rcpt(*job);
+    if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit) break;  // the rest is not worth an answer
+    if (i == more.size()) break;
+    job = more[i].get();
+  }
+  co_return Flow::go_on;
+}
+
+}  // namespace pen::smtpd
