@@ -11,6 +11,7 @@
 #include <string>
 
 #include "lib/async/handler_pool.h"
+#include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
 #include "lib/mailbox/incoming.h"
