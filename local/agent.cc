@@ -259,8 +259,7 @@ async::Task<mail::DeliveryStatus> Agent::send_on(std::shared_ptr<const mailbox::
   next.envelope.body_type = old.body_type;
   next.envelope.smtputf8 = old.smtputf8;
   next.envelope.requiretls = old.requiretls;
-  next.envelope.client = old.client;
-  next.envelope.message_id = old.message_id;
+  next.envelope.client.protocol = "local";
   for (auto& address : to) {
     mail::Recipient r;
     r.address = std::move(address);

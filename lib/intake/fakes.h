@@ -74,7 +74,8 @@ class TableResolve final : public resolve::Resolve {
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
 
-  std::string rewrite(std::string_view address) const override {
+  std::string rewrite(std::string_view address,
+                      std::optional<std::string_view> = std::nullopt) const override {
     if (address.empty() || mail::has_domain(address)) return std::string(address);
     if (const auto percent = address.rfind('%'); percent != std::string_view::npos)
       return std::string(address.substr(0, percent)) + "@" + std::string(address.substr(percent + 1));

@@ -263,8 +263,6 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
 
   std::string& out = report.before;
   const std::string date = rfc5322_date(request.now);
-  out += fmt::format("Received: by {} ({})\r\n\tid {}; {}\r\n", settings.hostname,
-                     settings.mail_name, request.queue_id, date);
   out += fmt::format("Date: {}\r\n", date);
   out += fmt::format("From: MAILER-DAEMON@{} (Mail Delivery System)\r\n", settings.origin);
   out += fmt::format("Subject: {}\r\n", subject(request.kind));

@@ -28,7 +28,6 @@ struct Case {
     request.kind = kind;
     request.original = &original;
     request.recipients = recipients;
-    request.queue_id = "4REPORT";
     request.now = WallTime(seconds(1'700'000'200));
     request.will_retry_until = until;
     Random random(7);
