@@ -45,7 +45,7 @@ class MemoryQueue final : public Queue {
     if (lease_outcome == Enqueued::ok) answer.lease = std::make_unique<MemoryLease>(*this);
     co_return answer;
   }
-  async::Task<EnqueueAnswer> enqueue(const mail::Envelope& envelope, Lease* lease, std::string_view body,
+  async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
                                      async::Until) override {
     if (outcome == Enqueued::ok) {
       Stored s{envelope, std::string(body), lease == nullptr};
