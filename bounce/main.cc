@@ -26,12 +26,13 @@ struct Server {
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
-        queue(loop, context.queue_path(ipc::kQmgrSocket)),
+        queue(std::make_shared<intake::EnqueueClient>(loop, context.queue_path(ipc::kQmgrSocket),
+                                                      intake::EnqueueClient::Options{})),
         ids(loop.clock(), Random(secure_random_u64())),
         intake{
             .loop = loop,
             .pool = pool,
-            .queue = queue,
+            .queue = *queue,
             .resolve = std::move(resolver),
             .settings = {.myhostname = context.settings().myhostname,
                          .mail_name = context.settings().mail_name,
@@ -54,7 +55,7 @@ struct Server {
   async::Loop& loop;
   Random random;
   async::HandlerPool pool;
-  intake::EnqueueClient queue;
+  std::shared_ptr<intake::EnqueueClient> queue;
   mail::QueueIdGenerator ids;
   intake::Intake intake;
   bounce::Reporter reporter;
@@ -109,6 +110,7 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
   auto server = std::make_shared<Server>(context, std::move(resolver));
+  context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
   context.serve([server, peers](async::Listener::Accepted accepted) {
     return session(server, peers, std::move(accepted));

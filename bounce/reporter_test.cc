@@ -31,7 +31,7 @@ class MemoryQueue final : public intake::Queue {
   async::Task<intake::LeaseAnswer> lease(std::uint64_t, async::Until) override {
     co_return intake::LeaseAnswer{intake::Enqueued::ok, std::make_unique<MemoryLease>()};
   }
-  async::Task<intake::EnqueueAnswer> enqueue(const mail::Envelope& envelope, intake::Lease* lease,
+  async::Task<intake::EnqueueAnswer> enqueue(mail::Envelope& envelope, intake::Lease* lease,
                                              std::string_view body, async::Until) override {
     if (outcome == intake::Enqueued::ok) {
       Stored s{envelope, std::string(body), lease == nullptr};

@@ -87,11 +87,12 @@ struct Server {
       : random(secure_random_u64()),
         pool(context.loop(), std::min(context.limit(), kMaxThreads)),
         queue_pool(context.loop(), 4),
-        queue(context.loop(), context.queue_path(ipc::kQmgrSocket)),
+        queue(std::make_shared<intake::EnqueueClient>(context.loop(), context.queue_path(ipc::kQmgrSocket),
+                                                      intake::EnqueueClient::Options{})),
         ids(context.loop().clock(), Random(secure_random_u64())),
         intake{.loop = context.loop(),
                .pool = queue_pool,
-               .queue = queue,
+               .queue = *queue,
                .resolve = std::move(resolver),
                .settings = intake_settings(context.settings()),
                .next_queue_id = [this] { return ids.next(); }},
@@ -111,7 +112,7 @@ struct Server {
   async::HandlerPool pool;
   async::HandlerPool
       queue_pool;  // apart, so that hanging mailboxes do not stop what only reads and writes the spool
-  intake::EnqueueClient queue;
+  std::shared_ptr<intake::EnqueueClient> queue;
   mail::QueueIdGenerator ids;
   intake::Intake intake;
   ToQueue requeue;
@@ -141,6 +142,7 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
   auto server =
       std::make_shared<Server>(context, std::move(rules), std::move(aliases), std::move(resolver));
+  context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
   context.serve([server, peers](async::Listener::Accepted accepted) {
     return session(server, peers, std::move(accepted));
