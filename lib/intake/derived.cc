@@ -21,8 +21,8 @@ ReadAnswer read_at(const Source& source, std::uint64_t at, std::size_t want) {
   answer.text.resize(want);
   std::size_t got = 0;
   while (got < want) {
-    const ssize_t n =
-        ::pread(source.fd, answer.text.data() + got, want - got, static_cast<off_t>(source.offset + at + got));
+    const ssize_t n = ::pread(source.fd, answer.text.data() + got, want - got,
+                              static_cast<off_t>(source.offset + at + got));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       answer.error = n < 0 ? errno : ENODATA;
@@ -35,21 +35,30 @@ ReadAnswer read_at(const Source& source, std::uint64_t at, std::size_t want) {
 
 std::string_view outcome_text(Outcome o) {
   switch (o) {
-    case Outcome::ok: return "ok";
-    case Outcome::too_large: return "too large";
-    case Outcome::too_many_hops: return "too many hops";
-    case Outcome::no_space: return "no space in the queue";
-    case Outcome::expansion_limit: return "virtual aliases without end";
-    case Outcome::lookup_failed: return "a table could not be read";
-    case Outcome::unavailable: return "the queue manager is not available";
-    case Outcome::spool_failed: return "the spool file could not be written";
+    case Outcome::ok:
+      return "ok";
+    case Outcome::too_large:
+      return "too large";
+    case Outcome::too_many_hops:
+      return "too many hops";
+    case Outcome::no_space:
+      return "no space in the queue";
+    case Outcome::expansion_limit:
+      return "virtual aliases without end";
+    case Outcome::lookup_failed:
+      return "a table could not be read";
+    case Outcome::unavailable:
+      return "the queue manager is not available";
+    case Outcome::spool_failed:
+      return "the spool file could not be written";
   }
   return "unknown";
 }
 
 }  // namespace
 
-async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived, async::Until until) {
+async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,
+                                                 async::Until until) {
   Message message(intake, std::move(derived.envelope.sender));
   std::vector<mail::Recipient> recipients = std::move(derived.envelope.recipients);
   mail::Envelope& envelope = message.envelope();
@@ -62,7 +71,8 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   envelope.discharges = std::move(derived.envelope.discharges);
   for (auto& r : recipients) message.add_recipient(std::move(r));
 
-  Body& body = message.open_body(derived.before.size() + derived.original_bytes + derived.after.size());
+  Body& body =
+      message.open_body(derived.before.size() + derived.original_bytes + derived.after.size());
   std::string_view fields = derived.fields;
   while (!fields.empty()) {
     // One field at a time; a line that starts with a blank belongs to the field before.
@@ -80,9 +90,11 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   scanner.feed(derived.before, body.content());
   std::uint64_t at = 0;
   while (at < derived.original_bytes) {
-    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, derived.original_bytes - at));
+    const auto want =
+        static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, derived.original_bytes - at));
     if (derived.original.fd < 0) {
-      if (derived.original.memory.size() < at + want) co_return fail_errno("read the original message", ENODATA);
+      if (derived.original.memory.size() < at + want)
+        co_return fail_errno("read the original message", ENODATA);
       scanner.feed(derived.original.memory.substr(at, want), body.content());
     } else {
       auto work = [source = derived.original, at, want] { return read_at(source, at, want); };

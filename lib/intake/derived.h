@@ -32,6 +32,7 @@ struct Derived {
   std::string after;
 };
 
-async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived, async::Until until);
+async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,
+                                                 async::Until until);
 
 }  // namespace pen::intake

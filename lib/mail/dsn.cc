@@ -109,8 +109,10 @@ std::string original_recipient(std::string_view orcpt, bool utf8) {
   if (!std::ranges::all_of(type, [](char c) { return ascii_alnum(c) || c == '-'; })) return {};
   const auto address = orcpt.substr(semicolon + 1);
   const bool is_utf8 = iequals(type, "utf-8");
-  return fmt::format("{}; {}", type,
-                     clean(is_utf8 ? std::string(address) : decode_xtext(address).value_or(std::string(address)), utf8));
+  return fmt::format(
+      "{}; {}", type,
+      clean(is_utf8 ? std::string(address) : decode_xtext(address).value_or(std::string(address)),
+            utf8));
 }
 
 /// A field of the status part, folded so that no line grows beyond what a mail line may have.

@@ -200,5 +200,4 @@ BOOST_AUTO_TEST_CASE(nothing_is_ever_due_to_the_null_sender) {
   BOOST_TEST(dsn_due(DsnKind::failure, original, recipients).empty());
 }
 
-
 BOOST_AUTO_TEST_SUITE_END()

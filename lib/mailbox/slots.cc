@@ -41,7 +41,8 @@ class StagePage {
     return true;
   }
   void mark(std::uint32_t slot, delivery::Stage stage) {
-    if (slot < size_) __atomic_store_n(bytes_ + slot, static_cast<unsigned char>(stage), __ATOMIC_RELEASE);
+    if (slot < size_)
+      __atomic_store_n(bytes_ + slot, static_cast<unsigned char>(stage), __ATOMIC_RELEASE);
   }
 
  private:
@@ -118,7 +119,9 @@ Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
     message->owner = std::move(owner);
   } else {
     if (in.text.size() != job.body.size)
-      return fail_errno(fmt::format("content of {} bytes announced as {}", in.text.size(), job.body.size), EPROTO);
+      return fail_errno(
+          fmt::format("content of {} bytes announced as {}", in.text.size(), job.body.size),
+          EPROTO);
     auto owner = std::make_shared<std::string>(std::move(in.text));
     message->body = Body::in_memory(*owner);
     message->owner = std::move(owner);
@@ -196,7 +199,8 @@ async::Task<void> run_slot(std::shared_ptr<Talk> talk, std::uint64_t id) {
 }
 
 /// False: the peer breaks the conversation.
-bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message, std::vector<async::Fd>& fds) {
+bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message,
+            std::vector<async::Fd>& fds) {
   if (const auto* page = std::get_if<delivery::StagePage>(&message))
     return fds.size() == 1 && talk->page.open(fds[0].get(), page->slots);
   if (const auto* open = std::get_if<delivery::OpenConnection>(&message)) {
@@ -226,7 +230,8 @@ bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message, std
   }
   auto& job = std::get<delivery::Job>(message);
   const auto it = talk->slots.find(job.connection);
-  if (it == talk->slots.end() || it->second.closing || it->second.jobs.size() >= kMaxJobsPerSlot || fds.size() > 1)
+  if (it == talk->slots.end() || it->second.closing || it->second.jobs.size() >= kMaxJobsPerSlot ||
+      fds.size() > 1)
     return false;
   auto in = std::make_unique<JobInHand>();
   in->text = job.inline_body;

@@ -25,10 +25,12 @@ struct SlotEnvironment {
   async::HandlerPool& pool;
   std::string relay;        // for the log: "local"
   std::size_t limit = 100;  // slots at once; more are refused
-  std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)> deliver;
-  async::Cancel* draining = nullptr;  // when raised, what is in hand is finished and the connection ends
-  std::size_t busy = 0;     // jobs in hand, for the status
-  std::uint64_t done = 0;   // recipients answered
+  std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)>
+      deliver;
+  async::Cancel* draining =
+      nullptr;             // when raised, what is in hand is finished and the connection ends
+  std::size_t busy = 0;    // jobs in hand, for the status
+  std::uint64_t done = 0;  // recipients answered
 };
 
 /// Ends when qmgr closes the connection (deliveries in hand then end by themselves), or drained.

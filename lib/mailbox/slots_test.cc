@@ -33,7 +33,8 @@ struct Pair {
     s.text = "delivered to test";
     co_return s;
   }
-  static delivery::Job job(std::uint64_t id, std::uint64_t connection, std::vector<std::string> to) {
+  static delivery::Job job(std::uint64_t id, std::uint64_t connection,
+                           std::vector<std::string> to) {
     delivery::Job j;
     j.job = id;
     j.connection = connection;
@@ -53,7 +54,8 @@ struct Pair {
     BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     ipc::Opening opening{async::Stream(loop, async::Fd(fds[0])), "delivery", {}};
     gate.spawn("agent", serve(this, SlotChannel(std::move(opening))));
-    gate.spawn("qmgr", play(this, QmgrSide(async::Stream(loop, async::Fd(fds[1])), "delivery", {}), test));
+    gate.spawn("qmgr",
+               play(this, QmgrSide(async::Stream(loop, async::Fd(fds[1])), "delivery", {}), test));
     loop.run();
     BOOST_TEST(played);
     BOOST_TEST(served);
@@ -62,7 +64,8 @@ struct Pair {
     co_await serve_slots(self->environment, std::move(channel));
     self->served = true;
   }
-  static async::Task<void> play(Pair* self, QmgrSide side, async::Task<void> (*test)(Pair&, QmgrSide)) {
+  static async::Task<void> play(Pair* self, QmgrSide side,
+                                async::Task<void> (*test)(Pair&, QmgrSide)) {
     // The agent's answer to the hello.
     auto size = co_await side.stream().read_exact(4);
     BOOST_REQUIRE(size);
@@ -85,7 +88,8 @@ struct Pair {
 async::Task<void> simple(Pair& p, QmgrSide side) {
   async::Fd page(::memfd_create("stages", MFD_CLOEXEC));
   BOOST_REQUIRE(::ftruncate(page.get(), 16) == 0);
-  auto* stages = static_cast<unsigned char*>(::mmap(nullptr, 16, PROT_READ, MAP_SHARED, page.get(), 0));
+  auto* stages =
+      static_cast<unsigned char*>(::mmap(nullptr, 16, PROT_READ, MAP_SHARED, page.get(), 0));
   async::Fd sent[1];
   sent[0] = std::move(page);
   (void)side.send(delivery::StagePage{16}, sent);
@@ -178,7 +182,9 @@ async::Task<void> drained(Pair& p, QmgrSide side) {
 
 BOOST_FIXTURE_TEST_SUITE(mailbox_slots, Pair)
 
-BOOST_AUTO_TEST_CASE(a_job_is_delivered_recipient_by_recipient_and_marked_committed) { run(simple); }
+BOOST_AUTO_TEST_CASE(a_job_is_delivered_recipient_by_recipient_and_marked_committed) {
+  run(simple);
+}
 BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_refused) { run(too_many); }
 BOOST_AUTO_TEST_CASE(a_body_of_another_size_than_announced_is_deferred) { run(wrong_size); }
 BOOST_AUTO_TEST_CASE(a_job_for_no_connection_ends_the_conversation) { run(unknown_connection); }
