@@ -118,11 +118,14 @@ void Manager::routed(ipc::route::Routed& answer) {
   }
 }
 
-void Manager::router_lost() {
+void Manager::router_lost(std::uint64_t last_sent) {
   enter();
-  std::vector<std::pair<std::uint64_t, RouteAsked>> lost(routes_asked_.begin(), routes_asked_.end());
+  std::vector<std::pair<std::uint64_t, RouteAsked>> lost;
+  for (const auto& asked : routes_asked_) {
+    if (asked.first <= last_sent) lost.emplace_back(asked);
+  }
   std::sort(lost.begin(), lost.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  routes_asked_.clear();
+  for (const auto& asked : lost) routes_asked_.erase(asked.first);
   for (const auto& [request, asked] : lost) {
     const std::uint8_t deaths = ++route_deaths_[{asked.message, asked.ordinal}];
     if (deaths >= kDeathsHeld) {

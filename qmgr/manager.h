@@ -75,11 +75,14 @@ class Manager {
   void enqueue(const mail::Envelope& envelope, std::string_view inline_body, std::uint64_t spool_file,
                std::uint64_t spool_offset, Answer answer);
   bool accepting() const;
+  /// The active set can take another message.
+  bool room() const { return has_room(); }
 
   // --- trivial-rewrite ---
   void routed(ipc::route::Routed& answer);
-  /// The program died or was lost: every request without an answer is asked again, suspects alone.
-  void router_lost();
+  /// The program died: every request up to `last_sent` without an answer is asked again, suspects alone. Later ones
+  /// never reached it; the edge still holds them.
+  void router_lost(std::uint64_t last_sent);
 
   // --- delivery programs ---
   void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
@@ -92,7 +95,12 @@ class Manager {
 
   // --- bounce ---
   void notified(const ipc::bounce::Notified& answer);
+  /// The program died: reports without an answer are asked for again after a pause.
   void bounce_lost();
+  /// It can be reached now: asks again for every report without an answer.
+  void bounce_ready();
+  /// It cannot be reached: they stay owed, and the messages wait for their next retry.
+  void bounce_unavailable(const std::string& why);
 
   // --- the log's writer ---
   /// Everything up to this ticket is durable.
@@ -102,8 +110,6 @@ class Manager {
   /// Orders for one message, wherever it is. done(found) is called when the order is durable.
   using Done = std::function<void(ipc::queue::Outcome)>;
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
-  /// Every waiting message is tried now.
-  void flush(std::string site);
   /// Messages in memory: for listings.
   void each_active(const std::function<void(const Active&)>& see) const;
   const Active* find(std::string_view queue_id) const;

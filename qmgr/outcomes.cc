@@ -193,6 +193,19 @@ void Manager::bounce_lost() {
   report_again_ = std::min(report_again_, clock_.now() + seconds(5));  // as paced as master's restarts
 }
 
+void Manager::bounce_ready() {
+  bounce_lost();
+  if (!reports_waiting_.empty()) report_again_ = clock_.now();
+}
+
+void Manager::bounce_unavailable(const std::string& why) {
+  enter();
+  std::vector<std::uint64_t> requests;
+  for (const auto& [request, number] : reports_asked_) requests.push_back(request);
+  std::sort(requests.begin(), requests.end());
+  for (const std::uint64_t request : requests) notified({request, false, {}, why});
+}
+
 void Manager::finish(Active& m) {
   must(log_.finish(m.id()));
   log::info("{}: removed", m.id());
