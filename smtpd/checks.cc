@@ -452,7 +452,7 @@ async::Task<Verdict> Checks::recipient() {
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
-  if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient) {
+  if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
     if_reject_ = false;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }

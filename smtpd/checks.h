@@ -26,7 +26,12 @@ struct Peer {
   /// In mynetworks; nullopt: a table could not be read.
   std::optional<bool> trusted = false;
   bool own_address = false;  // connects from one of this host's own addresses
-  std::string shown() const { return name + "[" + address + "]"; }
+  bool show_port = false;   // smtpd_client_port_logging
+  std::string shown() const {
+    std::string text = name + "[" + address + "]";
+    if (show_port) text += ":" + std::to_string(port);
+    return text;
+  }
 };
 
 /// What is judged. Owned by value where it must outlive a pipelined batch.

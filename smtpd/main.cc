@@ -95,6 +95,7 @@ Result<Hooks> start(Context& context) {
   settings.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
   settings.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   settings.always_bcc = policy->always_bcc;
+  settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));

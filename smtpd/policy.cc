@@ -95,6 +95,12 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains,
                                          [](const auto& item) { return item == "smtpd_access_maps"; });
   p.always_bcc = config.text("always_bcc").value_or("");
+  for (const auto& option : s.receive_override_options) {
+    if (option == "no_unknown_recipient_checks") p.unknown_recipient_checks = false;
+    else if (option == "no_address_mappings") p.address_mappings = false;
+    else if (option != "no_header_body_checks" && option != "no_milters")
+      p.warnings.push_back("receive_override_options: unknown option " + option);
+  }
   p.rcpt_may_wait = p.resolve->blocking() || may_wait(p.relay, p.classes) || may_wait(p.recipient, p.classes);
   if (s.smtpd_delay_reject)
     p.rcpt_may_wait = p.rcpt_may_wait || may_wait(p.client, p.classes) || may_wait(p.helo, p.classes) ||

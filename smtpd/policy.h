@@ -45,6 +45,7 @@ struct Policy {
   bool rcpt_may_wait = false;
   bool parent_domains = true;  // parent_domain_matches_subdomains names smtpd_access_maps
   std::string always_bcc;
+  bool unknown_recipient_checks = true, address_mappings = true;  // receive_override_options
 
   std::vector<std::string> warnings;  // to be logged once at start
 

@@ -7,6 +7,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "smtpd/access.h"
 
 namespace pen::smtpd {
 namespace {
@@ -52,6 +53,7 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
   if (istarts_with(peer_.address, "::ffff:") && peer_.address.find('.') != std::string::npos)
     peer_.address.erase(0, 7);  // IPv4 on an IPv6 socket
   peer_.port = from.port;
+  peer_.show_port = settings().smtpd_client_port_logging;
 }
 
 async::Until Session::until() const {
@@ -90,7 +92,49 @@ async::Task<void> Session::refuse(std::string_view text) {
     (void)co_await stream_.flush(until());
     (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time, {.cancel = &server_.drain_cancel()});
   }
+  if (const std::string more = footer(); !more.empty() && own.size() > 4) {
+    if (more.starts_with("\\c")) {  // on the reply's own line
+      reply(own + more.substr(2));
+    } else {
+      std::string first = own;
+      first[3] = '-';
+      reply(first);
+      std::string_view code = std::string_view(own).substr(0, 4), rest = std::string_view(own).substr(4);
+      const std::string dsn = take_dsn(rest);
+      reply(std::string(code) + (dsn.empty() ? "" : dsn + " ") + more);
+    }
+    co_return;
+  }
   reply(own);
+}
+
+std::string Session::footer() const {
+  const std::string& text = settings().smtpd_reject_footer;
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '$') {
+      out += text[i];
+      continue;
+    }
+    std::size_t start = i + 1, end;
+    const bool braces = start < text.size() && (text[start] == '{' || text[start] == '(');
+    if (braces) {
+      end = text.find_first_of("})", ++start);
+    } else {
+      for (end = start; end < text.size() && (ascii_alnum(text[end]) || text[end] == '_');) ++end;
+    }
+    const std::string_view name = std::string_view(text).substr(start, end - start);
+    if (name == "client") out += peer_.shown();
+    else if (name == "client_address") out += peer_.address;
+    else if (name == "client_name") out += peer_.name;
+    else if (name == "client_port") out += std::to_string(peer_.port);
+    else if (name == "helo_name") out += helo_;
+    else if (name == "server_name") out += settings().myhostname;
+    else if (name == "localtime") out += rfc5322_date(server_.loop.clock().wall_now());
+    if (end == std::string::npos) break;
+    i = braces ? end : end - 1;
+  }
+  return out;
 }
 
 void Session::count(Verb verb, bool ok) {

@@ -73,6 +73,7 @@ class Session {
 
   // replies
   void reply(std::string_view text);
+  std::string footer() const;
   async::Task<void> refuse(std::string_view text);  // counts an error, waits after too many
   void reset_transaction() { transaction_.reset(); }
   Subject subject() const;

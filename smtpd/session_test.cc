@@ -421,6 +421,20 @@ BOOST_AUTO_TEST_CASE(one_client_cannot_take_all_sessions) {
   BOOST_TEST(rig.connect("127.0.0.1") == kGreeting);  // smtpd_client_event_limit_exceptions
 }
 
+BOOST_AUTO_TEST_CASE(refusals_carry_the_footer) {
+  Open rig("smtpd_reject_footer = see https://x/?c=$client_address&h=${helo_name}.\n");
+  BOOST_TEST(rig.say("FOO\r\n") == "500-5.5.2 Error: command not recognized\r\n"
+                                   "500 5.5.2 see https://x/?c=192.0.2.7&h=client.example.\r\n");
+  Open same("smtpd_reject_footer = \\c; call us\n");
+  BOOST_TEST(same.say("FOO\r\n") == "500 5.5.2 Error: command not recognized; call us\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(recipient_checks_can_be_left_to_others) {
+  Open rig("receive_override_options = no_unknown_recipient_checks\n");
+  rig.say(kMail);
+  BOOST_TEST(codes(rig.say("RCPT TO:<nobody@example.org>\r\n")) == "250");
+}
+
 BOOST_AUTO_TEST_CASE(helo_can_be_required) {
   Rig rig("smtpd_helo_required = yes\n");
   rig.connect();

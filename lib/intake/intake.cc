@@ -147,8 +147,14 @@ async::Task<Commit> Message::commit(async::Until until) {
     case Body::Problem::unavailable: co_return Commit{Outcome::unavailable, "no spool file from the queue manager"};
     case Body::Problem::write_failed: co_return Commit{Outcome::spool_failed, body.error_text()};
   }
-  Commit expanded = co_await expand();
-  if (expanded.outcome != Outcome::ok) co_return std::move(expanded);
+  if (intake_.settings.address_mappings) {
+    Commit expanded = co_await expand();
+    if (expanded.outcome != Outcome::ok) co_return std::move(expanded);
+  } else {
+    const auto& resolve = *intake_.resolve;
+    envelope_.sender = resolve.rewrite(envelope_.sender);
+    for (auto& r : envelope_.recipients) r.address = resolve.rewrite(r.address);
+  }
   envelope_.body = body.take_facts();
   EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), until);
   switch (answer.outcome) {
