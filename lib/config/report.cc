@@ -33,11 +33,7 @@ class Reporter {
       for (const Assignment& a : service.overrides) note_uses(a.value);
       for (const std::string& argument : service.arguments) note_uses(argument);
     }
-    // Defaults refer to names too: ${multi_instance_name?…}.
-    for (const Row& row : rows()) {
-      known_.push_back(row.name);
-      if (row.kind == Class::acts) note_uses(row.default_text);
-    }
+    for (const Row& row : rows()) known_.push_back(row.name);
     for (const auto& c : config.settings().smtpd_restriction_classes) classes_.insert(c);
   }
 

@@ -85,14 +85,19 @@ class Checker {
   }
 
   void compare(QueueLog& log) {
-    std::set<std::string> found;
+    std::map<std::string, std::string> found;  // and where
     auto scan = log.scan();
     while (!scan->done()) {
       auto some = scan->step(100);
       if (!some) throw Violation{"scan: " + some.error().message()};
       for (const Listed& listed : *some) {
-        if (!found.insert(listed.queue_id).second)
-          throw Violation{listed.queue_id + " is there twice"};
+        const std::string here = std::to_string(listed.place.log) + ":" +
+                                 std::to_string(listed.place.position.use) + ":" +
+                                 std::to_string(listed.place.position.offset) + " generation " +
+                                 std::to_string(listed.generation);
+        if (!found.emplace(listed.queue_id, here).second)
+          throw Violation{listed.queue_id + " is there twice, at " + found[listed.queue_id] +
+                          " and at " + here};
         auto stored = log.read(listed.place);
         if (!stored) throw Violation{listed.queue_id + " unreadable: " + stored.error().message()};
         look_at(*stored);
@@ -105,7 +110,7 @@ class Checker {
   }
 
   /// The runners find what the scan found, but for what is on hold.
-  void run(QueueLog& log, const std::set<std::string>& scanned) {
+  void run(QueueLog& log, const std::map<std::string, std::string>& scanned) {
     std::set<std::string> run;
     for (LogId id = 0; id < log.log_count(); ++id) {
       if (id == kHold) continue;
@@ -124,8 +129,9 @@ class Checker {
     }
     for (const auto& id : run)
       if (!scanned.contains(id)) throw Violation{id + " is run but not listed"};
-    for (const auto& id : scanned)
-      if (!run.contains(id) && !held_.contains(id)) throw Violation{id + " is listed but not run"};
+    for (const auto& [id, where] : scanned)
+      if (!run.contains(id) && !held_.contains(id))
+        throw Violation{id + " is listed but not run, at " + where};
   }
 
   void look_at(const Stored& s) {

@@ -149,7 +149,9 @@ struct IndexEntry {
   std::uint64_t remaining = 0;
   std::string sender;
   std::vector<std::string> domains;
-  PEN_FIELDS(offset, queue_id, generation, appended, arrived, size, remaining, sender, domains)
+  bool in_parts = false;  // whether it was completed is not known here: read it
+  PEN_FIELDS(offset, queue_id, generation, appended, arrived, size, remaining, sender, domains,
+             in_parts)
 };
 struct IndexBody {
   std::uint32_t previous = 0;  // offset of the index record before; 0: none

@@ -15,15 +15,9 @@ Position Log::end() const {
 namespace {
 // An index entry is cut to this: a sender of RFC 5321's 320 characters fits any segment size.
 IndexEntry entry_of(std::uint32_t offset, const EnvelopeBody& body, std::size_t room) {
-  IndexEntry e{offset,
-               body.queue_id,
-               body.generation,
-               body.appended,
-               body.arrived,
-               body.size,
-               body.remaining.count(),
-               body.sender,
-               {}};
+  IndexEntry e{offset,       body.queue_id, body.generation,        body.appended,
+               body.arrived, body.size,     body.remaining.count(), body.sender,
+               {},           false};
   std::size_t used = 64 + e.queue_id.size() + e.sender.size();
   if (used > room) {
     e.sender.resize(std::min<std::size_t>(e.sender.size(), 64));
@@ -92,9 +86,11 @@ void QueueLog::State::flush_index(Log& log, bool sealed) {
   log.index_bytes = 0;
 }
 
-void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body) {
+void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body,
+                                bool in_parts) {
   const std::size_t room = max_index(options.segment_size);
   IndexEntry entry = entry_of(offset, body, room);
+  entry.in_parts = in_parts;
   const std::size_t bytes = entry_bytes(entry);
   if (log.index_bytes + bytes > room) flush_index(log, false);
   log.index_bytes += bytes;
@@ -174,7 +170,7 @@ Result<Position> QueueLog::State::put(Log& log, RecordType type, Bytes body,
                 static_cast<std::uint8_t>((done == 0 ? kFirstPart : 0) | (last ? kLastPart : 0)),
                 piece);
     // The index of the segment where the record begins names it, wherever its other parts come to lie.
-    if (done == 0 && facts != nullptr) add_index(log, first.offset, *facts);
+    if (done == 0 && facts != nullptr) add_index(log, first.offset, *facts, !last);
     done += piece.size();
     if (last) return first;
   }

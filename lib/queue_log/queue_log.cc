@@ -289,6 +289,11 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
   return committed_;
 }
 
+std::uint64_t QueueLog::next_save() const { return state_->positions_sequence + 1; }
+std::uint64_t QueueLog::last_save() const {
+  return state_->positions_sequence - (state_->flight && state_->flight->save ? 1 : 0);
+}
+
 const Options& QueueLog::options() const { return state_->options; }
 
 QueueLog::Figures QueueLog::figures() const {

@@ -133,6 +133,11 @@ class QueueLog {
   /// Asks for restart positions to be saved with the next batch. Needed by nobody: saves happen by
   /// themselves.
   void save_positions() { save_wanted_ = true; }
+  /// The number of the first save of restart positions that will know everything appended so far, and of the last one
+  /// that is on disk. What a finished message leaves (its spool file) may be used again once last_save() reaches the
+  /// next_save() of the moment after finish() or remove(); ask for it with save_positions() when files run short.
+  std::uint64_t next_save() const;
+  std::uint64_t last_save() const;
   /// Takes the batch back. Returns the ticket up to which everything is durable now; io_error: end
   /// the process.
   Result<Ticket> complete(Batch batch, Result<void> executed);

@@ -169,9 +169,11 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
       if (due <= now) log.sync_wanted = true;
       return Due{{}, due, false};
     }
-    if (!log.reader)
+    if (!log.reader) {
+      log.reader_limit = limit;
       log.reader = std::make_unique<LogReader>(s.storage, s.headers(log, log.runner.use),
                                                log.runner, limit, SegmentReader::Search::whole);
+    }
     auto got = log.reader->next();
     if (!got) return broke(std::move(got).error());
     ++looked;
@@ -181,7 +183,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         continue;
       case LogReader::Got::end:
         log.reader.reset();
-        log.runner = limit;
+        log.runner = log.reader_limit;  // what was synced since is read next
         continue;
       case LogReader::Got::hole:
         if (log.reader->hole().damage) State::note_damage(report_, log.reader->hole(), id);
@@ -215,7 +217,12 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
   dead.insert(envelope);
   ++segments.at(envelope.use).pins;
-  marks.push_back({envelope, because});
+  if (because.use != 0) {
+    marks.push_back({envelope, because});
+    return;
+  }
+  marks.push_front({envelope, because});  // nothing to wait for
+  ++ready_marks;
 }
 
 void QueueLog::State::close_start(const Working& work) {

@@ -56,7 +56,11 @@ struct Scan::Impl {
     reader.reset();
     const SegmentHeader& segment = s.segments.at(part.use).header;
     const Log& log = s.logs[part.log];
-    if (part.from == kDataStart && !(log.open && log.uses.back() == part.use)) {
+    // Footers are only believed where the log went on after them: a crash may leave a trailer without the rest.
+    const auto next = std::upper_bound(log.uses.begin(), log.uses.end(), part.use);
+    const bool sealed =
+        next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch;
+    if (part.from == kDataStart && sealed) {
       std::byte raw[kTrailer];
       PEN_TRY(s.storage.read(segment.slot, segment.size - kTrailer, raw));
       if (auto last = decode_trailer(raw, segment)) {
@@ -107,6 +111,11 @@ struct Scan::Impl {
       if (s.dead.contains(place.position)) return {};
       PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
       if (garbage) return {};
+      if (e.in_parts) {
+        const auto whole = s.read(place);
+        if (!whole && whole.error().is(QueueLogError::damaged)) return {};
+        if (!whole) return std::unexpected(whole.error());
+      }
     }
     const Log& log = s.logs[part.log];
     into.push_back({place, std::move(e.queue_id), e.generation, e.appended,

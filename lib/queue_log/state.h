@@ -62,6 +62,7 @@ struct Log {
 
   Position runner;  // no live version below it but those being worked on
   std::unique_ptr<LogReader> reader;
+  Position reader_limit;
   std::optional<WallTime>
       first_unsynced;   // when the oldest replacement not yet handed to a sync was appended
   Position written_to;  // everything below was written
@@ -172,7 +173,7 @@ struct QueueLog::State {
   bool can_append(const Log& log, std::size_t body) const;
   bool has_space() const;
   void seal(Log& log);
-  void add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body);
+  void add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body, bool in_parts);
   void flush_index(Log& log, bool sealed);
   void write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body);
   Position suffix_start() const;

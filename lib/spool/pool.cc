@@ -1,0 +1,115 @@
+#include "lib/spool/pool.h"
+
+#include <algorithm>
+
+#include "lib/base/check.h"
+
+namespace pen::spool {
+
+void Pool::found(FileNumber file) {
+  files_.emplace(file, State::unknown);
+  last_file_ = std::max(last_file_, file);
+}
+
+std::optional<Pool::Leased> Pool::lease() {
+  if (leases_.size() >= max_leases_) return std::nullopt;
+  Leased result;
+  result.lease = ++last_lease_;
+  if (!free_.empty()) {
+    result.file = free_.front();
+    free_.pop_front();
+  } else {
+    result.fresh = true;
+    if (unmade_.empty()) {
+      result.file = ++last_file_;
+    } else {
+      result.file = unmade_.back();
+      unmade_.pop_back();
+    }
+  }
+  files_[result.file] = State::leased;
+  leases_.emplace(result.lease, result.file);
+  return result;
+}
+
+std::optional<FileNumber> Pool::leased(std::uint64_t lease) const {
+  const auto it = leases_.find(lease);
+  return it == leases_.end() ? std::nullopt : std::optional(it->second);
+}
+
+bool Pool::take(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  if (it == leases_.end()) return false;
+  files_[it->second] = State::used;
+  leases_.erase(it);
+  return true;
+}
+
+bool Pool::give_back(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  if (it == leases_.end()) return false;
+  files_[it->second] = State::free;
+  free_.push_front(it->second);
+  leases_.erase(it);
+  return true;
+}
+
+void Pool::never_made(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  PEN_CHECK(it != leases_.end());
+  unmade_.push_back(it->second);
+  files_.erase(it->second);
+  leases_.erase(it);
+}
+
+void Pool::release(FileNumber file, std::uint64_t safe_after) {
+  const auto it = files_.find(file);
+  // A file whose message was lost to damage can be unknown to us; nothing is to be done about it.
+  if (it == files_.end() || (it->second != State::used && it->second != State::unknown)) return;
+  it->second = State::retiring;
+  retiring_.emplace_back(safe_after, file);
+}
+
+std::size_t Pool::reclaim(std::uint64_t last_save) {
+  std::size_t n = 0;
+  for (; !retiring_.empty() && retiring_.front().first <= last_save; ++n) {
+    files_[retiring_.front().second] = State::free;
+    free_.push_front(retiring_.front().second);
+    retiring_.pop_front();
+  }
+  return n;
+}
+
+bool Pool::referenced(FileNumber file) {
+  const auto it = files_.find(file);
+  if (it == files_.end()) return false;
+  if (it->second == State::unknown) it->second = State::used;
+  return true;
+}
+
+std::vector<FileNumber> Pool::sweep() {
+  std::vector<FileNumber> orphans;
+  for (auto& [file, state] : files_) {
+    if (state != State::unknown) continue;
+    state = State::free;
+    free_.push_back(file);
+    orphans.push_back(file);
+  }
+  swept_ = true;
+  return orphans;
+}
+
+Pool::Figures Pool::figures() const {
+  Figures f;
+  f.files = files_.size();
+  f.free = free_.size();
+  f.leased = leases_.size();
+  f.retiring = retiring_.size();
+  for (const auto& [file, state] : files_) {
+    if (state == State::unknown) ++f.unknown;
+    if (state == State::used) ++f.used;
+  }
+  return f;
+}
+
+}  // namespace pen::spool

@@ -1,0 +1,71 @@
+#pragma once
+/// Which spool file is free, leased to a receiver, owned by a message, or waiting until it may be used again.
+///
+/// Source:  seed 002 (a pool of files that are re-used and not created, truncated or removed per message).
+/// Use:     see spool.h, which does the I/O. This part decides and touches nothing: no files, no clock.
+/// States:  unknown ─referenced()→ used        unknown ─sweep()→ free
+///          free, new ─lease()→ leased ─take()→ used ─release()→ retiring ─reclaim()→ free
+///          leased ─give_back()→ free
+/// Bounds:  one small entry per file; at most `max_leases` leased at once.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace pen::spool {
+
+using FileNumber = std::uint32_t;  // from 1
+
+class Pool {
+ public:
+  explicit Pool(std::size_t max_leases = 20000) : max_leases_(max_leases) {}
+
+  /// A file that was there at start: nobody may have it before sweep() or referenced() tells what it is.
+  void found(FileNumber file);
+  struct Leased {
+    std::uint64_t lease = 0;  // from 1, never given twice
+    FileNumber file = 0;
+    bool fresh = false;  // does not exist yet: create it
+  };
+  /// nullopt: max_leases are out.
+  std::optional<Leased> lease();
+  /// The file of a lease, for checks. nullopt: no such lease (any more).
+  std::optional<FileNumber> leased(std::uint64_t lease) const;
+  /// The message with the content is in the queue log (or about to be). False: no such lease.
+  bool take(std::uint64_t lease);
+  /// The receiver is gone or does not need it. False: no such lease.
+  bool give_back(std::uint64_t lease);
+  /// Could not be created: the number is used again later.
+  void never_made(std::uint64_t lease);
+  /// The message is over; the file may be used again when queue log save `safe_after` is on disk.
+  void release(FileNumber file, std::uint64_t safe_after);
+  /// Returns how many became free.
+  std::size_t reclaim(std::uint64_t last_save);
+
+  /// A message found in the queue owns the file. False: no such file (its content is lost).
+  bool referenced(FileNumber file);
+  /// Every message was reported to referenced(): files nobody owns are free. Returns them.
+  std::vector<FileNumber> sweep();
+  bool swept() const { return swept_; }
+
+  struct Figures {
+    std::size_t files = 0, free = 0, leased = 0, used = 0, retiring = 0, unknown = 0;
+  };
+  Figures figures() const;
+
+ private:
+  enum class State : std::uint8_t { unknown, free, leased, used, retiring };
+  std::size_t max_leases_;
+  std::map<FileNumber, State> files_;
+  std::deque<FileNumber> free_;  // last used first: its pages are the warmest
+  std::unordered_map<std::uint64_t, FileNumber> leases_;
+  std::deque<std::pair<std::uint64_t, FileNumber>> retiring_;
+  std::vector<FileNumber> unmade_;
+  std::uint64_t last_lease_ = 0;
+  FileNumber last_file_ = 0;
+  bool swept_ = false;
+};
+
+}  // namespace pen::spool

@@ -1,0 +1,119 @@
+#pragma once
+/// The spool: files for bodies too large to live in the queue log.
+///
+/// Source:  seed 002. Format: docs/queue-format.md, "The spool".
+/// Use:     auto spool = Spool::open("/var/spool/penstock/bodies");          // spool_directory
+///          auto lease = spool->lease(expected_size);                        // receiver gets lease->fd, writes from
+///                                                                           // lease->content_offset, fdatasyncs once
+///          auto ref = spool->take(lease->lease, queue_id, length);          // ref goes into the envelope; append it
+///          auto fd = spool->open_to_read(ref, queue_id);                    // for delivery: pread from kContentOffset
+///          spool->release(ref, log.next_save()); spool->reclaim(log.last_save());
+/// Durable: the receiver's one fdatasync covers the content and the header that lease() wrote. A message is complete
+///          when its envelope is in the queue log: until then the file belongs to nobody, whatever it holds.
+/// Reuse:   a file is neither truncated nor removed when its message is over; the next content overwrites it. A
+///          reference names file and use, so that a file in other hands is never taken for the message's own.
+/// Orphans: files found at start are not used before orphan pass has ended: call referenced() for each message of a
+///          queue_log::Scan, then sweep(). New files are made meanwhile, so mail is accepted at once.
+/// Thread:  one. lease() and open_to_read() make a system call or three; the receivers do the writing.
+/// Errors:  SpoolError, errno.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/async/stream.h"
+#include "lib/base/result.h"
+#include "lib/spool/pool.h"
+
+namespace pen::spool {
+
+enum class SpoolError {
+  no_space = 1,   // 452 4.3.1
+  too_many,       // leases out: try later
+  unknown_lease,  // the peer named a lease it does not hold
+  too_short,      // the file holds less than the peer said
+  wrong_owner,  // the file serves another message now: the reference is stale or the file was damaged
+};
+inline std::string_view error_module(SpoolError) { return "spool"; }
+inline std::string_view describe(SpoolError e) {
+  switch (e) {
+    case SpoolError::no_space:
+      return "no space left in the spool";
+    case SpoolError::too_many:
+      return "too many spool files in use by receivers";
+    case SpoolError::unknown_lease:
+      return "no such lease";
+    case SpoolError::too_short:
+      return "the spool file is shorter than the message";
+    case SpoolError::wrong_owner:
+      return "the spool file belongs to another message";
+  }
+  return "unknown";
+}
+
+inline constexpr std::uint64_t kContentOffset =
+    4096;  // keeps content page-aligned for splice and sendfile
+inline constexpr std::uint64_t kGrowth = 1U << 20;  // files grow in steps of this
+
+/// File and use in one number, as it stands in envelopes; 0 is no reference.
+using BodyRef = std::uint64_t;
+constexpr FileNumber file_of(BodyRef ref) { return static_cast<FileNumber>(ref); }
+constexpr std::uint32_t use_of(BodyRef ref) { return static_cast<std::uint32_t>(ref >> 32); }
+
+class Spool {
+ public:
+  /// Makes the directory if missing. `reserve`: bytes to leave free on its disk.
+  static Result<std::unique_ptr<Spool>> open(const std::string& directory,
+                                             std::uint64_t reserve = 0);
+  ~Spool();
+
+  struct Lease {
+    std::uint64_t lease = 0;
+    async::Fd fd;  // read and write
+    std::uint64_t content_offset = kContentOffset;
+  };
+  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it. Errors: no_space, too_many, errno.
+  Result<Lease> lease(std::uint64_t expected_size);
+  bool give_back(std::uint64_t lease) { return pool_.give_back(lease); }
+  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what counts).
+  Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
+  /// Read-only descriptor. Errors: wrong_owner, errno.
+  Result<async::Fd> open_to_read(BodyRef ref);
+  /// The message is over (or its envelope was refused): see QueueLog::next_save().
+  void release(BodyRef ref, std::uint64_t safe_after) { pool_.release(file_of(ref), safe_after); }
+  std::size_t reclaim(std::uint64_t last_save) { return pool_.reclaim(last_save); }
+  /// False: the file of a queued message is missing; the caller reports it.
+  bool referenced(BodyRef ref) { return pool_.referenced(file_of(ref)); }
+  /// Ends the orphan pass; returns how many files nobody owned.
+  std::size_t sweep() { return pool_.sweep().size(); }
+  Pool::Figures figures() const { return pool_.figures(); }
+
+  /// What a file says about itself, for tools; nullopt: no valid header.
+  struct Header {
+    FileNumber file = 0;
+    std::uint32_t use = 0;
+    std::string queue_id;  // empty: no owner was written down for this use
+    std::uint64_t length = 0;
+  };
+  static Result<std::optional<Header>> read_header(int fd);
+
+ private:
+  Spool(std::string directory, async::Fd directory_fd, std::uint64_t reserve);
+  Result<int> writable(FileNumber file);
+  Result<void> create(FileNumber file);
+  Result<void> grow(int fd, std::uint64_t size);
+
+  std::string directory_;
+  async::Fd directory_fd_;
+  std::uint64_t reserve_;
+  Pool pool_;
+  struct File {
+    async::Fd write;
+    std::uint32_t use = 0;
+    std::uint64_t size = 0;
+  };
+  std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most kMaxOpen
+  static constexpr std::size_t kMaxOpen = 256;
+};
+
+}  // namespace pen::spool

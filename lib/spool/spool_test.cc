@@ -1,0 +1,115 @@
+#include "lib/spool/spool.h"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+using namespace pen::spool;
+
+namespace {
+
+struct Place {
+  testing::ScratchDir scratch;
+  std::unique_ptr<Spool> spool = open();
+
+  std::unique_ptr<Spool> open() {
+    auto opened = Spool::open(scratch.file("bodies"));
+    BOOST_REQUIRE(opened.has_value());
+    return *std::move(opened);
+  }
+  BodyRef store(std::string_view id, std::string_view content) {
+    auto lease = spool->lease(content.size());
+    BOOST_REQUIRE(lease.has_value());
+    BOOST_REQUIRE(::pwrite(lease->fd.get(), content.data(), content.size(), kContentOffset) ==
+                  static_cast<ssize_t>(content.size()));
+    auto ref = spool->take(lease->lease, id, content.size());
+    BOOST_REQUIRE(ref.has_value());
+    return *ref;
+  }
+  std::string read(BodyRef ref, std::size_t size) {
+    auto fd = spool->open_to_read(ref);
+    BOOST_REQUIRE(fd.has_value());
+    std::string content(size, '\0');
+    BOOST_REQUIRE(::pread(fd->get(), content.data(), size, kContentOffset) ==
+                  static_cast<ssize_t>(size));
+    BOOST_TEST(::pwrite(fd->get(), "x", 1, kContentOffset) == -1);  // read-only
+    return content;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(spool)
+
+BOOST_FIXTURE_TEST_CASE(content_is_read_back_as_it_was_written, Place) {
+  const BodyRef ref = store("id1", "hello body");
+  BOOST_TEST(read(ref, 10) == "hello body");
+  auto fd = spool->open_to_read(ref);
+  const auto header = Spool::read_header(fd->get());
+  BOOST_REQUIRE(header.has_value() && header->has_value());
+  BOOST_TEST((*header)->queue_id == "id1");
+  BOOST_TEST((*header)->length == 10u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_file_is_used_again_only_after_the_queue_log_says_so, Place) {
+  const BodyRef first = store("id1", "one");
+  spool->release(first, 5);
+  BOOST_TEST(spool->reclaim(4) == 0u);
+  const BodyRef second = store("id2", "two");
+  BOOST_TEST(file_of(second) != file_of(first));
+  BOOST_TEST(spool->reclaim(5) == 1u);
+  const BodyRef third = store("id3", "three");
+  BOOST_TEST(file_of(third) == file_of(first));
+  BOOST_TEST(spool->figures().files == 2u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_stale_reference_never_shows_another_messages_content, Place) {
+  const BodyRef first = store("id1", "one");
+  spool->release(first, 1);
+  spool->reclaim(1);
+  store("id2", "two");
+  auto fd = spool->open_to_read(first);
+  BOOST_REQUIRE(!fd.has_value());
+  BOOST_TEST(fd.error().is(SpoolError::wrong_owner));
+}
+
+BOOST_FIXTURE_TEST_CASE(only_a_lease_that_is_out_can_be_taken, Place) {
+  BOOST_TEST(!spool->take(77, "id", 0).has_value());
+  auto lease = spool->lease(10);
+  BOOST_TEST(spool->give_back(lease->lease));
+  BOOST_TEST(!spool->take(lease->lease, "id", 0).has_value());
+  BOOST_TEST(!spool->give_back(lease->lease));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_body_shorter_than_said_is_refused, Place) {
+  auto lease = spool->lease(10);
+  auto ref = spool->take(lease->lease, "id", 100 << 20);
+  BOOST_REQUIRE(!ref.has_value());
+  BOOST_TEST(ref.error().is(SpoolError::too_short));
+}
+
+BOOST_FIXTURE_TEST_CASE(after_a_restart_owned_files_stay_and_orphans_are_free, Place) {
+  const BodyRef owned = store("id1", "keep");
+  store("id2", "drop");
+  auto lease = spool->lease(3);  // its receiver dies with us
+  spool.reset();
+  spool = open();
+  BOOST_TEST(spool->figures().unknown == 3u);
+  const BodyRef meanwhile = store("id3", "new");  // before the orphan pass: a new file
+  BOOST_TEST(spool->figures().files == 4u);
+  BOOST_TEST(spool->referenced(owned));
+  BOOST_TEST(!spool->referenced(BodyRef{99}));
+  BOOST_TEST(spool->sweep() == 2u);
+  BOOST_TEST(read(owned, 4) == "keep");
+  BOOST_TEST(read(meanwhile, 3) == "new");
+  BOOST_TEST(spool->figures().free == 2u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_second_owner_of_the_directory_is_refused, Place) {
+  BOOST_TEST(!Spool::open(scratch.file("bodies")).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
