@@ -68,7 +68,7 @@ class Rig {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) std::abort();
     client = fds[1];
     if (!early.empty()) send(early);
-    server.sessions.spawn("session", Session::serve(server, async::Stream(loop, async::Fd(fds[0])),
+    sessions.spawn("session", Session::serve(server, async::Stream(loop, async::Fd(fds[0])),
                                                     async::SocketAddress::inet(std::move(address), 4711), {}));
     return settle();
   }
@@ -106,9 +106,9 @@ class Rig {
   void hang_up() {
     if (client >= 0) ::close(client);
     client = -1;
-    for (int i = 0; i < 200 && server.sessions.size() > 0; ++i) loop.run_once();
+    for (int i = 0; i < 200 && sessions.size() > 0; ++i) loop.run_once();
   }
-  bool closed() { return server.sessions.size() == 0; }
+  bool closed() { return sessions.size() == 0; }
 
   pen::testing::ManualClock clock;
   async::Loop loop{clock};
@@ -119,6 +119,7 @@ class Rig {
   intake::Intake intake{loop, pool, queue, nullptr, {}, {}};
   Server server{loop, pool, names, intake};
   std::shared_ptr<const Policy> policy;
+  async::Gate sessions{loop};
   std::string problem;
   int ids = 0;
   int client = -1;
