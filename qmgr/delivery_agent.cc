@@ -13,8 +13,8 @@ namespace pen::qmgr {
 
 using ipc::delivery::Stage;
 
-DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path, std::function<void()> poke,
-                             Manager& manager)
+DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
+                             std::function<void()> poke, Manager& manager)
     : loop_(loop),
       transport_(std::move(transport)),
       path_(std::move(path)),
@@ -43,10 +43,12 @@ bool DeliveryAgent::make_page() {
 }
 
 Stage DeliveryAgent::stage(std::uint32_t slot) const {
-  return static_cast<Stage>(std::atomic_ref<unsigned char>(page_[slot]).load(std::memory_order_acquire));
+  return static_cast<Stage>(
+      std::atomic_ref<unsigned char>(page_[slot]).load(std::memory_order_acquire));
 }
 void DeliveryAgent::set_stage(std::uint32_t slot, Stage stage) {
-  std::atomic_ref<unsigned char>(page_[slot]).store(static_cast<unsigned char>(stage), std::memory_order_release);
+  std::atomic_ref<unsigned char>(page_[slot])
+      .store(static_cast<unsigned char>(stage), std::memory_order_release);
 }
 
 void DeliveryAgent::open(const ipc::delivery::OpenConnection& open) {
@@ -93,7 +95,8 @@ void DeliveryAgent::release(JobNumber job) {
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;
   free_slots_.push_back(it->second.slot);
-  if (auto c = connections_.find(it->second.connection); c != connections_.end()) std::erase(c->second, job);
+  if (auto c = connections_.find(it->second.connection); c != connections_.end())
+    std::erase(c->second, job);
   jobs_.erase(it);
 }
 
@@ -158,10 +161,12 @@ async::Task<void> DeliveryAgent::run() {
   for (;;) {
     if (failures == 0) static_cast<void>(co_await wanted_.wait());
     wanted_.reset();
-    auto channel = co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
-        loop_, path_, ipc::delivery::kName, {.deadline = loop_.now() + seconds(60)});
+    auto channel =
+        co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
+            loop_, path_, ipc::delivery::kName, {.deadline = loop_.now() + seconds(60)});
     if (!channel || !make_page()) {
-      const std::string why = channel ? "out of memory for the stage page" : channel.error().message();
+      const std::string why =
+          channel ? "out of memory for the stage page" : channel.error().message();
       if (failures++ == 0) log::warning("connect to {}: {}", path_, why);
       died(false, why);
       if (failures > 1) manager_.transport_failed(transport_, "mail transport unavailable");

@@ -22,8 +22,8 @@ namespace pen::qmgr {
 
 class DeliveryAgent {
  public:
-  DeliveryAgent(async::Loop& loop, std::string transport, std::string path, std::function<void()> poke,
-                Manager& manager);
+  DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
+                std::function<void()> poke, Manager& manager);
   ~DeliveryAgent();
   DeliveryAgent(const DeliveryAgent&) = delete;
   DeliveryAgent& operator=(const DeliveryAgent&) = delete;
@@ -58,7 +58,8 @@ class DeliveryAgent {
   Manager& manager_;
   std::optional<Channel> channel_;
   async::Event wanted_;
-  std::vector<ipc::delivery::OpenConnection> to_open_;  // until there is a connection to the program
+  std::vector<ipc::delivery::OpenConnection>
+      to_open_;  // until there is a connection to the program
   std::unordered_map<ConnectionNumber, std::vector<JobNumber>> connections_;
   std::unordered_map<JobNumber, Handed> jobs_;
   std::vector<std::uint32_t> free_slots_;

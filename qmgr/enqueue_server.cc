@@ -8,11 +8,13 @@ using ipc::enqueue::Enqueued;
 using ipc::enqueue::Outcome;
 using ipc::enqueue::QueueState;
 
-EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, std::size_t inline_limit, std::function<void()> poke)
+EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, std::size_t inline_limit,
+                             std::function<void()> poke)
     : loop_(loop), manager_(manager), inline_limit_(inline_limit), poke_(std::move(poke)) {}
 
 void EnqueueServer::queue_state(bool accepting) {
-  for (const auto& s : sessions_) static_cast<void>(s->channel.send(QueueState{accepting, inline_limit_}));
+  for (const auto& s : sessions_)
+    static_cast<void>(s->channel.send(QueueState{accepting, inline_limit_}));
 }
 
 async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
@@ -22,7 +24,8 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
   for (;;) {
     auto received = co_await session->channel.receive();
     if (!received) {
-      if (!received.error().is(async::WaitError::closed)) log::warning("enqueue: {}", received.error().message());
+      if (!received.error().is(async::WaitError::closed))
+        log::warning("enqueue: {}", received.error().message());
       break;
     }
     std::visit([&](auto& m) { take(session, m); }, received->message);
@@ -31,7 +34,8 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
       session->drained.reset();
       static_cast<void>(co_await session->drained.wait());
     }
-    if (session->channel.congested() && !co_await session->channel.flush({.deadline = loop_.now() + seconds(60)})) {
+    if (session->channel.congested() &&
+        !co_await session->channel.flush({.deadline = loop_.now() + seconds(60)})) {
       break;
     }
   }
@@ -41,18 +45,21 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m) {
   if (draining_) {
-    static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::try_later, "the queue manager is stopping"}));
+    static_cast<void>(
+        s->channel.send(Enqueued{m.request, Outcome::try_later, "the queue manager is stopping"}));
     return;
   }
   const std::size_t size = m.inline_body.size() + 1024;
   s->unanswered += size;
-  manager_.enqueue(m.envelope, m.inline_body, 0, 0,
-                   [s, size, request = m.request, id = m.envelope.queue_id](Outcome outcome, std::string text) {
-                     s->unanswered -= size;
-                     if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
-                     if (outcome == Outcome::refused) log::warning("{}: message refused: {}", id, text);
-                     if (s->alive) static_cast<void>(s->channel.send(Enqueued{request, outcome, std::move(text)}));
-                   });
+  manager_.enqueue(
+      m.envelope, m.inline_body, 0, 0,
+      [s, size, request = m.request, id = m.envelope.queue_id](Outcome outcome, std::string text) {
+        s->unanswered -= size;
+        if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
+        if (outcome == Outcome::refused) log::warning("{}: message refused: {}", id, text);
+        if (s->alive)
+          static_cast<void>(s->channel.send(Enqueued{request, outcome, std::move(text)}));
+      });
 }
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m) {

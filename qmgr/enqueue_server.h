@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/enqueue.h"
 #include "qmgr/manager.h"
@@ -14,7 +15,8 @@ namespace pen::qmgr {
 
 class EnqueueServer {
  public:
-  EnqueueServer(async::Loop& loop, Manager& manager, std::size_t inline_limit, std::function<void()> poke);
+  EnqueueServer(async::Loop& loop, Manager& manager, std::size_t inline_limit,
+                std::function<void()> poke);
   /// Serves one receiver until it goes. A coroutine of this object: it must outlive it.
   async::Task<void> serve(ipc::Opening opening);
   /// New mail can or cannot be taken: tells everyone.
@@ -32,7 +34,8 @@ class EnqueueServer {
     std::size_t unanswered = 0;  // bytes
     bool alive = true;
   };
-  static constexpr std::size_t kMaxUnanswered = 4U << 20;  // some hundred messages: a commit's worth
+  static constexpr std::size_t kMaxUnanswered = 4U
+                                                << 20;  // some hundred messages: a commit's worth
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::ReturnLease& m);

@@ -18,7 +18,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.backoff_max = std::chrono::ceil<seconds>(s.maximal_backoff_time);
   o.manager.lifetime = std::chrono::ceil<seconds>(s.maximal_queue_lifetime);
   o.manager.bounce_lifetime = std::chrono::ceil<seconds>(s.bounce_queue_lifetime);
-  o.scheduler.fairness.max_message_concurrency = static_cast<std::uint32_t>(s.max_message_concurrency);
+  o.scheduler.fairness.max_message_concurrency =
+      static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
   o.scheduler.backoff_max = o.manager.backoff_max;
@@ -72,5 +73,6 @@ Result<service::Hooks> start(service::Context& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling"}, start);
+  return pen::service::run(
+      argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling"}, start);
 }

@@ -1,11 +1,15 @@
 #include "qmgr/program.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "lib/base/log.h"
 
 namespace pen::qmgr {
 
-Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage, queue_log::QueueLog& log,
-                 destdb::Table& table)
+Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
+                 queue_log::QueueLog& log, destdb::Table& table)
     : loop_(loop),
       options_(std::move(options)),
       log_(log),
@@ -86,11 +90,13 @@ async::Task<void> Program::recover() {
     }
   }
   const auto& r = log_.report();
-  log::info("queue recovered: epoch {}, {} segments, {} bytes read, {} messages in work, {} deliveries, {} torn bytes",
-            r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
+  log::info(
+      "queue recovered: epoch {}, {} segments, {} bytes read, {} messages in work, {} deliveries, "
+      "{} torn bytes",
+      r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
   for (const auto& d : r.damage) {
-    log::error("queue log damaged: log {} slot {} offset {}: {} bytes: {} {}", d.log, d.slot, d.offset, d.bytes, d.what,
-               d.queue_id);
+    log::error("queue log damaged: log {} slot {} offset {}: {} bytes: {} {}", d.log, d.slot,
+               d.offset, d.bytes, d.what, d.queue_id);
   }
   poke();
 }
@@ -117,7 +123,8 @@ DeliveryAgent& Program::agent(const std::string& transport) {
   return *slot;
 }
 
-void Program::open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) {
+void Program::open_connection(const std::string& transport,
+                              const ipc::delivery::OpenConnection& open) {
   agent(transport).open(open);
 }
 void Program::close_connection(const std::string& transport, ConnectionNumber connection) {
@@ -140,7 +147,8 @@ async::Task<void> Program::serve(async::Stream stream) {
     co_return;
   }
   const uid_t uid = opening->peer.uid;
-  const bool trusted = uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
+  const bool trusted =
+      uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
   if (opening->conversation == ipc::enqueue::kName) {
     if (!trusted) {
       log::warning("public/qmgr: uid {} may not enqueue", uid);
@@ -162,18 +170,22 @@ async::Task<void> Program::drain() {
   while (loop_.now() < until) {
     if (manager_->scheduler().figures().in_hand == 0) break;
     committed_.reset();
-    static_cast<void>(co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))}));
+    static_cast<void>(
+        co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))}));
   }
   // The results of what ended just now: one more commit.
   log_.flush();
   committed_.reset();
   writer_.kick();
-  if (writer_.busy()) static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + seconds(1)}));
+  if (writer_.busy())
+    static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + seconds(1)}));
 }
 
 std::vector<ipc::queue::StatusLine> Program::status() const {
   std::vector<ipc::queue::StatusLine> out;
-  const auto add = [&](const char* name, auto value) { out.push_back({name, std::to_string(value)}); };
+  const auto add = [&](const char* name, auto value) {
+    out.push_back({name, std::to_string(value)});
+  };
   const auto m = manager_->figures();
   const auto s = manager_->scheduler().figures();
   const auto l = log_.figures();

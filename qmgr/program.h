@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/async/loop.h"
+#include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/writer.h"
@@ -36,8 +37,8 @@ struct ProgramOptions {
 class Program final : public Ports {
  public:
   /// loop, storage, log and table must outlive the program.
-  Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage, queue_log::QueueLog& log,
-          destdb::Table& table);
+  Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
+          queue_log::QueueLog& log, destdb::Table& table);
   ~Program() override;
   /// Starts recovery and the feeds.
   void start();
@@ -52,10 +53,13 @@ class Program final : public Ports {
   void poke();
 
   void route(const ipc::route::Route& request) override { router_.route(request); }
-  void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) override;
+  void open_connection(const std::string& transport,
+                       const ipc::delivery::OpenConnection& open) override;
   void close_connection(const std::string& transport, ConnectionNumber connection) override;
   void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) override;
-  void notify(const ipc::bounce::Notify& request, async::Fd body) override { bounce_.notify(request, std::move(body)); }
+  void notify(const ipc::bounce::Notify& request, async::Fd body) override {
+    bounce_.notify(request, std::move(body));
+  }
   Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void queue_state(bool accepting) override { enqueue_.queue_state(accepting); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "lib/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/queue_log/scan.h"
@@ -20,14 +21,16 @@ bool for_site(const Active& m, std::string_view site) {
     for (std::uint32_t i = range.first; i < range.end; ++i) {
       const std::string& address = m.envelope.recipients[i].address;
       const auto at = address.rfind('@');
-      if (at != std::string::npos && iequals(std::string_view(address).substr(at + 1), site)) return true;
+      if (at != std::string::npos && iequals(std::string_view(address).substr(at + 1), site))
+        return true;
     }
   }
   return false;
 }
 bool may_have_site(const queue_log::Listed& l, std::string_view site) {
   if (site.empty() || l.domains.size() >= queue_log::kMaxDomains) return true;
-  return std::any_of(l.domains.begin(), l.domains.end(), [&](const auto& d) { return iequals(d, site); });
+  return std::any_of(l.domains.begin(), l.domains.end(),
+                     [&](const auto& d) { return iequals(d, site); });
 }
 Place place_of(const queue_log::Listed& l) {
   if (l.active) return Place::active;
@@ -63,7 +66,8 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, bool trusted) {
   for (;;) {
     auto received = co_await session->channel.receive();
     if (!received) {
-      if (!received.error().is(async::WaitError::closed)) log::warning("queue: {}", received.error().message());
+      if (!received.error().is(async::WaitError::closed))
+        log::warning("queue: {}", received.error().message());
       co_return;
     }
     // One request at a time per tool: what it asked first is answered first.
@@ -83,13 +87,15 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, bool trusted) {
 async::Task<Result<std::uint64_t>> QueueServer::each(See see) {
   std::uint64_t count = 0;
   auto scan = manager_.log().scan();
-  std::unordered_set<std::string> seen;  // ids of messages that may move while the scan runs: the active ones
+  std::unordered_set<std::string>
+      seen;  // ids of messages that may move while the scan runs: the active ones
   while (!scan->done()) {
     auto some = scan->step(kSlice);
     if (!some) co_return fail(std::move(some).error());
     poke_();
     for (const auto& l : *some) {
-      if ((l.active || manager_.find(l.queue_id) != nullptr) && !seen.insert(l.queue_id).second) continue;
+      if ((l.active || manager_.find(l.queue_id) != nullptr) && !seen.insert(l.queue_id).second)
+        continue;
       ++count;
       if (!co_await see(l)) co_return count;
     }
@@ -98,7 +104,8 @@ async::Task<Result<std::uint64_t>> QueueServer::each(See see) {
   co_return count;
 }
 
-async::Task<bool> QueueServer::list_one(Session& s, const List& m, const queue_log::Listed& l, std::uint64_t& count) {
+async::Task<bool> QueueServer::list_one(Session& s, const List& m, const queue_log::Listed& l,
+                                        std::uint64_t& count) {
   if (!m.queue_id.empty() && l.queue_id != m.queue_id) co_return true;
   if (!may_have_site(l, m.site)) co_return true;
   Entry e;
@@ -116,13 +123,15 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const queue_l
   e.request = m.request;
   ++count;
   static_cast<void>(s.channel.send(e));
-  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)})) co_return false;
+  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}))
+    co_return false;
   co_return m.queue_id.empty();
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   std::uint64_t count = 0;
-  auto all = co_await each([this, &s, &m, &count](const queue_log::Listed& l) { return list_one(*s, m, l, count); });
+  auto all = co_await each(
+      [this, &s, &m, &count](const queue_log::Listed& l) { return list_one(*s, m, l, count); });
   Done done{m.request, Outcome::ok, count, {}};
   if (!all) {
     done.outcome = Outcome::failed;

@@ -35,7 +35,8 @@ class QueueServer {
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::AskStatus m);
-  async::Task<bool> list_one(Session& s, const ipc::queue::List& m, const queue_log::Listed& l, std::uint64_t& count);
+  async::Task<bool> list_one(Session& s, const ipc::queue::List& m, const queue_log::Listed& l,
+                             std::uint64_t& count);
   async::Task<ipc::queue::Outcome> order(queue_log::Listed l, ipc::queue::Verb verb);
 
   async::Loop& loop_;

@@ -18,7 +18,8 @@ void RouterFeed::route(const ipc::route::Route& request) {
     static_cast<void>(channel_->send(request));
     return;
   }
-  waiting_.push_back({request.request, std::string(request.recipient), std::string(request.sender)});
+  waiting_.push_back(
+      {request.request, std::string(request.recipient), std::string(request.sender)});
   wanted_.set();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/async/loop.h"
+#include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/route.h"
 #include "qmgr/manager.h"
