@@ -80,19 +80,19 @@ class Checks {
     std::string value;
     std::string_view kind;  // "Client host", "Recipient address", …
   };
-  async::Task<Answer> run(const RestrictionList& list, Name name);
-  async::Task<Answer> run_lists_before_recipient(bool with_sender);
-  async::Task<Answer> access(const Restriction& r, const Name& name);
+  [[gnu::noinline]] async::Task<Answer> run(const RestrictionList& list, Name name);
+  [[gnu::noinline]] async::Task<Answer> run_lists_before_recipient(bool with_sender);
+  [[gnu::noinline]] async::Task<Answer> access(const Restriction& r, const Name& name);
   Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer server_error(std::string_view what);
   Answer defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer helo_name(Check check);
   Answer non_fqdn(std::string_view address, const Name& name);
   Answer unauth_destination(bool defer);
-  async::Task<Answer> unlisted(std::string given, Name name, bool sender);
-  async::Task<Answer> domain_known(const std::string& address, Name name, std::string_view missing_dsn,
+  [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
+  [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name, std::string_view missing_dsn,
                                    std::string_view null_mx_dsn, int null_mx_code);
-  async::Task<Answer> helo_known();
+  [[gnu::noinline]] async::Task<Answer> helo_known();
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
   template <class F>

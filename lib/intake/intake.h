@@ -80,10 +80,10 @@ class Message {
   Body* body() { return body_ ? &*body_ : nullptr; }
 
   /// After the last byte: completes, expands, syncs and enqueues. May be called once.
-  async::Task<Commit> commit(async::Until until);
+  [[gnu::noinline]] async::Task<Commit> commit(async::Until until);
 
  private:
-  async::Task<Commit> expand();
+  [[gnu::noinline]] async::Task<Commit> expand();
 
   Intake& intake_;
   mail::Envelope envelope_;
