@@ -26,7 +26,7 @@ struct Peer {
   /// In mynetworks; nullopt: a table could not be read.
   std::optional<bool> trusted = false;
   bool own_address = false;  // connects from one of this host's own addresses
-  bool show_port = false;   // smtpd_client_port_logging
+  bool show_port = false;    // smtpd_client_port_logging
   std::string shown() const {
     std::string text = name + "[" + address + "]";
     if (show_port) text += ":" + std::to_string(port);
@@ -65,11 +65,11 @@ class Checks {
   Checks(const Policy& policy, CheckTools tools, Subject subject)
       : policy_(policy), tools_(tools), subject_(std::move(subject)) {}
 
-  async::Task<Verdict> client();        // at connect, without delay_reject
-  async::Task<Verdict> helo();          // at HELO/EHLO, without delay_reject
-  async::Task<Verdict> sender();        // at MAIL
-  async::Task<Verdict> recipient();     // at RCPT and VRFY
-  async::Task<Verdict> data();          // at DATA or the first BDAT
+  async::Task<Verdict> client();     // at connect, without delay_reject
+  async::Task<Verdict> helo();       // at HELO/EHLO, without delay_reject
+  async::Task<Verdict> sender();     // at MAIL
+  async::Task<Verdict> recipient();  // at RCPT and VRFY
+  async::Task<Verdict> data();       // at DATA or the first BDAT
   async::Task<Verdict> end_of_data();
 
   Subject& subject() { return subject_; }
@@ -90,8 +90,10 @@ class Checks {
   Answer non_fqdn(std::string_view address, const Name& name);
   Answer unauth_destination(bool defer);
   [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
-  [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name, std::string_view missing_dsn,
-                                   std::string_view null_mx_dsn, int null_mx_code);
+  [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name,
+                                                     std::string_view missing_dsn,
+                                                     std::string_view null_mx_dsn,
+                                                     int null_mx_code);
   [[gnu::noinline]] async::Task<Answer> helo_known();
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);

@@ -35,7 +35,7 @@ class Session {
     mail::CommandOptions options;
     bool smtputf8 = false;
     bool discard = false;
-    std::size_t refused = 0;    // RCPT commands beyond the recipient limit
+    std::size_t refused = 0;                  // RCPT commands beyond the recipient limit
     std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on
     bool bdat_failed = false;
   };
@@ -76,7 +76,8 @@ class Session {
   // replies
   void reply(std::string_view text);
   std::string footer() const;
-  [[gnu::noinline]] async::Task<void> refuse(std::string_view text);  // counts an error, waits after too many
+  [[gnu::noinline]] async::Task<void> refuse(
+      std::string_view text);  // counts an error, waits after too many
   void reset_transaction() { transaction_.reset(); }
   Subject subject() const;
   async::Until until() const;
@@ -94,7 +95,7 @@ class Session {
   std::uint32_t errors_ = 0, junk_ = 0;
   bool esmtp_ = false;
   bool improper_pipelining_ = false;
-  bool failed_ = false;         // the command under way was refused
+  bool failed_ = false;  // the command under way was refused
   bool forbid_bare_newline_ = true;
   bool quit_ = false;
 };
