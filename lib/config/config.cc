@@ -272,6 +272,14 @@ void Config::fill() {
 #define PEN_UNSUPPORTED(...)
 #define PEN_OBSOLETE(...)
 #include "lib/config/params.def"
+
+  const std::string& log = settings_.maillog_file;
+  const auto covers = [&](const std::string& prefix) {
+    return log.starts_with(prefix) &&
+           (prefix.ends_with('/') || log.size() == prefix.size() || log[prefix.size()] == '/');
+  };
+  if (!log.empty() && std::ranges::none_of(settings_.maillog_file_prefixes, covers))
+    complain("maillog_file", Parser::shown(log) + " lies below none of maillog_file_prefixes");
 }
 
 void Config::check_transports() {

@@ -184,6 +184,12 @@ BOOST_AUTO_TEST_CASE(values_that_do_not_fit_are_errors_with_file_line_and_what_i
   BOOST_TEST(has(error("smtp_destination_rate_delay = often"), "not a time"));
   BOOST_TEST(has(error("smtp_destination_concurrency_limit = many"), "not a number"));
 }
+BOOST_AUTO_TEST_CASE(the_log_file_must_lie_below_a_prefix) {
+  BOOST_TEST(errors(config("maillog_file = /var/log/x")) == "");
+  BOOST_TEST(errors(config("maillog_file = /dev/stdout")) == "");
+  BOOST_TEST(has(errors(config("maillog_file = /etc/passwd")), "maillog_file_prefixes"));
+  BOOST_TEST(has(errors(config("maillog_file = /variable")), "maillog_file_prefixes"));
+}
 BOOST_AUTO_TEST_CASE(a_raw_setting_keeps_its_dollars) {
   BOOST_TEST(config("luser_relay = $user@other.example").settings().luser_relay ==
              "$user@other.example");
