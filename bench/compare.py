@@ -191,22 +191,160 @@ class PostfixServer:
 
 
 class Sink:
-    """bench/pensink: counts what arrives; its last line is JSON."""
+    """bench/pensink, with how many messages it has taken so far."""
 
     def __init__(self, build, *options, port=0):
-        self.out = tempfile.TemporaryFile("w+")
-        self.port = port or free_port()
-        self.process = subprocess.Popen([os.path.join(build, "bench/pensink"), "--port", str(self.port), "--count-file",
-                                         "/dev/stdout", *options], stdout=self.out, stdin=subprocess.DEVNULL)
-        peers.wait_port(self.port)
+        self.build, self.options = build, options
+        self.ledger = tempfile.NamedTemporaryFile(prefix="pen-sink-")
+        self.process = subprocess.Popen([os.path.join(build, "bench/pensink"), "--port", str(port), "--quickack",
+                                         "--ledger", self.ledger.name, *options],
+                                        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self.port = int(self.process.stdout.readline().split()[1])
+
+    def counts(self):
+        self.process.send_signal(signal.SIGUSR1)
+        return json.loads(self.process.stdout.readline())
+
+    def wait(self, messages, seconds):
+        """Time at which the sink had them all; asks every 20 ms, which bounds the error of the figure."""
+        end = time.monotonic() + seconds
+        while (taken := self.counts()["messages"]) < messages:
+            if time.monotonic() > end:
+                raise TimeoutError(f"only {taken} of {messages} messages arrived within {seconds} s")
+            time.sleep(0.02)
+        return time.monotonic()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
 
 
+def load(build, port, *options):
+    done = subprocess.run([os.path.join(build, "bench/penload"), "--port", str(port), *map(str, options)],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stdout + done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def relay(build, server_type, connections, messages, size, unit="msg/s"):
+    sink = Sink(build)
+    server = server_type(build, sink.port, 50)
+    try:
+        warm = min(connections * 2, messages // 4)
+        load(build, server.port, "-c", connections, "-n", warm, "-s", min(size, 65536), "--id", "warm")
+        sink.wait(warm, 60)
+        cpu, sampler, began = server.group.seconds(), Sampler(server.group), time.monotonic()
+        sent = load(build, server.port, "-c", connections, "-n", messages, "-s", size)
+        accepted = time.monotonic() - began
+        took = sink.wait(warm + messages, 300) - began
+        figures = {"accepted/s": messages / accepted, "relayed/s": messages / took,
+                   "cpu ms/message": (server.group.seconds() - cpu) * 1000 / messages,
+                   "anonymous MiB": sampler.end() / 2**20}
+        if size > 2**20:
+            figures["MiB/s"] = messages * size / 2**20 / took
+        for key in ("dot_ms", "latency_ms"):
+            if key in sent:
+                figures["250 after data, ms"] = sent[key]
+        return figures
+    finally:
+        server.stop()
+        sink.stop()
+
+
+def idle(build, server_type, sessions=10000):
+    sink = Sink(build)
+    server = server_type(build, sink.port, 50)
+    holder = None
+    try:
+        load(build, server.port, "-c", 1, "-n", 5)
+        before = server.group.anonymous()
+        began = time.monotonic()
+        holder = subprocess.Popen([os.path.join(build, "bench/penload"), "--port", str(server.port), "--idle",
+                                   str(sessions), "--limit", "300"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  text=True)
+        opened = json.loads(holder.stdout.readline())
+        took = time.monotonic() - began
+        after = server.group.anonymous()
+        further = []
+        for _ in range(10):
+            at = time.monotonic()
+            load(build, server.port, "-c", 1, "-n", 1)
+            further.append((time.monotonic() - at) * 1000)
+        return {"sessions": opened.get("ready", opened.get("idle", sessions)), "open s": took,
+                "more MiB": (after - before) / 2**20, "further client ms": statistics.median(further)}
+    finally:
+        if holder:
+            holder.stdin.close()
+            holder.wait()
+        server.stop()
+        sink.stop()
+
+
+def round_trip(build, server_type, *options, messages=100):
+    """Queue the messages while nobody answers at the far end, then let them drain over one connection."""
+    far = free_port()
+    server = server_type(build, far, 1)
+    sink = Sink(build, *options)
+    proxy = None
+    try:
+        load(build, server.port, "-c", 1, "-n", messages, "-s", 4096)
+        proxy = subprocess.Popen([sys.executable, os.path.join(HERE, "delayproxy.py"), str(far), str(sink.port), "50"])
+        peers.wait_port(far)
+        server.flush()
+        sink.wait(1, 60)
+        began = time.monotonic()
+        took = sink.wait(messages, 300) - began
+        return {"msg/s": (messages - 1) / took, "connections": sink.counts().get("connections", 0)}
+    finally:
+        server.stop()
+        sink.stop()
+        if proxy:
+            proxy.terminate()
+            proxy.wait()
+
+
+WORKLOADS = {
+    "relay20": lambda b, s: relay(b, s, 20, 4000, 4096),
+    "relay100": lambda b, s: relay(b, s, 100, 4000, 4096),
+    "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
+    "idle": idle,
+    "rtt-chunking": lambda b, s: round_trip(b, s, "--chunking"),
+    "rtt-pipelining": round_trip,
+}
+SERVERS = {"penstock": PenstockServer, "postfix": PostfixServer}
+SKIP = {("idle", "postfix"): "a process per session: 10,000 take 12 GiB"}
+
+
 def main():
-    sys.exit("not assembled yet")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
+    parser.add_argument("--only", default=",".join(WORKLOADS))
+    parser.add_argument("--peers", default="penstock,postfix")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", help="append one line per run to this file")
+    args = parser.parse_args()
+    if reason := peers.unavailable():
+        sys.exit(f"compare: {reason}")
+    for workload in args.only.split(","):
+        runs = {name: [] for name in args.peers.split(",") if (workload, name) not in SKIP}
+        for _ in range(args.rounds):
+            for name in runs:
+                figures = WORKLOADS[workload](args.build, SERVERS[name])
+                runs[name].append(figures)
+                if args.json:
+                    with open(args.json, "a") as out:
+                        print(json.dumps({"workload": workload, "peer": name, **figures}), file=out)
+        print(f"\n{workload}: median (least - most) of {args.rounds}")
+        for name in args.peers.split(","):
+            if name not in runs:
+                print(f"  {name:9} not run: {SKIP[workload, name]}")
+                continue
+            for key in runs[name][0]:
+                values = [r[key] for r in runs[name] if isinstance(r.get(key), (int, float))]
+                if values:
+                    print(f"  {name:9} {key:20} {statistics.median(values):10.2f} ({min(values):.2f} - {max(values):.2f})")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ mail::DeliveryStatus trouble(const Error& e) {
 
 /// An :include: file: named by the administrator's alias table, so it only has to be safe from others.
 Result<std::string> read_include(const std::string& path) {
-  if (!path.starts_with('/')) return fail(LocalError::untrusted, ":include: needs an absolute path");
+  if (!path.starts_with('/'))
+    return fail(LocalError::untrusted, ":include: needs an absolute path");
   mailbox::OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail_errno(path);
   struct stat st{};
@@ -116,7 +117,8 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::
 }
 
 async::Task<mail::DeliveryStatus> Agent::carry_out(std::shared_ptr<const mailbox::Incoming> message,
-                                                   mail::Recipient recipient, Plan plan, bool from_forward) {
+                                                   mail::Recipient recipient, Plan plan,
+                                                   bool from_forward) {
   if (plan.trouble) co_return *plan.trouble;
   Expansion& e = plan.expansion;
   const std::string owner = message->envelope.sender.empty() ? std::string() : e.owner;
@@ -135,8 +137,8 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(std::shared_ptr<const mailbox
 }
 
 async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::Incoming> message,
-                                                 mail::Recipient recipient, std::string user, std::string owner,
-                                                 bool skip_forward) {
+                                                 mail::Recipient recipient, std::string user,
+                                                 std::string owner, bool skip_forward) {
   mailbox::Work work;
   work.message.sender = owner.empty() ? message->envelope.sender : owner;
   work.message.now = clock_.wall_now();
@@ -150,14 +152,15 @@ async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::
     std::optional<mail::DeliveryStatus> status;
     std::string account, relay_to, forward_text;
   };
-  auto run = [shared = shared_, message, recipient, user = std::move(user), skip_forward, work]() mutable {
+  auto run = [shared = shared_, message, recipient, user = std::move(user), skip_forward,
+              work]() mutable {
     const Rules& rules = shared->rules;
     Outcome out;
     const std::string name = to_lower(mail::unquote_local(user));
     const auto split = mail::split_extension(name, rules.delimiters);
     const std::string base(split.user);
-    const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos || base.starts_with('.') ||
-                     base.find('\0') != std::string::npos;
+    const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos ||
+                     base.starts_with('.') || base.find('\0') != std::string::npos;
     std::optional<mailbox::Account> account;
     if (!odd) {
       auto found = mailbox::find_account(base);
@@ -171,20 +174,22 @@ async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::
       if (rules.luser_relay.empty() || skip_forward)
         out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name));
       else
-        out.relay_to = expand_macros(rules.luser_relay,
-                                     {{"user", base},
-                                      {"local", std::string(mail::local_part(recipient.address))},
-                                      {"extension", std::string(split.extension)},
-                                      {"domain", std::string(mail::domain_part(recipient.address))},
-                                      {"recipient", recipient.address},
-                                      {"recipient_delimiter", split.delimiter ? std::string(1, split.delimiter) : ""}});
+        out.relay_to = expand_macros(
+            rules.luser_relay,
+            {{"user", base},
+             {"local", std::string(mail::local_part(recipient.address))},
+             {"extension", std::string(split.extension)},
+             {"domain", std::string(mail::domain_part(recipient.address))},
+             {"recipient", recipient.address},
+             {"recipient_delimiter", split.delimiter ? std::string(1, split.delimiter) : ""}});
       return out;
     }
     out.account = account->name;
     if (account->identity.uid == 0) {
       auto stand_in = mailbox::find_account(rules.default_privs);
       if (!stand_in || !*stand_in || (*stand_in)->identity.uid == 0) {
-        out.status = deferred("4.3.5", "mail for root needs an alias, or an unprivileged default_privs");
+        out.status =
+            deferred("4.3.5", "mail for root needs an alias, or an unprivileged default_privs");
         return out;
       }
       account->identity = (*stand_in)->identity;
@@ -192,13 +197,15 @@ async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::
     }
     auto become = mailbox::rights_for(account->identity);
     if (!become) {
-      out.status = deferred("4.3.5", fmt::format("mailbox of user \"{}\": {}", base, become.error().context()));
+      out.status = deferred(
+          "4.3.5", fmt::format("mailbox of user \"{}\": {}", base, become.error().context()));
       return out;
     }
     work.become = *std::move(become);
     work.target.size_limit = rules.mailbox_size_limit;
     work.target.lock = rules.lock;
-    const std::string& where = rules.home_mailbox.empty() ? rules.mail_spool_directory : rules.home_mailbox;
+    const std::string& where =
+        rules.home_mailbox.empty() ? rules.mail_spool_directory : rules.home_mailbox;
     work.target.form = where.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
     if (!rules.home_mailbox.empty()) {
       work.target.base = account->home;
@@ -207,17 +214,19 @@ async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::
     } else {
       work.target.base = rules.mail_spool_directory;
       work.target.path = account->name;
-      if (const auto gid = spool_group(work.target.base); gid && work.become) work.become->gid = *gid;
+      if (const auto gid = spool_group(work.target.base); gid && work.become)
+        work.become->gid = *gid;
     }
     if (!skip_forward && !account->home.empty())
       for (const auto& path : rules.forward_paths) {
         // A path with ${extension} says nothing when there is none.
         if (split.extension.empty() && path.find("extension") != std::string::npos) continue;
         if (split.extension.find('/') != std::string_view::npos) continue;
-        auto expanded = expand_macros(path, {{"home", account->home},
-                                             {"user", account->name},
-                                             {"extension", std::string(split.extension)},
-                                             {"recipient_delimiter", std::string(1, split.delimiter)}});
+        auto expanded =
+            expand_macros(path, {{"home", account->home},
+                                 {"user", account->name},
+                                 {"extension", std::string(split.extension)},
+                                 {"recipient_delimiter", std::string(1, split.delimiter)}});
         if (expanded.starts_with('/')) work.forward_files.push_back(std::move(expanded));
       }
     auto answer = mailbox::deliver_in_child(std::move(work), message->body, rules.time_limit);
@@ -239,7 +248,8 @@ async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::
   if (rules.domain.empty()) rules.domain = shared_->rules.myorigin;
   Plan plan;
   auto expansion = expand_forward(out.forward_text, out.account, rules);
-  if (!expansion) co_return trouble(std::move(expansion).error().within("forward file of " + out.account));
+  if (!expansion)
+    co_return trouble(std::move(expansion).error().within("forward file of " + out.account));
   plan.expansion = *std::move(expansion);
   if (plan.expansion.only_mailbox == std::nullopt && plan.expansion.mailboxes.empty() &&
       plan.expansion.forwards.empty() && !plan.expansion.discard)
@@ -249,8 +259,8 @@ async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::
 }
 
 async::Task<mail::DeliveryStatus> Agent::send_on(std::shared_ptr<const mailbox::Incoming> message,
-                                                 mail::Recipient recipient, std::vector<std::string> to,
-                                                 std::string owner) {
+                                                 mail::Recipient recipient,
+                                                 std::vector<std::string> to, std::string owner) {
   mailbox::Successor next;
   const mail::Envelope& old = message->envelope;
   next.envelope.sender = owner.empty() ? old.sender : owner;
@@ -259,8 +269,7 @@ async::Task<mail::DeliveryStatus> Agent::send_on(std::shared_ptr<const mailbox::
   next.envelope.body_type = old.body_type;
   next.envelope.smtputf8 = old.smtputf8;
   next.envelope.requiretls = old.requiretls;
-  next.envelope.client = old.client;
-  next.envelope.message_id = old.message_id;
+  next.envelope.client.protocol = "local";
   for (auto& address : to) {
     mail::Recipient r;
     r.address = std::move(address);

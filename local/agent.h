@@ -22,7 +22,7 @@ namespace pen::local {
 
 struct Rules {
   std::string myhostname, myorigin;
-  std::string delimiters;            // recipient_delimiter
+  std::string delimiters;  // recipient_delimiter
   std::string home_mailbox;
   std::string mail_spool_directory;
   std::string luser_relay;
@@ -37,8 +37,8 @@ struct Rules {
 class Agent {
  public:
   /// All must outlive the agent.
-  Agent(async::HandlerPool& pool, mailbox::Requeue& requeue, Rules rules, map::MapList aliases, const Clock& clock,
-        Random& random);
+  Agent(async::HandlerPool& pool, mailbox::Requeue& requeue, Rules rules, map::MapList aliases,
+        const Clock& clock, Random& random);
 
   /// One recipient. The answer's text is what the log line shows.
   async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
@@ -48,12 +48,14 @@ class Agent {
   struct Plan;
   struct Shared;
   async::Task<mail::DeliveryStatus> carry_out(std::shared_ptr<const mailbox::Incoming> message,
-                                              mail::Recipient recipient, Plan plan, bool from_forward);
+                                              mail::Recipient recipient, Plan plan,
+                                              bool from_forward);
   async::Task<mail::DeliveryStatus> to_user(std::shared_ptr<const mailbox::Incoming> message,
-                                            mail::Recipient recipient, std::string user, std::string owner,
-                                            bool skip_forward);
+                                            mail::Recipient recipient, std::string user,
+                                            std::string owner, bool skip_forward);
   async::Task<mail::DeliveryStatus> send_on(std::shared_ptr<const mailbox::Incoming> message,
-                                            mail::Recipient recipient, std::vector<std::string> to, std::string owner);
+                                            mail::Recipient recipient, std::vector<std::string> to,
+                                            std::string owner);
 
   async::HandlerPool& pool_;
   mailbox::Requeue& requeue_;

@@ -4,7 +4,8 @@
 
 namespace pen::local {
 
-std::string expand_macros(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values) {
+std::string expand_macros(std::string_view text,
+                          const std::vector<std::pair<std::string_view, std::string>>& values) {
   std::string out;
   while (!text.empty()) {
     const auto dollar = std::min(text.find('$'), text.size());

@@ -8,6 +8,7 @@
 namespace pen::local {
 
 /// Unknown names become nothing; "$$" is "$".
-std::string expand_macros(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values);
+std::string expand_macros(std::string_view text,
+                          const std::vector<std::pair<std::string_view, std::string>>& values);
 
 }  // namespace pen::local

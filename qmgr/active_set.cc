@@ -9,10 +9,16 @@ namespace pen::qmgr {
 using queue_log::kJournal;
 using queue_log::QueueLogError;
 
-Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
-                 const Clock& clock)
-    : options_(options), log_(log), scheduler_(scheduler), ports_(ports), clock_(clock), runners_(log.log_count()) {
+Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler,
+                 Ports& ports, const Clock& clock)
+    : options_(options),
+      log_(log),
+      scheduler_(scheduler),
+      ports_(ports),
+      clock_(clock),
+      runners_(log.log_count()) {
   accepting_ = log_.has_space();
+  runners_[queue_log::kHold].look = false;  // nothing runs there
   enter();
 }
 Manager::~Manager() = default;
@@ -20,11 +26,12 @@ Manager::~Manager() = default;
 bool Manager::accepting() const { return accepting_; }
 
 bool Manager::has_room() const {
-  return active_.size() + pending_new_ < options_.active_messages && active_bytes_ < options_.active_bytes;
+  return active_.size() + pending_new_ < options_.active_messages &&
+         active_bytes_ < options_.active_bytes;
 }
 
-void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_body, std::uint64_t spool_file,
-                      std::uint64_t spool_offset, Answer answer) {
+void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_body,
+                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
   using ipc::enqueue::Outcome;
   if (envelope.queue_id.empty() || envelope.recipients.empty() ||
       envelope.recipients.size() > options_.message_recipients) {
@@ -62,8 +69,8 @@ void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_bo
       ++pending_new_;
     }
   }
-  when_durable(appended->ticket, [this, fresh, duplicate = appended->duplicate, answer = std::move(answer),
-                                  discharges = envelope.discharges] {
+  when_durable(appended->ticket, [this, fresh, duplicate = appended->duplicate,
+                                  answer = std::move(answer), discharges = envelope.discharges] {
     for (const auto& d : discharges) discharge(d);
     answer(Outcome::ok, {});
     if (fresh) {
@@ -95,12 +102,10 @@ void Manager::admit(std::unique_ptr<Active> owned) {
   }
   while (!body_order_.empty() && find(body_order_.front()) == nullptr) body_order_.pop_front();
   const auto left = m.remaining.count();
-  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope.sender, m.envelope.body.size, left);
+  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope.sender,
+            m.envelope.body.size, left);
   m.outstanding = left;
-  if (left == 0) {
-    to_conclude_.push_back(m.number);
-    return;
-  }
+  if (left == 0) to_conclude_.push_back(m.number);
   Ordinals wanted;
   wanted.reserve(left);
   for (const auto& range : m.remaining.ranges()) {
@@ -192,8 +197,12 @@ void Manager::run_runners() {
         const auto id = static_cast<queue_log::LogId>(queue_log::kFirstRetry + retry_turn_);
         if (!wanted(runners_[id])) continue;
         ran = run_log(id);
-        // Due now and not shown: it waits for the sync that was just asked for.
-        if (!ran && runners_[id].next && *runners_[id].next <= t) runners_[id].next = t + milliseconds(200);
+        Runner& r = runners_[id];
+        if (!ran && r.next && *r.next <= t) {
+          // Due now and not shown: it waits for the sync that was just asked for.
+          r.next.reset();
+          r.after_commit = true;
+        }
       }
     }
     if (!ran) return;
@@ -216,11 +225,17 @@ void Manager::committed(queue_log::Ticket ticket) {
     waiting_.pop_front();
     then();
   }
+  for (const auto& then : std::exchange(after_commit_, {})) then();
+  for (Runner& r : runners_) {
+    r.look = r.look || r.after_commit;
+    r.after_commit = false;
+  }
   while (auto id = log_.stale()) {
     const auto it = by_id_.find(*id);
     if (it == by_id_.end()) break;
     Active& m = *active_.at(it->second);
-    must(log_.renew(*id, to_log(m, body_of(m))));
+    m.place = must(log_.renew(*id, to_log(m, body_of(m))));
+    ++m.generation;
     break;  // one per commit: renewing moves the head as well
   }
 }
@@ -229,7 +244,8 @@ void Manager::settle() {
   enter();
   if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
   do {
-    while (!waiting_.empty() && waiting_.front().first <= log_.committed()) committed(log_.committed());
+    while (!waiting_.empty() && waiting_.front().first <= log_.committed())
+      committed(log_.committed());
     do_actions();
     while (!to_conclude_.empty()) {
       const MessageNumber n = to_conclude_.front();
@@ -263,7 +279,9 @@ SteadyTime Manager::wake_at() const {
     for (const Runner& r : runners_) {
       if (r.look) return clock_.now();
       // At most a minute at once: the wall clock may be set meanwhile.
-      if (r.next) at = std::min(at, clock_.now() + std::clamp<microseconds>(*r.next - t, microseconds(0), seconds(60)));
+      if (r.next)
+        at = std::min(
+            at, clock_.now() + std::clamp<microseconds>(*r.next - t, microseconds(0), seconds(60)));
     }
   }
   return at;

@@ -30,8 +30,9 @@ void Manager::act(const RouteRecipient& a) {
 }
 
 void Manager::act(const OpenConnection& a) {
-  ports_.open_connection(a.destination.transport,
-                         {.connection = a.connection, .destination = a.destination, .nexthop = a.nexthop});
+  ports_.open_connection(
+      a.destination.transport,
+      {.connection = a.connection, .destination = a.destination, .nexthop = a.nexthop});
 }
 
 void Manager::act(const CloseConnection& a) { ports_.close_connection(a.transport, a.connection); }
@@ -69,7 +70,8 @@ void Manager::act(HandJob& a) {
     auto opened = ports_.open_body(m.spool_file, m.id());
     if (!opened) {
       log::error("{}: cannot open the message's content: {}", m.id(), opened.error().message());
-      deferred(m, a.ordinals, {mail::Action::deferred, "4.3.0", "cannot open the message's content", {}, {}});
+      deferred(m, a.ordinals,
+               {mail::Action::deferred, "4.3.0", "cannot open the message's content", {}, {}});
       scheduler_.job_done(a.job, microseconds(0));
       return;
     }
@@ -101,7 +103,8 @@ void Manager::routed(ipc::route::Routed& answer) {
   route_deaths_.erase({number, ordinal});
   Active& m = *find(number);
   if (auto* resolved = std::get_if<ipc::route::Resolved>(&answer.answer)) {
-    if (!resolved->recipient.empty() && resolved->recipient != m.envelope.recipients[ordinal].address) {
+    if (!resolved->recipient.empty() &&
+        resolved->recipient != m.envelope.recipients[ordinal].address) {
       m.rewritten[ordinal] = resolved->recipient;
     }
     if (resolved->recipient.empty()) resolved->recipient = m.envelope.recipients[ordinal].address;
@@ -118,20 +121,25 @@ void Manager::routed(ipc::route::Routed& answer) {
   }
 }
 
-void Manager::router_lost() {
+void Manager::router_lost(std::uint64_t last_sent) {
   enter();
-  std::vector<std::pair<std::uint64_t, RouteAsked>> lost(routes_asked_.begin(), routes_asked_.end());
-  std::sort(lost.begin(), lost.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  routes_asked_.clear();
+  std::vector<std::pair<std::uint64_t, RouteAsked>> lost;
+  for (const auto& asked : routes_asked_) {
+    if (asked.first <= last_sent) lost.emplace_back(asked);
+  }
+  std::sort(lost.begin(), lost.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& asked : lost) routes_asked_.erase(asked.first);
   for (const auto& [request, asked] : lost) {
     const std::uint8_t deaths = ++route_deaths_[{asked.message, asked.ordinal}];
     if (deaths >= kDeathsHeld) {
       route_deaths_.erase({asked.message, asked.ordinal});
       Active& m = *find(asked.message);
-      log::error("{}: looking up <{}> ended trivial-rewrite {} times; message placed on hold", m.id(),
-                 m.envelope.recipients[asked.ordinal].address, deaths);
+      log::error("{}: looking up <{}> ended trivial-rewrite {} times; message placed on hold",
+                 m.id(), m.envelope.recipients[asked.ordinal].address, deaths);
       scheduler_.unroutable(asked.message, asked.ordinal);
-      deferred(m, {asked.ordinal}, {mail::Action::deferred, "4.3.0", "held: look-up ends its program", {}, {}});
+      deferred(m, {asked.ordinal},
+               {mail::Action::deferred, "4.3.0", "held: look-up ends its program", {}, {}});
       give_order(m, Active::Order::hold, {});
     } else {
       scheduler_.route_lost(asked.message, asked.ordinal, deaths >= kDeathsAlone);
@@ -139,7 +147,8 @@ void Manager::router_lost() {
   }
 }
 
-void Manager::connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features) {
+void Manager::connection_opened(ConnectionNumber connection,
+                                const ipc::delivery::Features& features) {
   enter();
   scheduler_.opened(connection, features);
 }
@@ -147,7 +156,8 @@ void Manager::connection_opened(ConnectionNumber connection, const ipc::delivery
 void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
   enter();
   for (const auto job : closed.unstarted) jobs_.erase(job);
-  scheduler_.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
+  scheduler_.closed(closed.connection, closed.opened, closed.trouble, closed.status,
+                    closed.unstarted);
 }
 
 void Manager::job_survived_death(JobNumber job) {
@@ -155,10 +165,12 @@ void Manager::job_survived_death(JobNumber job) {
   if (it == jobs_.end()) return;
   Active& m = *find(it->second.message);
   std::uint8_t most = 0;
-  for (const std::uint32_t ordinal : it->second.ordinals) most = std::max(most, ++m.deaths[ordinal]);
+  for (const std::uint32_t ordinal : it->second.ordinals)
+    most = std::max(most, ++m.deaths[ordinal]);
   if (most == kDeathsAlone) scheduler_.isolate(job);
   if (most >= kDeathsHeld && m.order == Active::Order::none) {
-    log::error("{}: its delivery program ended {} times with it in hand; message placed on hold", m.id(), most);
+    log::error("{}: its delivery program ended {} times with it in hand; message placed on hold",
+               m.id(), most);
     give_order(m, Active::Order::hold, {});
   }
 }
@@ -187,8 +199,10 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
     }
   }
   if (!left.empty()) {
-    log::warning("{}: a delivery program reported no result for {} recipients", m.id(), left.size());
-    deferred(m, left, {mail::Action::deferred, "4.3.0", "the delivery program reported no result", {}, {}});
+    log::warning("{}: a delivery program reported no result for {} recipients", m.id(),
+                 left.size());
+    deferred(m, left,
+             {mail::Action::deferred, "4.3.0", "the delivery program reported no result", {}, {}});
   }
   scheduler_.job_done(result.job, result.service_time);
 }
@@ -203,12 +217,13 @@ void Manager::transport_failed(const std::string& transport, const std::string& 
   scheduler_.transport_failed(transport, {mail::Action::deferred, "4.3.0", why, {}, {}});
 }
 
-void Manager::report_undeliverable(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
-                                   std::string_view relay, std::string_view) {
+void Manager::report_undeliverable(Active& m, const Ordinals& ordinals,
+                                   const mail::DeliveryStatus& status, std::string_view relay,
+                                   std::string_view) {
   const mailbox::Times times{m.envelope.arrival, m.active, now(), now()};
   for (const std::uint32_t ordinal : ordinals) {
-    log::info("{}", mailbox::log_line(m.id(), m.envelope.recipients[ordinal], relay.empty() ? "none" : relay, times,
-                                      status));
+    log::info("{}", mailbox::log_line(m.id(), m.envelope.recipients[ordinal],
+                                      relay.empty() ? "none" : relay, times, status));
   }
 }
 

@@ -33,14 +33,17 @@
 namespace pen::qmgr {
 
 struct ManagerOptions {
-  std::size_t active_messages = 20'000;        // qmgr_message_active_limit
-  std::size_t active_bytes = 64U << 20;        // envelopes and bodies in memory; beyond it runners wait
-  std::size_t body_bytes = 16U << 20;          // bodies kept in memory; beyond it they are read again when handed out
-  std::size_t inline_limit = 16384;            // queue_inline_limit
-  std::size_t message_recipients = 1'000'000;  // more than any receiver may send: a malformed request
+  std::size_t active_messages = 20'000;  // qmgr_message_active_limit
+  std::size_t active_bytes = 64U << 20;  // envelopes and bodies in memory; beyond it runners wait
+  std::size_t body_bytes =
+      16U << 20;  // bodies kept in memory; beyond it they are read again when handed out
+  std::size_t inline_limit = 16384;  // queue_inline_limit
+  std::size_t message_recipients =
+      1'000'000;  // more than any receiver may send: a malformed request
   seconds backoff_min{300}, backoff_max{4000};
   seconds lifetime{432'000}, bounce_lifetime{432'000};
-  std::size_t runner_slice = 64;  // messages read from the log in one settle(): keeps the loop alive
+  std::size_t runner_slice =
+      64;  // messages read from the log in one settle(): keeps the loop alive
 };
 
 /// What the manager asks of the edges. Calls never wait and never call back into the manager.
@@ -48,7 +51,8 @@ class Ports {
  public:
   virtual ~Ports() = default;
   virtual void route(const ipc::route::Route& request) = 0;
-  virtual void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) = 0;
+  virtual void open_connection(const std::string& transport,
+                               const ipc::delivery::OpenConnection& open) = 0;
   virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
   /// The slot is the edge's to fill. body: open when the body is not inline.
   virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) = 0;
@@ -64,7 +68,8 @@ class Ports {
 
 class Manager {
  public:
-  Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports, const Clock& clock);
+  Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
+          const Clock& clock);
   ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
@@ -72,14 +77,17 @@ class Manager {
   // --- receivers ---
   using Answer = std::function<void(ipc::enqueue::Outcome, std::string)>;
   /// answer is called once, in this call (refused) or from committed().
-  void enqueue(const mail::Envelope& envelope, std::string_view inline_body, std::uint64_t spool_file,
-               std::uint64_t spool_offset, Answer answer);
+  void enqueue(const mail::Envelope& envelope, std::string_view inline_body,
+               std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer);
   bool accepting() const;
+  /// The active set can take another message.
+  bool room() const { return has_room(); }
 
   // --- trivial-rewrite ---
   void routed(ipc::route::Routed& answer);
-  /// The program died or was lost: every request without an answer is asked again, suspects alone.
-  void router_lost();
+  /// The program died: every request up to `last_sent` without an answer is asked again, suspects alone. Later ones
+  /// never reached it; the edge still holds them.
+  void router_lost(std::uint64_t last_sent);
 
   // --- delivery programs ---
   void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
@@ -92,7 +100,12 @@ class Manager {
 
   // --- bounce ---
   void notified(const ipc::bounce::Notified& answer);
+  /// The program died: reports without an answer are asked for again after a pause.
   void bounce_lost();
+  /// It can be reached now: asks again for every report without an answer.
+  void bounce_ready();
+  /// It cannot be reached: they stay owed, and the messages wait for their next retry.
+  void bounce_unavailable(const std::string& why);
 
   // --- the log's writer ---
   /// Everything up to this ticket is durable.
@@ -102,8 +115,6 @@ class Manager {
   /// Orders for one message, wherever it is. done(found) is called when the order is durable.
   using Done = std::function<void(ipc::queue::Outcome)>;
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
-  /// Every waiting message is tried now.
-  void flush(std::string site);
   /// Messages in memory: for listings.
   void each_active(const std::function<void(const Active&)>& see) const;
   const Active* find(std::string_view queue_id) const;
@@ -124,8 +135,9 @@ class Manager {
 
  private:
   struct Runner {
-    bool look = true;               // ask the log at the next settle
-    std::optional<WallTime> next;   // when its head is due
+    bool look = true;              // ask the log at the next settle
+    std::optional<WallTime> next;  // when its head is due
+    bool after_commit = false;     // ask again when the batch is back
   };
   struct RouteAsked {
     MessageNumber message = 0;
@@ -168,6 +180,7 @@ class Manager {
   void obey(Active& m);
   void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
   void discharge(const mail::Discharge& d);
+  void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, int tries);
 
   void when_durable(queue_log::Ticket ticket, std::function<void()> then);
   template <class T>
@@ -202,6 +215,7 @@ class Manager {
   std::deque<MessageNumber> reports_waiting_;
 
   std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
+  std::vector<std::function<void()>> after_commit_;
   std::vector<Runner> runners_;
   bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;
@@ -209,6 +223,5 @@ class Manager {
   bool accepting_ = true;
   Figures figures_;
 };
-
 
 }  // namespace pen::qmgr

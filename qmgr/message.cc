@@ -8,9 +8,11 @@ namespace pen::qmgr {
 
 namespace {
 
-std::vector<std::string> domains_of(const mail::Envelope& envelope, const queue_log::OrdinalSet* remaining) {
+std::vector<std::string> domains_of(const mail::Envelope& envelope,
+                                    const queue_log::OrdinalSet* remaining) {
   std::vector<std::string> out;
-  for (std::uint32_t i = 0; i < envelope.recipients.size() && out.size() <= queue_log::kMaxDomains; ++i) {
+  for (std::uint32_t i = 0; i < envelope.recipients.size() && out.size() <= queue_log::kMaxDomains;
+       ++i) {
     if (remaining != nullptr && !remaining->contains(i)) continue;
     const std::string& address = envelope.recipients[i].address;
     const auto at = address.rfind('@');
@@ -22,8 +24,8 @@ std::vector<std::string> domains_of(const mail::Envelope& envelope, const queue_
 
 }  // namespace
 
-queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body, std::uint64_t spool_file,
-                           std::uint64_t spool_offset) {
+queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body,
+                           std::uint64_t spool_file, std::uint64_t spool_offset) {
   queue_log::Envelope out;
   out.queue_id = envelope.queue_id;
   out.recipients = static_cast<std::uint32_t>(envelope.recipients.size());
@@ -38,7 +40,8 @@ queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body
   payload.inline_body = body;
   // As encode(StoredPayload) would, without a copy of the envelope.
   out.payload.reserve(body.size() + 512);
-  Encoder(out.payload)(envelope, payload.notes, payload.forced_expire, spool_file, spool_offset, body);
+  Encoder(out.payload)(envelope, payload.notes, payload.forced_expire, spool_file, spool_offset,
+                       body);
   return out;
 }
 

@@ -44,8 +44,8 @@ struct StoredPayload {
   mail::Envelope envelope;
   std::vector<Note> notes;
   bool forced_expire = false;
-  std::uint64_t spool_file = 0;     // 0: inline
-  std::uint64_t spool_offset = 0;   // where the content starts
+  std::uint64_t spool_file = 0;    // 0: inline
+  std::uint64_t spool_offset = 0;  // where the content starts
   std::string_view inline_body;
   PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body)
 };
@@ -60,7 +60,8 @@ struct Active {
   std::size_t syncing = 0;      // results whose records are not yet durable
   std::map<std::uint32_t, Note> notes;
   std::unordered_map<std::uint32_t, std::string> rewritten;  // by the transport table, this round
-  std::unordered_map<std::uint32_t, std::uint8_t> deaths;    // of programs, while this recipient was in hand
+  std::unordered_map<std::uint32_t, std::uint8_t>
+      deaths;  // of programs, while this recipient was in hand
   std::string body;
   bool body_kept = true;
   std::uint64_t spool_file = 0, spool_offset = 0;
@@ -85,8 +86,8 @@ struct Active {
 /// The queue-log envelope of a message as it stands. body: for the payload (the caller has it at hand).
 queue_log::Envelope to_log(const Active& m, std::string_view body);
 /// A new message.
-queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body, std::uint64_t spool_file,
-                           std::uint64_t spool_offset);
+queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body,
+                           std::uint64_t spool_file, std::uint64_t spool_offset);
 /// The message behind a stored version; nullptr: the payload is damaged.
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored);
 

@@ -30,7 +30,8 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
     if (status.action == mail::Action::failed) {
       if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = owed::kFailure;
     } else if (status.action != mail::Action::relayed && (notify & mail::notify::kSuccess) != 0) {
-      owes = owed::kSuccess;  // `relayed`: the next host has taken over the duty to report (RFC 3461 section 5.2.2)
+      owes = owed::
+          kSuccess;  // `relayed`: the next host has taken over the duty to report (RFC 3461 section 5.2.2)
     }
     if (owes == 0) {
       m.notes.erase(ordinal);
@@ -82,12 +83,14 @@ bool Manager::expire(Active& m) {
   std::vector<std::pair<mail::DeliveryStatus, Ordinals>> by_status;
   for (const auto& range : m.remaining.ranges()) {
     for (std::uint32_t i = range.first; i < range.end; ++i) {
-      mail::DeliveryStatus status{mail::Action::failed, "4.4.7", "message expired before it could be delivered", {}, {}};
+      mail::DeliveryStatus status{
+          mail::Action::failed, "4.4.7", "message expired before it could be delivered", {}, {}};
       if (auto it = m.notes.find(i); it != m.notes.end()) {
         status = it->second.status;
         status.action = mail::Action::failed;
       }
-      if (by_status.empty() || !(by_status.back().first == status)) by_status.push_back({status, {}});
+      if (by_status.empty() || !(by_status.back().first == status))
+        by_status.push_back({status, {}});
       by_status.back().second.push_back(i);
     }
   }
@@ -110,8 +113,9 @@ bool Manager::start_report(Active& m) {
     if (failed) log::info("{}: undeliverable notification discarded", m.id());
     return false;
   }
-  const bool failure =
-      std::any_of(m.notes.begin(), m.notes.end(), [](const auto& n) { return (n.second.owed & owed::kFailure) != 0; });
+  const bool failure = std::any_of(m.notes.begin(), m.notes.end(), [](const auto& n) {
+    return (n.second.owed & owed::kFailure) != 0;
+  });
   ipc::bounce::Notify notify;
   notify.request = next_request_++;
   notify.kind = failure ? ipc::bounce::Kind::failure : ipc::bounce::Kind::success;
@@ -127,7 +131,8 @@ bool Manager::start_report(Active& m) {
   if (m.spool_file != 0) {
     auto opened = ports_.open_body(m.spool_file, m.id());
     if (!opened) {
-      log::error("{}: cannot open the message's content for a report: {}", m.id(), opened.error().message());
+      log::error("{}: cannot open the message's content for a report: {}", m.id(),
+                 opened.error().message());
       m.report_refused = true;
       return false;
     }
@@ -150,13 +155,15 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
   m->reporting = false;
   if (answer.done) {
     ++figures_.bounced;
-    const bool failure = std::any_of(m->notes.begin(), m->notes.end(),
-                                     [](const auto& n) { return (n.second.owed & owed::kFailure) != 0; });
+    const bool failure = std::any_of(m->notes.begin(), m->notes.end(), [](const auto& n) {
+      return (n.second.owed & owed::kFailure) != 0;
+    });
     for (auto& [ordinal, n] : m->notes) {
       n.owed = failure ? static_cast<std::uint8_t>(n.owed & ~owed::kFailure) : std::uint8_t{0};
     }
   } else {
-    log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope.sender, answer.text);
+    log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope.sender,
+                 answer.text);
     m->report_refused = true;
   }
   to_conclude_.push_back(m->number);
@@ -190,7 +197,21 @@ void Manager::bounce_lost() {
   std::sort(lost.begin(), lost.end());
   reports_asked_.clear();
   reports_waiting_.insert(reports_waiting_.end(), lost.begin(), lost.end());
-  report_again_ = std::min(report_again_, clock_.now() + seconds(5));  // as paced as master's restarts
+  report_again_ =
+      std::min(report_again_, clock_.now() + seconds(5));  // as paced as master's restarts
+}
+
+void Manager::bounce_ready() {
+  bounce_lost();
+  if (!reports_waiting_.empty()) report_again_ = clock_.now();
+}
+
+void Manager::bounce_unavailable(const std::string& why) {
+  enter();
+  std::vector<std::uint64_t> requests;
+  for (const auto& [request, number] : reports_asked_) requests.push_back(request);
+  std::sort(requests.begin(), requests.end());
+  for (const std::uint64_t request : requests) notified({request, false, {}, why});
 }
 
 void Manager::finish(Active& m) {
@@ -246,6 +267,11 @@ void Manager::obey(Active& m) {
 }
 
 void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with) {
+  order(where, verb, done_with, 5);
+}
+
+void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with,
+                    int tries) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;
   enter();
@@ -254,29 +280,57 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   if (it != by_id_.end()) {
     Active& m = *active_.at(it->second);
     switch (verb) {
-      case Verb::remove: give_order(m, Active::Order::remove, report); return;
-      case Verb::hold: give_order(m, Active::Order::hold, report); return;
-      case Verb::requeue: give_order(m, Active::Order::requeue, report); return;
-      case Verb::expire: m.forced_expire = true; break;
+      case Verb::remove:
+        give_order(m, Active::Order::remove, report);
+        return;
+      case Verb::hold:
+        give_order(m, Active::Order::hold, report);
+        return;
+      case Verb::requeue:
+        give_order(m, Active::Order::requeue, report);
+        return;
+      case Verb::expire:
+        m.forced_expire = true;
+        break;
       case Verb::release:  // it is not on hold, and is being tried
-      case Verb::flush: break;
+      case Verb::flush:
+        break;
     }
     done_with(Outcome::ok);
     return;
   }
   auto stored = log_.read(where.place);
   if (!stored) {
-    if (stored.error().is(queue_log::QueueLogError::io_error)) ports_.fatal(stored.error().message());
-    done_with(stored.error().is(queue_log::QueueLogError::not_found) ? Outcome::not_found : Outcome::failed);
+    if (stored.error().is(queue_log::QueueLogError::io_error))
+      ports_.fatal(stored.error().message());
+    done_with(stored.error().is(queue_log::QueueLogError::not_found) ? Outcome::not_found
+                                                                     : Outcome::failed);
     return;
   }
   const std::string id = stored->envelope.queue_id;
+  const auto later = [&](const Error& e) {
+    // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
+    if (!e.is(queue_log::QueueLogError::not_found) && !e.is(queue_log::QueueLogError::recovering))
+      ports_.fatal(e.message());
+    if (tries == 0) {
+      done_with(Outcome::failed);
+      return;
+    }
+    log_.save_positions();
+    log_.flush();
+    after_commit_.push_back(
+        [this, where, verb, done_with, tries] { order(where, verb, done_with, tries - 1); });
+  };
   if (verb == Verb::remove) {
     auto m = from_log(queue_log::Stored(*stored));
-    const auto ticket = must(log_.remove(where.place, id, stored->generation));
+    const auto ticket = log_.remove(where.place, id, stored->generation);
+    if (!ticket) {
+      later(ticket.error());
+      return;
+    }
     log::info("{}: removed", id);
     if (m && m->spool_file != 0) ports_.release_body(m->spool_file, id);
-    when_durable(ticket, [report] { report(true); });
+    when_durable(*ticket, [report] { report(true); });
     return;
   }
   if (verb == Verb::hold || verb == Verb::release || verb == Verb::requeue) {
@@ -284,9 +338,13 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
       done_with(Outcome::ok);
       return;
     }
-    must(log_.start(*stored));
+    if (auto started = log_.start(*stored); !started) {
+      later(started.error());
+      return;
+    }
     queue_log::Envelope again = stored->envelope;
-    if (auto m = from_log(queue_log::Stored(*stored))) again = to_log(*m, m->body);  // folds results in
+    if (auto m = from_log(queue_log::Stored(*stored)))
+      again = to_log(*m, m->body);  // folds results in
     const auto ticket = must(verb == Verb::hold ? log_.hold(id, again) : log_.release(id, again));
     log::info("{}: {}", id, verb == Verb::hold ? "placed on hold" : "released from hold");
     runners_[queue_log::kJournal].look = true;
@@ -301,7 +359,10 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     done_with(Outcome::ok);
     return;
   }
-  must(log_.start(*stored));
+  if (auto started = log_.start(*stored); !started) {
+    later(started.error());
+    return;
+  }
   auto m = from_log(*std::move(stored));
   if (!m) {
     done_with(Outcome::failed);

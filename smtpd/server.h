@@ -1,8 +1,8 @@
 #pragma once
-/// What all SMTP sessions of one process share, and the loop that accepts them.
+/// What all SMTP sessions of one process share.
 ///
 /// Use:     Server server(loop, pool, names, intake); server.set_policy(policy);
-///          loop.spawn("accept", server.accept_all(std::move(listener)));
+///          gate.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 ///          server.drain() at shutdown: sessions that wait for a command get 421; those handing over a message finish.
 /// Thread:  the loop's.
 #include <map>
@@ -11,7 +11,6 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
-#include "lib/async/sync.h"
 #include "lib/intake/intake.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
@@ -21,15 +20,13 @@ namespace pen::smtpd {
 class Server {
  public:
   Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in, intake::Intake& intake_in)
-      : loop(loop_in), pool(pool_in), names(names_in), intake(intake_in), sessions(loop_in) {}
+      : loop(loop_in), pool(pool_in), names(names_in), intake(intake_in) {}
 
   void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
 
-  /// Accepts until the listener is closed or drain() was called.
-  async::Task<void> accept_all(async::Listener listener);
-  /// No more sessions; those there are told 421 at their next command.
-  void drain();
+  /// Sessions are told 421 at their next command.
+  void drain() { draining_.raise(); }
   bool draining() const { return draining_.raised(); }
   async::Cancel& drain_cancel() { return draining_; }
 
@@ -56,10 +53,10 @@ class Server {
   async::HandlerPool& pool;
   Names& names;
   intake::Intake& intake;
-  async::Gate sessions;
 
   struct Counts {
-    std::uint64_t sessions = 0, messages = 0, rejected = 0;
+    std::uint64_t sessions = 0, messages = 0, refused = 0;
+    std::size_t live = 0;
   };
   Counts counts;
 

@@ -83,7 +83,7 @@ void Session::reply(std::string_view text) {
 async::Task<void> Session::refuse(std::string_view text) {
   failed_ = true;
   ++errors_;
-  ++server_.counts.rejected;
+  ++server_.counts.refused;
   const std::string own(text);
   if (static_cast<int>(errors_) > settings().smtpd_soft_error_limit &&
       settings().smtpd_error_sleep_time > milliseconds(0)) {
@@ -118,8 +118,13 @@ void Session::log_disconnect() {
 
 async::Task<void> Session::serve(Server& server, async::Stream stream, async::SocketAddress from,
                                  async::Listener::Slot slot) {
-  const std::unique_ptr<Session> session(new Session(server, std::move(stream), from));
-  co_await session->run();
+  ++server.counts.sessions;
+  ++server.counts.live;
+  {
+    const std::unique_ptr<Session> session(new Session(server, std::move(stream), from));
+    co_await session->run();
+  }
+  --server.counts.live;
 }
 
 async::Task<void> Session::run() {

@@ -21,33 +21,42 @@ std::unexpected<mail::DeliveryStatus> deferred(std::string dsn, std::string text
 }
 
 std::expected<unsigned, mail::DeliveryStatus> number(const Rules& rules, const map::MapList& maps,
-                                                     std::string_view setting, const std::string& address) {
-  auto hit = map::find_address(maps, address, {.bare_user = false, .at_domain = true, .delimiters = rules.delimiters});
+                                                     std::string_view setting,
+                                                     const std::string& address) {
+  auto hit = map::find_address(
+      maps, address, {.bare_user = false, .at_domain = true, .delimiters = rules.delimiters});
   if (!hit) return deferred("4.3.0", fmt::format("{}: {}", setting, hit.error().message()));
-  if (!*hit) return deferred("4.3.5", fmt::format("recipient {}: not found in {}", address, setting));
+  if (!*hit)
+    return deferred("4.3.5", fmt::format("recipient {}: not found in {}", address, setting));
   const auto value = parse_unsigned(trim((*hit)->value));
   if (!value || *value > 0x7fffffff)
-    return deferred("4.3.5", fmt::format("recipient {}: bad value in {}: {}", address, setting, (*hit)->value));
+    return deferred(
+        "4.3.5", fmt::format("recipient {}: bad value in {}: {}", address, setting, (*hit)->value));
   return static_cast<unsigned>(*value);
 }
 
 }  // namespace
 
-std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules, const std::string& address) {
+std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
+                                                      const std::string& address) {
   const std::string key = to_lower(address);
-  auto hit = map::find_address(rules.mailboxes, key,
-                               {.bare_user = false, .at_domain = true, .delimiters = rules.delimiters});
+  auto hit =
+      map::find_address(rules.mailboxes, key,
+                        {.bare_user = false, .at_domain = true, .delimiters = rules.delimiters});
   if (!hit) return deferred("4.3.0", "virtual_mailbox_maps: " + hit.error().message());
   if (!*hit)
-    return std::unexpected(status(mail::Action::failed, "5.1.1", fmt::format("unknown user: \"{}\"", address)));
+    return std::unexpected(
+        status(mail::Action::failed, "5.1.1", fmt::format("unknown user: \"{}\"", address)));
   if (!rules.base.starts_with('/')) return deferred("4.3.5", "virtual_mailbox_base is not set");
   const auto uid = number(rules, rules.uids, "virtual_uid_maps", key);
   if (!uid) return std::unexpected(uid.error());
   const auto gid = number(rules, rules.gids, "virtual_gid_maps", key);
   if (!gid) return std::unexpected(gid.error());
   if (*uid < rules.minimum_uid)
-    return deferred("4.3.5", fmt::format("recipient {}: uid {} is below virtual_minimum_uid", address, *uid));
-  if (*uid == 0) return deferred("4.3.5", fmt::format("recipient {}: no delivery as root", address));
+    return deferred(
+        "4.3.5", fmt::format("recipient {}: uid {} is below virtual_minimum_uid", address, *uid));
+  if (*uid == 0)
+    return deferred("4.3.5", fmt::format("recipient {}: no delivery as root", address));
   Place place;
   const std::string path(trim((*hit)->value));
   place.target.form = path.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
@@ -61,20 +70,24 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules, const 
 }
 
 Agent::Agent(async::HandlerPool& pool, Rules rules, const Clock& clock, Random& random)
-    : pool_(pool), rules_(std::make_shared<const Rules>(std::move(rules))), clock_(clock), random_(random) {}
+    : pool_(pool),
+      rules_(std::make_shared<const Rules>(std::move(rules))),
+      clock_(clock),
+      random_(random) {}
 
 async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::Incoming> message,
                                                  mail::Recipient recipient) {
   if (mailbox::was_delivered_to(message->header, recipient.address))
-    co_return status(mail::Action::failed, "5.4.6", "mail forwarding loop for " + recipient.address);
+    co_return status(mail::Action::failed, "5.4.6",
+                     "mail forwarding loop for " + recipient.address);
   mailbox::Work work;
   work.message.sender = message->envelope.sender;
   work.message.now = clock_.wall_now();
   work.message.hostname = rules_->myhostname;
   work.message.unique = ++count_;
   work.message.random = random_.next();
-  work.message.fields =
-      mailbox::prepended_fields(message->envelope.sender, recipient.shown_original(), recipient.address);
+  work.message.fields = mailbox::prepended_fields(message->envelope.sender,
+                                                  recipient.shown_original(), recipient.address);
   auto run = [rules = rules_, message, address = recipient.address, work]() mutable {
     auto place = find_place(*rules, address);
     if (!place) return std::move(place).error();

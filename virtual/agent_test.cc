@@ -10,8 +10,9 @@ struct Setup {
   Setup() {
     rules.base = "/var/vmail";
     rules.delimiters = "+";
-    rules.mailboxes = open("inline:{ { bob@example.org = example.org/bob/ }, { old@example.org = old }, "
-                           "{ @catch.example = all/ } }");
+    rules.mailboxes = open(
+        "inline:{ { bob@example.org = example.org/bob/ }, { old@example.org = old }, "
+        "{ @catch.example = all/ } }");
     rules.uids = open("static:5000");
     rules.gids = open("static:5001");
   }

@@ -1,6 +1,7 @@
 #include "lib/config/expand.h"
 
 #include <array>
+#include <utility>
 
 #include "lib/base/text.h"
 #include "lib/config/values.h"
@@ -93,10 +94,11 @@ class Walk {
   void inside(std::string_view in, std::string& out, int depth) {
     if (depth > kMaxDepth) return fail_with("braces are nested too deep");
     if (trim(in).starts_with('{')) return comparison(trim(in), out, depth);
+    in = trim_left(in);
     std::size_t n = 0;
     while (n < in.size() && braced_name_char(in[n])) ++n;
     const std::string_view name = in.substr(0, n);
-    const std::string_view rest = in.substr(n);
+    const std::string_view rest = trim_left(in.substr(n));
     if (name.empty())
       return fail_with("a name is missing in " + quoted("${" + std::string(in) + "}"));
     if (rest.empty()) return value(name, out, depth);
@@ -113,24 +115,20 @@ class Walk {
   /// "?yes", ":no", "?{yes}:{no}" after a condition.
   void branch(bool condition, std::string_view rest, std::string& out, int depth) {
     std::string_view yes, no;
-    if (rest[0] == ':') {
-      no = alternative(rest.substr(1));
+    const bool alternative = rest[0] == ':';
+    rest.remove_prefix(1);
+    if (alternative) {
+      no = choice(rest);
     } else {
-      const std::string_view after = trim_left(rest.substr(1));
-      const std::size_t end = after.starts_with('{') ? group_end(after) : std::string_view::npos;
-      if (end == std::string_view::npos) {
-        yes = rest.substr(1);
-      } else {
-        yes = trim(after.substr(1, end - 2));
-        const std::string_view tail = trim(after.substr(end));
-        if (tail.starts_with(':')) {
-          no = alternative(tail.substr(1));
-        } else if (!tail.empty()) {
-          return fail_with("after " + quoted(after.substr(0, end)) + " comes " + quoted(tail) +
-                           " where \":\" is expected");
-        }
+      yes = choice(rest);
+      if (rest.starts_with(':')) {
+        rest.remove_prefix(1);
+        no = choice(rest);
       }
     }
+    if (!rest.empty())
+      return fail_with(quoted(rest) +
+                       " is left over after the text of a ${name?text} or ${name:text}");
     if (!lookup_) {
       text(yes, out, depth + 1);
       text(no, out, depth + 1);
@@ -142,9 +140,13 @@ class Walk {
     while (!in.empty() && ascii_space(in.front())) in.remove_prefix(1);
     return in;
   }
-  static std::string_view alternative(std::string_view in) {
-    const std::string_view t = trim(in);
-    return t.starts_with('{') && group_end(t) == t.size() ? trim(t.substr(1, t.size() - 2)) : in;
+  /// Takes one text of a choice off rest: "{ text }" and the blanks after it, else all there is.
+  static std::string_view choice(std::string_view& rest) {
+    const std::string_view start = trim_left(rest);
+    const std::size_t end = start.starts_with('{') ? group_end(start) : std::string_view::npos;
+    if (end == std::string_view::npos) return std::exchange(rest, {});
+    rest = trim_left(start.substr(end));
+    return trim(start.substr(1, end - 2));
   }
 
   void comparison(std::string_view in, std::string& out, int depth) {
@@ -185,7 +187,7 @@ class Walk {
                        : op == ">=" ? order >= 0
                        : op == "<"  ? order < 0
                                     : order > 0;
-    if (in.empty()) return append(out, holds ? "bool:true" : "");
+    if (in.empty()) return append(out, holds ? "true" : "");
     if (in[0] != '?' && in[0] != ':')
       return fail_with("\"?\" is expected after the comparison in " + whole);
     branch(holds, in, out, depth);

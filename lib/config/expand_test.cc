@@ -62,6 +62,12 @@ BOOST_AUTO_TEST_CASE(a_colon_gives_the_text_if_the_value_is_empty) {
 BOOST_AUTO_TEST_CASE(both_branches_can_be_given) {
   BOOST_TEST(kNames.text("${a?{x}:{y}}${empty?{x} : {y}}${none?{x}:{$b}}s") == "xytwos");
 }
+BOOST_AUTO_TEST_CASE(blanks_around_the_parts_do_not_count) {
+  BOOST_TEST(kNames.text("${ a }${a }${ empty ? { x } : { y } }") == "11y");
+}
+BOOST_AUTO_TEST_CASE(a_comparison_alone_is_true_or_nothing) {
+  BOOST_TEST(kNames.text("${{1} == {1}}${{1} == {2}}") == "true");
+}
 BOOST_AUTO_TEST_CASE(branches_nest) {
   BOOST_TEST(kNames.text("${none?{x}:{${empty?{yes}:{${a?{deep}:{no}}}}}}") == "deep");
 }
@@ -99,8 +105,9 @@ BOOST_AUTO_TEST_CASE(a_dollar_without_a_name_is_an_error_that_tells_what_to_writ
   BOOST_TEST(kNames.error("x$").find("$$") != std::string::npos);
 }
 BOOST_AUTO_TEST_CASE(malformed_braces_are_errors) {
-  for (const char* text : {"${a", "$(a", "${}", "${?x}", "${a x}", "${a?{x}y}", "${{a}",
-                           "${{a} = {b} ? {x}}", "${{a} == b ? {x}}", "${{a} == {b} x}", "${a;b}"})
+  for (const char* text :
+       {"${a", "$(a", "${}", "${?x}", "${a x}", "${a?{x}y}", "${a:{x}:{y}}", "${{a}",
+        "${{a} = {b} ? {x}}", "${{a} == b ? {x}}", "${{a} == {b} x}", "${a;b}"})
     BOOST_TEST(!kNames.error(text).empty(), text);
 }
 BOOST_AUTO_TEST_CASE(all_names_of_a_text_are_found_also_in_branches_not_taken) {

@@ -29,7 +29,6 @@ constexpr ProgramNote kNotes[] = {
     {"error", false, "a transport that returns mail with a text does not exist yet"},
     {"discard", false, "a transport that drops mail does not exist yet"},
     {"pipe", false, "delivery to commands by a transport does not exist yet"},
-    {"virtual", false, "delivery to virtual mailboxes does not exist yet"},
     {"spawn", false, "commands as services do not exist yet"},
     {"anvil", false,
      "rate limits by client do not exist yet; smtpd itself counts a client's sessions"},
@@ -41,8 +40,8 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", false, "TLS does not exist yet"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 8> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
-                                                  "lmtp",  "local", "bounce",          "retry"};
+constexpr std::array<std::string_view, 8> kOwn = {
+    "smtpd", "qmgr", "trivial-rewrite", "smtp", "lmtp", "local", "virtual", "bounce"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

@@ -45,7 +45,7 @@ class MemoryQueue final : public Queue {
     if (lease_outcome == Enqueued::ok) answer.lease = std::make_unique<MemoryLease>(*this);
     co_return answer;
   }
-  async::Task<EnqueueAnswer> enqueue(const mail::Envelope& envelope, Lease* lease, std::string_view body,
+  async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
                                      async::Until) override {
     if (outcome == Enqueued::ok) {
       Stored s{envelope, std::string(body), lease == nullptr};
@@ -74,7 +74,8 @@ class TableResolve final : public resolve::Resolve {
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
 
-  std::string rewrite(std::string_view address) const override {
+  std::string rewrite(std::string_view address,
+                      std::optional<std::string_view> = std::nullopt) const override {
     if (address.empty() || mail::has_domain(address)) return std::string(address);
     if (const auto percent = address.rfind('%'); percent != std::string_view::npos)
       return std::string(address.substr(0, percent)) + "@" + std::string(address.substr(percent + 1));

@@ -47,8 +47,9 @@ class Queue {
   /// Bodies up to this many bytes travel inside enqueue().
   virtual std::uint64_t inline_limit() const = 0;
   virtual async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) = 0;
-  /// The body is in the lease (when given; synced) or in `body`. Both must live until the answer.
-  virtual async::Task<EnqueueAnswer> enqueue(const mail::Envelope& envelope, Lease* lease, std::string_view body,
+  /// The body is in the lease (when given; synced) or in `body`. All must live until the answer; the envelope is as
+  /// before then.
+  virtual async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
                                              async::Until until) = 0;
 };
 

@@ -26,7 +26,8 @@ std::string_view describe(IpcError e) {
 std::size_t max_frame(std::string_view conversation) {
   constexpr std::size_t kWithBodies = 64 * 1024 * 1024;
   constexpr std::size_t kOthers = 1024 * 1024;
-  return conversation == "enqueue" || conversation == "delivery" ? kWithBodies : kOthers;
+  const bool bodies = conversation == "enqueue" || conversation == "delivery" || conversation == "bounce";
+  return bodies ? kWithBodies : kOthers;
 }
 
 Result<std::size_t> frame_size(std::string_view header, std::size_t max) {

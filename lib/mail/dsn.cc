@@ -109,8 +109,10 @@ std::string original_recipient(std::string_view orcpt, bool utf8) {
   if (!std::ranges::all_of(type, [](char c) { return ascii_alnum(c) || c == '-'; })) return {};
   const auto address = orcpt.substr(semicolon + 1);
   const bool is_utf8 = iequals(type, "utf-8");
-  return fmt::format("{}; {}", type,
-                     clean(is_utf8 ? std::string(address) : decode_xtext(address).value_or(std::string(address)), utf8));
+  return fmt::format(
+      "{}; {}", type,
+      clean(is_utf8 ? std::string(address) : decode_xtext(address).value_or(std::string(address)),
+            utf8));
 }
 
 /// A field of the status part, folded so that no line grows beyond what a mail line may have.
@@ -263,8 +265,6 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
 
   std::string& out = report.before;
   const std::string date = rfc5322_date(request.now);
-  out += fmt::format("Received: by {} ({})\r\n\tid {}; {}\r\n", settings.hostname,
-                     settings.mail_name, request.queue_id, date);
   out += fmt::format("Date: {}\r\n", date);
   out += fmt::format("From: MAILER-DAEMON@{} (Mail Delivery System)\r\n", settings.origin);
   out += fmt::format("Subject: {}\r\n", subject(request.kind));

@@ -3,7 +3,7 @@
 ///
 /// Use:     if (dsn_due(kind, envelope, reported)) {
 ///            DsnReport report = build_dsn(request, settings, random);
-///            content = report.before + first report.original_bytes bytes of the original content +
+///            content = a Received: field of the caller's + report.before + first report.original_bytes bytes of the original content +
 ///            report.after; }
 ///          The original is never copied here: a report on a message of any size costs a few KiB.
 /// Format:  multipart/report of a text for people, message/delivery-status, and the original or its
@@ -37,7 +37,6 @@ struct DsnRequest {
   const Envelope* original = nullptr;  // must outlive the call
   std::vector<DsnRecipient> recipients;
   WallTime will_retry_until{};  // delay reports; the epoch: not said
-  std::string queue_id;         // of the report itself, for its Received: field
   WallTime now{};
 };
 

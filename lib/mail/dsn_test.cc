@@ -28,7 +28,6 @@ struct Case {
     request.kind = kind;
     request.original = &original;
     request.recipients = recipients;
-    request.queue_id = "4REPORT";
     request.now = WallTime(seconds(1'700'000'200));
     request.will_retry_until = until;
     Random random(7);
@@ -200,6 +199,5 @@ BOOST_AUTO_TEST_CASE(nothing_is_ever_due_to_the_null_sender) {
   recipients[0].recipient.notify = notify::kFailure;
   BOOST_TEST(dsn_due(DsnKind::failure, original, recipients).empty());
 }
-
 
 BOOST_AUTO_TEST_SUITE_END()

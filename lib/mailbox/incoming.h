@@ -16,7 +16,7 @@ namespace pen::mailbox {
 struct Incoming {
   mail::Envelope envelope;  // of the message; recipients are those of the job
   Body body;
-  std::string header;       // its first kMaxHeader bytes
+  std::string header;  // its first kMaxHeader bytes
   std::shared_ptr<void> owner;
 };
 
@@ -30,7 +30,8 @@ class Requeue {
  public:
   virtual ~Requeue() = default;
   /// The queue id, once the message is on stable storage.
-  virtual async::Task<Result<std::string>> requeue(std::shared_ptr<const Incoming> message, Successor successor) = 0;
+  virtual async::Task<Result<std::string>> requeue(std::shared_ptr<const Incoming> message,
+                                                   Successor successor) = 0;
 };
 
 }  // namespace pen::mailbox

@@ -72,13 +72,15 @@ struct ResolverOptions {
   unsigned tries = 2;                         // rounds over all servers
   std::size_t max_under_way = 1000;           // questions on the wire; more wait
   std::size_t cache_entries = 20000;
+  std::size_t cache_bytes = 16u << 20;  // what a hostile zone of large sets may hold at most
   seconds max_ttl{3600};
   seconds max_negative_ttl{900};
   bool dnssec = false;  // set DO and want AD
 };
 /// Servers from the setting dns_resolver_addresses ("192.0.2.53 [2001:db8::1]:5353"). Errors:
 /// DnsError::bad_address.
-Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text);
+Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text,
+                                                        unsigned short default_port = 53);
 /// nameserver, options timeout:, attempts: of resolv.conf text. Unknown lines are skipped, as
 /// everywhere.
 void apply_resolv_conf(std::string_view text, ResolverOptions& options);

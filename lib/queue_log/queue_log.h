@@ -209,8 +209,8 @@ class QueueLog {
   /// none.
   std::optional<std::string> stale() const;
   /// Re-appends a message being worked on, with what is left; work on it goes on. Does nothing while its START is not
-  /// durable yet (it is recent then).
-  Result<void> renew(std::string_view queue_id, const Envelope& replacement);
+  /// durable yet (it is recent then). Returns where it is now.
+  Result<Place> renew(std::string_view queue_id, const Envelope& replacement);
 
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.

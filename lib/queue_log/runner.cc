@@ -366,12 +366,12 @@ Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& repl
   return ++s.last_ticket;
 }
 
-Result<void> QueueLog::renew(std::string_view queue_id, const Envelope& replacement) {
+Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   Log& journal = s.logs[kJournal];
   // Not before START is durable: else a crash could keep this version, lose both, and leave the one before them alive.
-  if (work->second.start >= journal.durable_to) return {};
+  if (work->second.start >= journal.durable_to) return work->second.envelope;
   const EnvelopeBody body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
                                       work->second.envelope.position);
   if (!s.can_append(journal, encode(body).size() + 2 * kMaxQueueId + 256))
@@ -385,7 +385,7 @@ Result<void> QueueLog::renew(std::string_view queue_id, const Envelope& replacem
   s.starts.emplace(*at, work->first);
   ++s.segments.at(envelope.use).pins;
   s.mark_later(envelope, *at);
-  return {};
+  return Place{kJournal, envelope};
 }
 
 Result<Ticket> QueueLog::remove(std::string_view queue_id) {

@@ -1,0 +1,130 @@
+/// bounce: notices of failure, delay and success. See man/bounce.8.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "bounce/reporter.h"
+#include "lib/base/log.h"
+#include "lib/intake/enqueue_client.h"
+#include "lib/ipc/channel.h"
+#include "lib/mail/queue_id.h"
+#include "lib/resolve/from_settings.h"
+#include "lib/service/service.h"
+
+namespace {
+
+using namespace pen;
+namespace conversation = ipc::bounce;
+using Channel = ipc::Channel<conversation::ToBounce, conversation::FromBounce>;
+
+constexpr std::size_t kMaxInHand =
+    100;  // notices being made at once; beyond it qmgr's requests wait in the socket
+constexpr std::size_t kThreads = 4;
+
+struct Server {
+  Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver)
+      : loop(context.loop()),
+        random(secure_random_u64()),
+        pool(loop, kThreads),
+        queue(std::make_shared<intake::EnqueueClient>(loop, context.queue_path(ipc::kQmgrSocket),
+                                                      intake::EnqueueClient::Options{})),
+        ids(loop.clock(), Random(secure_random_u64())),
+        intake{
+            .loop = loop,
+            .pool = pool,
+            .queue = *queue,
+            .resolve = std::move(resolver),
+            .settings = {.myhostname = context.settings().myhostname,
+                         .mail_name = context.settings().mail_name,
+                         .myorigin = context.settings().myorigin,
+                         .message_size_limit = 0,
+                         .hopcount_limit = static_cast<unsigned>(context.settings().hopcount_limit),
+                         .always_bcc = {}},
+            .next_queue_id = [this] { return ids.next(); }},
+        reporter(intake,
+                 {.hostname = context.settings().myhostname,
+                  .origin = context.settings().myorigin,
+                  .mail_name = context.settings().mail_name,
+                  .size_limit = static_cast<std::uint64_t>(context.settings().bounce_size_limit)},
+                 context.settings().double_bounce_sender + "@" + context.settings().myhostname,
+                 random),
+        room(loop, kMaxInHand),
+        draining(context.draining()),
+        sessions(context.sessions()) {}
+
+  async::Loop& loop;
+  Random random;
+  async::HandlerPool pool;
+  std::shared_ptr<intake::EnqueueClient> queue;
+  mail::QueueIdGenerator ids;
+  intake::Intake intake;
+  bounce::Reporter reporter;
+  async::Semaphore room;
+  async::Cancel& draining;
+  async::Gate& sessions;
+  std::uint64_t made = 0, not_due = 0, failed = 0;
+};
+
+async::Task<void> answer_one(std::shared_ptr<Server> server, std::shared_ptr<Channel> channel,
+                             std::shared_ptr<bounce::Request> request) {
+  auto answer = co_await server->reporter.report(std::move(request));
+  server->room.release();
+  ++(!answer.done ? server->failed : answer.queue_id.empty() ? server->not_due : server->made);
+  if (!channel->is_open()) co_return;  // qmgr has gone and will ask again
+  if (auto sent = channel->send(answer); !sent)
+    log::error("answer to the queue manager: {}", sent.error().message());
+  (void)co_await channel->flush();  // a failure ends the conversation at the reader
+}
+
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
+                          async::Listener::Accepted accepted) {
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
+                                     {.deadline = server->loop.now() + seconds(30)});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != conversation::kName) co_return;
+  auto channel = std::make_shared<Channel>(*std::move(opening));
+  for (;;) {
+    const async::Until until{.cancel = &server->draining};
+    if (!co_await server->room.acquire(until)) co_return;
+    auto received = co_await channel->receive(until);
+    if (!received) {
+      server->room.release();
+      if (!received.error().is(async::WaitError::closed) &&
+          !received.error().is(async::WaitError::cancelled))
+        log::warning("queue manager: {}", received.error().message());
+      co_return;  // notices in hand keep the channel for their answers
+    }
+    auto request = std::make_shared<bounce::Request>();
+    auto& notify = std::get<conversation::Notify>(received->message);
+    request->body = notify.inline_body;
+    notify.inline_body = {};
+    request->notify = std::move(notify);
+    if (!received->fds.empty()) request->fd = std::move(received->fds[0]);
+    server->sessions.spawn("notice", answer_one(server, channel, std::move(request)));
+  }
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
+  auto server = std::make_shared<Server>(context, std::move(resolver));
+  context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
+  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
+  context.serve([server, peers](async::Listener::Accepted accepted) {
+    return session(server, peers, std::move(accepted));
+  });
+  return service::Hooks{.status = [server] {
+    return std::vector<std::string>{fmt::format("notices queued {}, not due {}, failed {}",
+                                                server->made, server->not_due, server->failed)};
+  }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return pen::service::run(
+      argc, argv, {.name = "bounce", .summary = "returns notices of failure, delay and success"},
+      start);
+}

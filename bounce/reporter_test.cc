@@ -1,0 +1,176 @@
+#include "bounce/reporter.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+using namespace pen::bounce;
+
+namespace {
+/// Keeps what was enqueued; leased files are memfds.
+class MemoryQueue final : public intake::Queue {
+ public:
+  struct Stored {
+    mail::Envelope envelope;
+    std::string content;
+    bool was_inline = true;
+  };
+  struct MemoryLease final : intake::Lease {
+    async::Fd file{::memfd_create("lease", MFD_CLOEXEC)};
+    int fd() const override { return file.get(); }
+    std::uint64_t content_offset() const override { return 128; }
+    bool valid() const override { return true; }
+  };
+  bool accepting() const override { return true; }
+  std::uint64_t inline_limit() const override { return 16384; }
+  async::Task<intake::LeaseAnswer> lease(std::uint64_t, async::Until) override {
+    co_return intake::LeaseAnswer{intake::Enqueued::ok, std::make_unique<MemoryLease>()};
+  }
+  async::Task<intake::EnqueueAnswer> enqueue(mail::Envelope& envelope, intake::Lease* lease,
+                                             std::string_view body, async::Until) override {
+    if (outcome == intake::Enqueued::ok) {
+      Stored s{envelope, std::string(body), lease == nullptr};
+      if (lease != nullptr) {
+        s.content.resize(envelope.body.size);
+        const auto n = ::pread(lease->fd(), s.content.data(), s.content.size(), 128);
+        s.content.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+      }
+      stored.push_back(std::move(s));
+    }
+    co_return intake::EnqueueAnswer{outcome, {}};
+  }
+  intake::Enqueued outcome = intake::Enqueued::ok;
+  std::vector<Stored> stored;
+};
+
+std::shared_ptr<const resolve::Resolve> resolver() {
+  resolve::Options options;
+  options.myorigin = options.myhostname = "mx.example.org";
+  auto made = resolve::Resolve::open(std::move(options));
+  BOOST_REQUIRE(made);
+  return *std::move(made);
+}
+intake::Settings intake_settings() {
+  intake::Settings s;
+  s.myhostname = "mx.example.org";
+  s.message_size_limit = 0;
+  return s;
+}
+
+struct World {
+  World()
+      : pool(loop, 1),
+        intake{.loop = loop,
+               .pool = pool,
+               .queue = queue,
+               .resolve = resolver(),
+               .settings = intake_settings(),
+               .next_queue_id = [this] { return "NEW" + std::to_string(++ids); },
+               .expansion_waits = false},
+        random(1),
+        reporter(intake, {.hostname = "mx.example.org", .origin = "example.org"},
+                 "double-bounce@mx.example.org", random) {
+    request = std::make_shared<Request>();
+    auto& n = request->notify;
+    n.request = 5;
+    n.envelope.queue_id = "OLD1";
+    n.envelope.sender = "alice@example.org";
+    request->body = "Subject: x\r\n\r\n.dot\r\nbody\r\n";
+    n.envelope.body.size = request->body.size();
+    n.envelope.body.header_size = 14;
+    ipc::bounce::Reported r;
+    r.ordinal = 3;
+    r.recipient.address = "bob@example.net";
+    r.status = {mail::Action::failed, "5.1.1", "unknown user", "", ""};
+    n.recipients.push_back(r);
+  }
+  ipc::bounce::Notified run() {
+    loop.spawn("test", go(this));
+    loop.run();
+    return answer;
+  }
+  static async::Task<void> go(World* self) {
+    self->answer = co_await self->reporter.report(self->request);
+  }
+
+  async::Loop loop;
+  async::HandlerPool pool;
+  MemoryQueue queue;
+  intake::Intake intake;
+  Random random;
+  Reporter reporter;
+  std::shared_ptr<Request> request;
+  ipc::bounce::Notified answer;
+  int ids = 0;
+};
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(bounce_reporter, World)
+
+BOOST_AUTO_TEST_CASE(a_failure_is_queued_with_the_original_and_discharges_the_report) {
+  const auto a = run();
+  BOOST_TEST(a.request == 5U);
+  BOOST_TEST(a.done);
+  BOOST_TEST(a.queue_id == "NEW1");
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  const auto& stored = queue.stored[0];
+  BOOST_TEST(stored.envelope.sender == "");
+  BOOST_TEST(stored.envelope.recipients.at(0).address == "alice@example.org");
+  BOOST_REQUIRE_EQUAL(stored.envelope.discharges.size(), 1U);
+  BOOST_TEST(stored.envelope.discharges[0].queue_id == "OLD1");
+  BOOST_TEST(stored.envelope.discharges[0].ordinals.at(0) == 3U);
+  BOOST_TEST(stored.content.starts_with("Received: by mx.example.org"));
+  BOOST_TEST(stored.content.find("\r\n\r\nSubject: x\r\n\r\n.dot\r\nbody\r\n\r\n--") !=
+             std::string::npos);
+  BOOST_TEST(stored.envelope.body.size == stored.content.size());
+}
+
+BOOST_AUTO_TEST_CASE(an_original_in_a_spool_file_is_read_from_its_offset) {
+  testing::ScratchDir scratch;
+  const std::string content = "Subject: big\r\n\r\n" + std::string(30000, 'x') + "\r\n";
+  request->fd = async::Fd(
+      ::open(scratch.write("spool", "HEAD" + content + "TAIL").c_str(), O_RDONLY | O_CLOEXEC));
+  request->body.clear();
+  request->notify.body_offset = 4;
+  request->notify.envelope.body.size = content.size();
+  request->notify.envelope.body.header_size = 16;
+  BOOST_TEST(run().done);
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  BOOST_TEST((queue.stored[0].content.find(content + "\r\n--") != std::string::npos));
+  BOOST_TEST(!queue.stored[0].was_inline);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_made_for_the_null_sender_notify_never_or_double_bounces) {
+  request->notify.envelope.sender = "";
+  BOOST_TEST(run().done);
+  request->notify.envelope.sender = "alice@example.org";
+  request->notify.recipients[0].recipient.notify = mail::notify::kNever;
+  BOOST_TEST(run().done);
+  request->notify.recipients[0].recipient.notify = 0;
+  request->notify.envelope.sender = "double-bounce@mx.example.org";
+  BOOST_TEST(run().done);
+  BOOST_TEST(run().queue_id == "");
+  BOOST_TEST(queue.stored.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_that_does_not_take_it_leaves_the_report_owed) {
+  queue.outcome = intake::Enqueued::unavailable;
+  BOOST_TEST(!run().done);
+  queue.outcome = intake::Enqueued::no_space;
+  const auto a = run();
+  BOOST_TEST(!a.done);
+  BOOST_TEST(a.text != "");
+}
+
+BOOST_AUTO_TEST_CASE(an_original_that_cannot_be_read_leaves_the_report_owed) {
+  request->body = "short";
+  BOOST_TEST(!run().done);
+  BOOST_TEST(queue.stored.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,117 @@
+#include "lib/intake/derived.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lib/mail/wire.h"
+
+namespace pen::intake {
+namespace {
+
+constexpr std::size_t kChunk = 64 * 1024;
+
+struct ReadAnswer {
+  std::string text;
+  int error = 0;
+};
+
+ReadAnswer read_at(const Source& source, std::uint64_t at, std::size_t want) {
+  ReadAnswer answer;
+  answer.text.resize(want);
+  std::size_t got = 0;
+  while (got < want) {
+    const ssize_t n = ::pread(source.fd, answer.text.data() + got, want - got,
+                              static_cast<off_t>(source.offset + at + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      answer.error = n < 0 ? errno : ENODATA;
+      break;
+    }
+    got += static_cast<std::size_t>(n);
+  }
+  return answer;
+}
+
+std::string_view outcome_text(Outcome o) {
+  switch (o) {
+    case Outcome::ok:
+      return "ok";
+    case Outcome::too_large:
+      return "too large";
+    case Outcome::too_many_hops:
+      return "too many hops";
+    case Outcome::no_space:
+      return "no space in the queue";
+    case Outcome::expansion_limit:
+      return "virtual aliases without end";
+    case Outcome::lookup_failed:
+      return "a table could not be read";
+    case Outcome::unavailable:
+      return "the queue manager is not available";
+    case Outcome::spool_failed:
+      return "the spool file could not be written";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,
+                                                 async::Until until) {
+  Message message(intake, std::move(derived.envelope.sender));
+  std::vector<mail::Recipient> recipients = std::move(derived.envelope.recipients);
+  mail::Envelope& envelope = message.envelope();
+  envelope.envid = std::move(derived.envelope.envid);
+  envelope.ret = derived.envelope.ret;
+  envelope.body_type = derived.envelope.body_type;
+  envelope.smtputf8 = derived.envelope.smtputf8;
+  envelope.requiretls = derived.envelope.requiretls;
+  envelope.client = std::move(derived.envelope.client);
+  envelope.discharges = std::move(derived.envelope.discharges);
+  for (auto& r : recipients) message.add_recipient(std::move(r));
+
+  Body& body =
+      message.open_body(derived.before.size() + derived.original_bytes + derived.after.size());
+  std::string_view fields = derived.fields;
+  while (!fields.empty()) {
+    // One field at a time; a line that starts with a blank belongs to the field before.
+    std::size_t end = 0;
+    do {
+      end = fields.find("\r\n", end);
+      end = end == std::string_view::npos ? fields.size() : end + 2;
+    } while (end < fields.size() && (fields[end] == ' ' || fields[end] == '\t'));
+    std::string_view field = fields.substr(0, end);
+    if (field.ends_with("\r\n")) field.remove_suffix(2);
+    body.content().add_field(field);
+    fields.remove_prefix(end);
+  }
+  mail::BdatScanner scanner({.replace_bare_cr = false});
+  scanner.feed(derived.before, body.content());
+  std::uint64_t at = 0;
+  while (at < derived.original_bytes) {
+    const auto want =
+        static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, derived.original_bytes - at));
+    if (derived.original.fd < 0) {
+      if (derived.original.memory.size() < at + want)
+        co_return fail_errno("read the original message", ENODATA);
+      scanner.feed(derived.original.memory.substr(at, want), body.content());
+    } else {
+      auto work = [source = derived.original, at, want] { return read_at(source, at, want); };
+      const ReadAnswer piece = co_await intake.pool.run(std::move(work));
+      if (piece.error != 0) co_return fail_errno("read the original message", piece.error);
+      scanner.feed(piece.text, body.content());
+    }
+    at += want;
+    if (body.must_drain()) co_await body.drain(until);
+  }
+  scanner.feed(derived.after, body.content());
+  scanner.finish(body.content());
+  const Commit commit = co_await message.commit(until);
+  if (commit.outcome == Outcome::ok) co_return message.queue_id();
+  std::string text(outcome_text(commit.outcome));
+  if (!commit.text.empty()) text += ": " + commit.text;
+  co_return fail_errno(text, EAGAIN);
+}
+
+}  // namespace pen::intake

@@ -1,0 +1,180 @@
+#include "lib/intake/enqueue_client.h"
+
+#include <algorithm>
+
+namespace pen::intake {
+
+using namespace ipc::enqueue;
+
+namespace {
+
+Enqueued translate(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::ok: return Enqueued::ok;
+    case Outcome::no_space: return Enqueued::no_space;
+    case Outcome::refused: return Enqueued::refused;
+    case Outcome::try_later: break;
+  }
+  return Enqueued::unavailable;
+}
+
+}  // namespace
+
+class EnqueueClient::LeaseImpl final : public Lease {
+ public:
+  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id, async::Fd fd,
+            std::uint64_t offset)
+      : client_(std::move(client)), epoch_(epoch), id_(id), fd_(std::move(fd)), offset_(offset) {}
+  ~LeaseImpl() override {
+    if (valid() && !used_) (void)(*client_)->channel_->send(ReturnLease{id_});  // too large it cannot be
+  }
+  int fd() const override { return fd_.get(); }
+  std::uint64_t content_offset() const override { return offset_; }
+  bool valid() const override { return *client_ && (*client_)->channel_ && (*client_)->epoch_ == epoch_; }
+  std::uint64_t id() const { return id_; }
+  void set_used() { used_ = true; }
+
+ private:
+  std::shared_ptr<EnqueueClient*> client_;
+  std::uint64_t epoch_, id_;
+  async::Fd fd_;
+  std::uint64_t offset_;
+  bool used_ = false;
+};
+
+EnqueueClient::Pending::Pending(EnqueueClient& client_in, std::uint64_t request_in)
+    : client(client_in), request(request_in), settled(client_in.loop_) {
+  client.pending_.emplace(request, this);
+}
+EnqueueClient::Pending::~Pending() { client.pending_.erase(request); }
+
+EnqueueClient::EnqueueClient(async::Loop& loop, std::string path, Options options)
+    : loop_(loop),
+      path_(std::move(path)),
+      options_(options),
+      connected_(loop),
+      inline_limit_(options.inline_limit),
+      alive_(std::make_shared<EnqueueClient*>(this)) {}
+
+EnqueueClient::~EnqueueClient() { *alive_ = nullptr; }
+
+async::Task<void> EnqueueClient::keep_connected(std::shared_ptr<EnqueueClient> self, async::Cancel* cancel) {
+  EnqueueClient& c = *self;
+  milliseconds pause = c.options_.first_pause;
+  while (!cancel || !cancel->raised()) {
+    auto channel = co_await ipc::connect_channel<FromQmgr, ToQmgr>(
+        c.loop_, c.path_, kName,
+        {.deadline = c.loop_.now() + c.options_.connect_timeout, .cancel = cancel});
+    if (channel) {
+      pause = c.options_.first_pause;
+      c.last_error_.clear();
+      c.channel_ = std::make_unique<Channel>(*std::move(channel));
+      ++c.epoch_;
+      c.connected_.set();
+      for (;;) {
+        auto received = co_await c.channel_->receive({.cancel = cancel});
+        if (!received) {
+          c.last_error_ = received.error().message();
+          break;
+        }
+        c.take(*received);
+      }
+      c.disconnected();
+    } else {
+      c.last_error_ = channel.error().message();
+    }
+    (void)co_await c.loop_.sleep(pause, {.cancel = cancel});
+    pause = std::min(pause * 2, c.options_.longest_pause);
+  }
+}
+
+void EnqueueClient::disconnected() {
+  channel_.reset();
+  connected_.reset();
+  accepting_ = true;  // unknown: the next qmgr says
+  for (const auto& [request, pending] : pending_) {
+    pending->lost = true;
+    pending->settled.set();
+  }
+}
+
+void EnqueueClient::take(Channel::Received& received) {
+  if (const auto* state = std::get_if<QueueState>(&received.message)) {
+    accepting_ = state->accepting;
+    inline_limit_ = state->inline_limit;
+    return;
+  }
+  if (auto* leased = std::get_if<SpoolLeased>(&received.message)) {
+    std::unique_ptr<LeaseImpl> lease;
+    if (leased->outcome == Outcome::ok && !received.fds.empty())
+      lease = std::make_unique<LeaseImpl>(alive_, epoch_, leased->lease, std::move(received.fds.front()),
+                                          leased->content_offset);
+    const auto found = pending_.find(leased->request);
+    if (found == pending_.end()) return;  // nobody waits any more: the lease goes back by itself
+    found->second->outcome = lease || leased->outcome != Outcome::ok ? leased->outcome : Outcome::refused;
+    found->second->lease = std::move(lease);
+    found->second->settled.set();
+    return;
+  }
+  auto& answer = std::get<ipc::enqueue::Enqueued>(received.message);
+  const auto found = pending_.find(answer.request);
+  if (found == pending_.end()) return;
+  found->second->outcome = answer.outcome;
+  found->second->text = std::move(answer.text);
+  found->second->settled.set();
+}
+
+async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async::Until until) {
+  LeaseAnswer answer;
+  if (!co_await connected_.wait(until)) co_return answer;
+  Pending pending(*this, ++next_request_);
+  if (!channel_->send(LeaseSpool{pending.request, expected_size})) co_return answer;
+  if (!co_await pending.settled.wait(until) || pending.lost) co_return answer;
+  answer.outcome = translate(pending.outcome);
+  answer.lease = std::move(pending.lease);
+  co_return answer;
+}
+
+async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given, std::string_view body,
+                                                  async::Until until) {
+  auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
+  EnqueueAnswer answer;
+  milliseconds pause = options_.first_pause;
+  for (;;) {
+    if (lease && !lease->valid()) {
+      answer.text = "the queue manager died with the message's spool file";
+      co_return answer;
+    }
+    if (auto r = co_await connected_.wait(until); !r) {
+      answer.text = "no connection to the queue manager" + (last_error_.empty() ? "" : ": " + last_error_);
+      co_return answer;
+    }
+    if (lease && !lease->valid()) continue;
+    Pending pending(*this, ++next_request_);
+    Enqueue message;
+    message.request = pending.request;
+    message.envelope = std::move(envelope);
+    message.lease = lease ? lease->id() : 0;
+    if (!lease) message.inline_body = body;
+    const auto sent = channel_->send(message);
+    envelope = std::move(message.envelope);
+    if (!sent) {
+      answer.outcome = Enqueued::refused;
+      answer.text = sent.error().message();
+      co_return answer;
+    }
+    if (lease) lease->set_used();
+    if (auto r = co_await pending.settled.wait(until); !r) {
+      answer.text = "the queue manager did not answer: " + r.error().message();
+      co_return answer;
+    }
+    if (pending.lost) continue;  // the next qmgr takes it, or finds that it has it already
+    answer.outcome = translate(pending.outcome);
+    answer.text = std::move(pending.text);
+    if (pending.outcome != Outcome::try_later) co_return answer;
+    if (auto r = co_await loop_.sleep(pause, until); !r) co_return answer;
+    pause = std::min(pause * 2, options_.longest_pause);
+  }
+}
+
+}  // namespace pen::intake

@@ -1,0 +1,83 @@
+#pragma once
+/// The one connection of a process to qmgr for handing over mail, shared by all its sessions.
+///
+/// Use:     auto client = std::make_shared<EnqueueClient>(loop, queue_path("public/qmgr"), options);
+///          loop.spawn("enqueue", EnqueueClient::keep_connected(client));
+///          the rest is Queue (queue.h).
+/// Death:   when qmgr dies the connection is made again, paced. An inline message without an answer is sent again by
+///          its queue id, which qmgr takes once; one whose body is in a leased file is given up as unavailable, because
+///          the lease died too. In any case the answer comes by the deadline of the call.
+/// State:   accepting() is what qmgr said last; true while nobody can say (enqueue() then waits for it).
+/// Bounds:  what is queued for the socket is bounded by the sessions: each has at most one message under way.
+/// Thread:  the loop's.
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lib/async/sync.h"
+#include "lib/intake/queue.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/enqueue.h"
+
+namespace pen::intake {
+
+class EnqueueClient final : public Queue {
+ public:
+  struct Options {
+    std::uint64_t inline_limit = 16384;  // until qmgr says its own
+    milliseconds first_pause{50}, longest_pause{1000};
+    seconds connect_timeout{10};
+  };
+  EnqueueClient(async::Loop& loop, std::string path, Options options);
+  ~EnqueueClient() override;
+
+  /// Connects, reads answers, connects again, until cancelled or the process ends.
+  static async::Task<void> keep_connected(std::shared_ptr<EnqueueClient> self, async::Cancel* cancel = nullptr);
+
+  bool accepting() const override { return accepting_; }
+  std::uint64_t inline_limit() const override { return inline_limit_; }
+  async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) override;
+  async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
+                                     async::Until until) override;
+
+  bool connected() const { return channel_ != nullptr; }
+  /// Why the last attempt to connect failed; empty: it did not.
+  const std::string& last_error() const { return last_error_; }
+  std::uint64_t reconnects() const { return epoch_; }
+
+ private:
+  using Channel = ipc::Channel<ipc::enqueue::FromQmgr, ipc::enqueue::ToQmgr>;
+  class LeaseImpl;
+  /// One request without an answer; lives in the frame of who waits.
+  struct Pending {
+    Pending(EnqueueClient& client_in, std::uint64_t request_in);
+    ~Pending();
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    EnqueueClient& client;
+    std::uint64_t request;
+    async::Event settled;
+    bool lost = false;  // the connection went away
+    ipc::enqueue::Outcome outcome = ipc::enqueue::Outcome::try_later;
+    std::string text;
+    std::unique_ptr<Lease> lease;
+  };
+  void take(Channel::Received& received);
+  void disconnected();
+
+  async::Loop& loop_;
+  std::string path_;
+  Options options_;
+  std::unique_ptr<Channel> channel_;
+  async::Event connected_;
+  std::uint64_t epoch_ = 0;  // counts connections
+  std::uint64_t next_request_ = 0;
+  std::map<std::uint64_t, Pending*> pending_;
+  std::uint64_t inline_limit_;
+  bool accepting_ = true;
+  std::string last_error_;
+  /// What leases hold to know whether the client still lives.
+  std::shared_ptr<EnqueueClient*> alive_;
+};
+
+}  // namespace pen::intake

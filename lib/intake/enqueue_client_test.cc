@@ -1,0 +1,167 @@
+#include "lib/intake/enqueue_client.h"
+
+#include <sys/mman.h>
+
+#include "lib/async/test_support.h"
+#include "lib/testing/scratch.h"
+
+namespace pen::intake {
+namespace {
+
+using namespace ipc::enqueue;
+using async::testing::run;
+using async::testing::store_result;
+using Server = ipc::Channel<ToQmgr, FromQmgr>;
+
+/// A qmgr that the test plays by hand.
+struct Fixture {
+  async::Loop loop;
+  pen::testing::ScratchDir dir;
+  std::string path = dir.file("qmgr");
+  std::unique_ptr<async::Listener> listener = listen();
+  async::Listener::Slot slot;
+  std::shared_ptr<EnqueueClient> client = std::make_shared<EnqueueClient>(
+      loop, path, EnqueueClient::Options{.first_pause = milliseconds(1), .longest_pause = milliseconds(5)});
+  async::Cancel stop;
+  std::unique_ptr<Server> server;
+
+  Fixture() { loop.spawn("client", EnqueueClient::keep_connected(client, &stop)); }
+  ~Fixture() {
+    stop.raise();
+    for (int i = 0; i < 20; ++i) loop.run_once();
+  }
+  std::unique_ptr<async::Listener> listen() {
+    return std::make_unique<async::Listener>(loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10);
+  }
+  void accept() {
+    auto accepted = run(loop, listener->accept()).value();
+    slot = std::move(accepted.slot);
+    server = std::make_unique<Server>(run(loop, ipc::greet(std::move(accepted.stream), {})).value());
+    for (int i = 0; i < 1000 && !client->connected(); ++i) loop.run_once(milliseconds(5));
+    BOOST_TEST_REQUIRE(client->connected());
+  }
+  void die() {
+    server.reset();
+    slot = {};
+    for (int i = 0; i < 1000 && client->connected(); ++i) loop.run_once(milliseconds(5));
+    BOOST_TEST_REQUIRE(!client->connected());
+  }
+  template <class M>
+  M receive() {
+    auto r = run(loop, server->receive());
+    BOOST_TEST_REQUIRE(r.has_value());
+    BOOST_TEST_REQUIRE(std::holds_alternative<M>(r->message));
+    return std::get<M>(std::move(r->message));
+  }
+  template <class M>
+  void send(const M& message, std::span<async::Fd> fds = {}) {
+    BOOST_TEST_REQUIRE(server->send(message, fds).has_value());
+  }
+  template <class T>
+  T wait(std::optional<T>& out) {
+    for (int i = 0; i < 1000 && !out; ++i) loop.run_once(milliseconds(5));
+    BOOST_TEST_REQUIRE(out.has_value());
+    return std::move(*out);
+  }
+  async::Until soon() { return {.deadline = loop.now() + seconds(30)}; }
+};
+
+mail::Envelope envelope_of(std::string id) {
+  mail::Envelope e;
+  e.queue_id = std::move(id);
+  return e;
+}
+
+BOOST_FIXTURE_TEST_SUITE(enqueue_client, Fixture)
+
+BOOST_AUTO_TEST_CASE(many_messages_under_way_get_their_own_answers) {
+  accept();
+  auto a = envelope_of("A"), b = envelope_of("B");
+  std::optional<EnqueueAnswer> first, second;
+  loop.spawn("a", store_result(client->enqueue(a, nullptr, "body a", soon()), &first));
+  loop.spawn("b", store_result(client->enqueue(b, nullptr, "body b", soon()), &second));
+  const auto one = receive<Enqueue>().request;
+  const auto two = receive<Enqueue>();
+  BOOST_TEST(two.envelope.queue_id == "B");
+  BOOST_TEST(two.inline_body == "body b");
+  send(ipc::enqueue::Enqueued{two.request, Outcome::no_space, "full"});
+  BOOST_TEST((wait(second).outcome == Enqueued::no_space));
+  BOOST_TEST(!first.has_value());
+  send(ipc::enqueue::Enqueued{one, Outcome::ok, {}});
+  BOOST_TEST((wait(first).outcome == Enqueued::ok));
+  BOOST_TEST(a.queue_id == "A");
+}
+
+BOOST_AUTO_TEST_CASE(after_a_death_of_qmgr_an_inline_message_is_sent_again) {
+  accept();
+  auto a = envelope_of("A");
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("a", store_result(client->enqueue(a, nullptr, "body", soon()), &answer));
+  BOOST_TEST(receive<Enqueue>().envelope.queue_id == "A");
+  die();
+  BOOST_TEST(!answer.has_value());
+  accept();
+  const auto again = receive<Enqueue>();
+  BOOST_TEST(again.envelope.queue_id == "A");
+  BOOST_TEST(again.inline_body == "body");
+  send(ipc::enqueue::Enqueued{again.request, Outcome::ok, {}});
+  BOOST_TEST((wait(answer).outcome == Enqueued::ok));
+}
+
+BOOST_AUTO_TEST_CASE(a_leased_body_dies_with_its_connection) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  const auto ask = receive<LeaseSpool>();
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{ask.request, Outcome::ok, 77, 4096}, fds);
+  auto lease = wait(leased);
+  BOOST_TEST_REQUIRE((lease.outcome == Enqueued::ok));
+  BOOST_TEST(lease.lease->content_offset() == 4096u);
+  BOOST_TEST(lease.lease->valid());
+  auto a = envelope_of("A");
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  BOOST_TEST(receive<Enqueue>().lease == 77u);
+  die();
+  BOOST_TEST((wait(answer).outcome == Enqueued::unavailable));
+  BOOST_TEST(!lease.lease->valid());
+}
+
+BOOST_AUTO_TEST_CASE(an_unused_lease_goes_back) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 78, 0}, fds);
+  wait(leased).lease.reset();
+  BOOST_TEST(receive<ReturnLease>().lease == 78u);
+}
+
+BOOST_AUTO_TEST_CASE(the_queue_state_is_known_and_try_later_is_tried_later) {
+  accept();
+  send(QueueState{false, 9999});
+  for (int i = 0; i < 1000 && client->accepting(); ++i) loop.run_once(milliseconds(5));
+  BOOST_TEST(!client->accepting());
+  BOOST_TEST(client->inline_limit() == 9999u);
+  auto a = envelope_of("A");
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("a", store_result(client->enqueue(a, nullptr, "x", soon()), &answer));
+  send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::try_later, "starting"});
+  send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::ok, {}});
+  BOOST_TEST((wait(answer).outcome == Enqueued::ok));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_qmgr_the_answer_comes_by_the_deadline) {
+  listener.reset();
+  ::unlink(path.c_str());
+  auto a = envelope_of("A");
+  const auto answer = run(loop, client->enqueue(a, nullptr, "x", {.deadline = loop.now() + milliseconds(50)}));
+  BOOST_TEST((answer.outcome == Enqueued::unavailable));
+  BOOST_TEST(!answer.text.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::intake

@@ -1,0 +1,285 @@
+#include "lib/mailbox/slots.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <deque>
+#include <map>
+
+#include "lib/base/log.h"
+#include "lib/mailbox/content.h"
+#include "lib/mailbox/log_line.h"
+
+namespace pen::mailbox {
+namespace {
+
+namespace delivery = ipc::delivery;
+
+constexpr std::size_t kMaxJobsPerSlot = 64;
+constexpr std::uint32_t kMaxStageSlots = 1024 * 1024;
+
+/// The page shared with qmgr in which the stage of every job is written.
+class StagePage {
+ public:
+  StagePage() = default;
+  StagePage(const StagePage&) = delete;
+  StagePage& operator=(const StagePage&) = delete;
+  ~StagePage() {
+    if (bytes_ != nullptr) ::munmap(bytes_, size_);
+  }
+  bool open(int fd, std::uint32_t slots) {
+    struct stat st{};
+    if (bytes_ != nullptr || slots == 0 || slots > kMaxStageSlots || ::fstat(fd, &st) != 0 ||
+        st.st_size < static_cast<off_t>(slots))
+      return false;
+    void* at = ::mmap(nullptr, slots, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) return false;
+    bytes_ = static_cast<unsigned char*>(at);
+    size_ = slots;
+    return true;
+  }
+  void mark(std::uint32_t slot, delivery::Stage stage) {
+    if (slot < size_)
+      __atomic_store_n(bytes_ + slot, static_cast<unsigned char>(stage), __ATOMIC_RELEASE);
+  }
+
+ private:
+  unsigned char* bytes_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+struct JobInHand {
+  delivery::Job job;  // without inline body
+  std::string text;   // the body, when it came inline
+  async::Fd fd;
+};
+
+struct Slot {
+  std::deque<std::unique_ptr<JobInHand>> jobs;
+  bool running = false;
+  bool closing = false;
+};
+
+/// One connection of qmgr.
+struct Talk {
+  Talk(std::shared_ptr<SlotEnvironment> e, SlotChannel c)
+      : environment(std::move(e)), channel(std::move(c)), quiet(environment->loop) {}
+  std::shared_ptr<SlotEnvironment> environment;
+  SlotChannel channel;
+  StagePage page;
+  std::map<std::uint64_t, Slot> slots;
+  std::size_t running = 0;  // slots at work
+  async::Event quiet;       // set when there is none
+
+  template <class M>
+  void send(const M& message) {
+    if (!channel.is_open()) return;  // qmgr has gone: it knows what that means for its jobs
+    if (auto sent = channel.send(message); !sent) {
+      log::error("answer to the queue manager: {}", sent.error().message());
+      channel.close();
+    }
+  }
+  void end_slot(std::uint64_t id) {
+    slots.erase(id);
+    delivery::ConnectionClosed closed;
+    closed.connection = id;
+    closed.opened = true;
+    send(closed);
+  }
+};
+
+mail::DeliveryStatus broken(std::string text) {
+  mail::DeliveryStatus s;
+  s.action = mail::Action::deferred;
+  s.dsn = "4.3.0";
+  s.text = std::move(text);
+  return s;
+}
+
+/// What the message is, from the job. The error: the job cannot be.
+Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
+  auto message = std::make_shared<Incoming>();
+  delivery::Job& job = in.job;
+  mail::Envelope& e = message->envelope;
+  e.queue_id = job.queue_id;
+  e.arrival = job.arrival;
+  e.sender = job.sender;
+  e.envid = job.envid;
+  e.ret = job.ret;
+  e.body_type = job.body_type;
+  e.smtputf8 = job.smtputf8;
+  e.requiretls = job.requiretls;
+  e.client = job.client;
+  e.body = job.body;
+  if (in.fd) {
+    auto owner = std::make_shared<async::Fd>(std::move(in.fd));
+    message->body = Body::in_file(owner->get(), job.body_offset, job.body.size);
+    message->owner = std::move(owner);
+  } else {
+    if (in.text.size() != job.body.size)
+      return fail_errno(
+          fmt::format("content of {} bytes announced as {}", in.text.size(), job.body.size),
+          EPROTO);
+    auto owner = std::make_shared<std::string>(std::move(in.text));
+    message->body = Body::in_memory(*owner);
+    message->owner = std::move(owner);
+  }
+  return message;
+}
+
+void read_header(Incoming& message) {
+  const auto want = static_cast<std::size_t>(
+      std::min<std::uint64_t>({kMaxHeader, message.envelope.body.header_size, message.body.size}));
+  if (message.body.fd < 0) {
+    message.header = message.body.memory.substr(0, want);
+    return;
+  }
+  message.header.resize(want);
+  std::size_t got = 0;
+  while (got < want) {
+    const auto n = ::pread(message.body.fd, message.header.data() + got, want - got,
+                           static_cast<off_t>(message.body.offset + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;  // the delivery itself will find the file unreadable and say so
+    got += static_cast<std::size_t>(n);
+  }
+  message.header.resize(got);
+}
+
+async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand> in) {
+  SlotEnvironment& environment = *talk->environment;
+  ++environment.busy;
+  delivery::JobResult result;
+  result.job = in->job.job;
+  result.connection = in->job.connection;
+  const SteadyTime began = environment.loop.now();
+  talk->page.mark(in->job.slot, delivery::Stage::started);
+  auto message = take(*in);
+  if (message && (*message)->body.fd >= 0) {
+    auto work = [m = *message] { read_header(*m); };
+    co_await environment.pool.run_erased(std::move(work));
+  } else if (message) {
+    read_header(**message);
+  }
+  talk->page.mark(in->job.slot, delivery::Stage::committed);
+  for (const auto& r : in->job.recipients) {
+    Times times{in->job.arrival, in->job.active, environment.loop.clock().wall_now(), {}};
+    mail::DeliveryStatus status;
+    if (message)
+      status = co_await environment.deliver(*message, r.recipient);
+    else
+      status = broken(message.error().message());
+    times.end = environment.loop.clock().wall_now();
+    log::info("{}", log_line(in->job.queue_id, r.recipient, environment.relay, times, status));
+    ++environment.done;
+    result.results.push_back({{r.ordinal}, std::move(status)});
+  }
+  result.service_time = std::chrono::duration_cast<microseconds>(environment.loop.now() - began);
+  --environment.busy;
+  talk->send(result);
+}
+
+async::Task<void> run_slot(std::shared_ptr<Talk> talk, std::uint64_t id) {
+  for (;;) {
+    auto it = talk->slots.find(id);
+    if (it == talk->slots.end() || it->second.jobs.empty()) {
+      if (it != talk->slots.end()) {
+        it->second.running = false;
+        if (it->second.closing) talk->end_slot(id);
+      }
+      if (--talk->running == 0) talk->quiet.set();
+      co_return;
+    }
+    auto job = std::move(it->second.jobs.front());
+    it->second.jobs.pop_front();
+    co_await run_job(talk, std::move(job));
+  }
+}
+
+/// False: the peer breaks the conversation.
+bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message,
+            std::vector<async::Fd>& fds) {
+  if (const auto* page = std::get_if<delivery::StagePage>(&message))
+    return fds.size() == 1 && talk->page.open(fds[0].get(), page->slots);
+  if (const auto* open = std::get_if<delivery::OpenConnection>(&message)) {
+    if (talk->slots.contains(open->connection)) return false;
+    if (talk->slots.size() >= talk->environment->limit) {
+      delivery::ConnectionClosed refused;
+      refused.connection = open->connection;
+      refused.trouble = delivery::Trouble::local;
+      refused.status = broken("all delivery slots are taken");
+      talk->send(refused);
+      return true;
+    }
+    talk->slots.emplace(open->connection, Slot{});
+    delivery::ConnectionOpened opened;
+    opened.connection = open->connection;
+    opened.features.eight_bit_mime = opened.features.smtputf8 = opened.features.dsn = true;
+    opened.features.window = 1;
+    talk->send(opened);
+    return true;
+  }
+  if (const auto* close = std::get_if<delivery::CloseConnection>(&message)) {
+    const auto it = talk->slots.find(close->connection);
+    if (it == talk->slots.end()) return true;  // it ended meanwhile
+    it->second.closing = true;
+    if (!it->second.running) talk->end_slot(close->connection);
+    return true;
+  }
+  auto& job = std::get<delivery::Job>(message);
+  const auto it = talk->slots.find(job.connection);
+  if (it == talk->slots.end() || it->second.closing || it->second.jobs.size() >= kMaxJobsPerSlot ||
+      fds.size() > 1)
+    return false;
+  auto in = std::make_unique<JobInHand>();
+  in->text = job.inline_body;
+  job.inline_body = {};
+  in->job = std::move(job);
+  if (!fds.empty()) in->fd = std::move(fds[0]);
+  const std::uint64_t id = in->job.connection;
+  it->second.jobs.push_back(std::move(in));
+  if (!it->second.running) {
+    it->second.running = true;
+    ++talk->running;
+    talk->quiet.reset();
+    talk->environment->loop.spawn("delivery", run_slot(talk, id));
+  }
+  return true;
+}
+
+}  // namespace
+
+async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel) {
+  auto talk = std::make_shared<Talk>(std::move(environment), std::move(channel));
+  for (;;) {
+    async::Until until;
+    until.cancel = talk->environment->draining;
+    auto received = co_await talk->channel.receive(until);
+    if (!received && received.error().is(async::WaitError::cancelled)) {
+      // Jobs not begun have no effect yet: qmgr hands them out again when the connection ends.
+      for (auto& [id, slot] : talk->slots) slot.jobs.clear();
+      if (talk->running > 0) (void)co_await talk->quiet.wait();
+      (void)co_await talk->channel.flush();  // an error here is the end that comes next
+      break;
+    }
+    if (!received) {
+      if (!received.error().is(async::WaitError::closed))
+        log::warning("queue manager: {}", received.error().message());
+      break;
+    }
+    if (!handle(talk, received->message, received->fds)) {
+      log::error("queue manager: a message out of place in the delivery conversation");
+      break;
+    }
+    if (talk->channel.congested()) {
+      if (auto r = co_await talk->channel.flush(); !r) break;
+    }
+  }
+  talk->channel.close();
+  // Jobs not begun are qmgr's again; those in hand end by themselves.
+  for (auto& [id, slot] : talk->slots) slot.jobs.clear();
+}
+
+}  // namespace pen::mailbox

@@ -1,0 +1,39 @@
+#pragma once
+/// Serves the delivery conversation for agents that deliver one recipient at a time (local, virtual): qmgr's
+/// connections are delivery slots, each a task that works through its jobs in order.
+///
+/// Use:     co_await serve_slots(environment, std::move(channel))     // one per connection of qmgr; ends with it
+/// Logs:    one Postfix-style line per recipient.
+/// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers it
+///          as in doubt instead of assuming that nothing happened.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lib/async/handler_pool.h"
+#include "lib/async/sync.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/delivery.h"
+#include "lib/mailbox/incoming.h"
+
+namespace pen::mailbox {
+
+using SlotChannel = ipc::Channel<ipc::delivery::ToProgram, ipc::delivery::FromProgram>;
+
+struct SlotEnvironment {
+  async::Loop& loop;
+  async::HandlerPool& pool;
+  std::string relay;        // for the log: "local"
+  std::size_t limit = 100;  // slots at once; more are refused
+  std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)>
+      deliver;
+  async::Cancel* draining =
+      nullptr;             // when raised, what is in hand is finished and the connection ends
+  std::size_t busy = 0;    // jobs in hand, for the status
+  std::uint64_t done = 0;  // recipients answered
+};
+
+/// Ends when qmgr closes the connection (deliveries in hand then end by themselves), or drained.
+async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel);
+
+}  // namespace pen::mailbox

@@ -1,0 +1,193 @@
+#include "lib/mailbox/slots.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <map>
+
+using namespace pen;
+using namespace pen::mailbox;
+namespace delivery = ipc::delivery;
+using QmgrSide = ipc::Channel<delivery::FromProgram, delivery::ToProgram>;
+
+namespace {
+/// A queue manager and an agent in one loop.
+struct Pair {
+  Pair() : pool(loop, 2), gate(loop) {
+    environment = std::make_shared<SlotEnvironment>(SlotEnvironment{
+        .loop = loop, .pool = pool, .relay = "test", .limit = 2, .deliver = [this](auto m, auto r) {
+          return answer(std::move(m), std::move(r));
+        }});
+    environment->draining = &draining;
+  }
+  async::Task<mail::DeliveryStatus> answer(std::shared_ptr<const Incoming> m, mail::Recipient r) {
+    ++delivered[r.address];
+    contents.push_back(std::string(m->body.memory));
+    headers.push_back(m->header);
+    if (auto hold = holds.find(r.address); hold != holds.end()) (void)co_await hold->second->wait();
+    mail::DeliveryStatus s;
+    s.action = mail::Action::delivered;
+    s.dsn = "2.0.0";
+    s.text = "delivered to test";
+    co_return s;
+  }
+  static delivery::Job job(std::uint64_t id, std::uint64_t connection,
+                           std::vector<std::string> to) {
+    delivery::Job j;
+    j.job = id;
+    j.connection = connection;
+    j.slot = static_cast<std::uint32_t>(id);
+    j.queue_id = "4TEST";
+    std::uint32_t n = 0;
+    for (auto& address : to) {
+      delivery::JobRecipient r;
+      r.ordinal = n++;
+      r.recipient.address = std::move(address);
+      j.recipients.push_back(std::move(r));
+    }
+    return j;
+  }
+  void run(async::Task<void> (*test)(Pair&, QmgrSide)) {
+    int fds[2];
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+    ipc::Opening opening{async::Stream(loop, async::Fd(fds[0])), "delivery", {}};
+    gate.spawn("agent", serve(this, SlotChannel(std::move(opening))));
+    gate.spawn("qmgr",
+               play(this, QmgrSide(async::Stream(loop, async::Fd(fds[1])), "delivery", {}), test));
+    loop.run();
+    BOOST_TEST(played);
+    BOOST_TEST(served);
+  }
+  static async::Task<void> serve(Pair* self, SlotChannel channel) {
+    co_await serve_slots(self->environment, std::move(channel));
+    self->served = true;
+  }
+  static async::Task<void> play(Pair* self, QmgrSide side,
+                                async::Task<void> (*test)(Pair&, QmgrSide)) {
+    // The agent's answer to the hello.
+    auto size = co_await side.stream().read_exact(4);
+    BOOST_REQUIRE(size);
+    const auto n = static_cast<unsigned char>((*size)[0]);
+    BOOST_REQUIRE(co_await side.stream().read_exact(n));
+    co_await test(*self, std::move(side));
+    self->played = true;
+  }
+  async::Loop loop;
+  async::HandlerPool pool;
+  async::Gate gate;
+  async::Cancel draining;
+  std::shared_ptr<SlotEnvironment> environment;
+  std::map<std::string, int> delivered;
+  std::map<std::string, std::shared_ptr<async::Event>> holds;
+  std::vector<std::string> contents, headers;
+  bool played = false, served = false;
+};
+
+async::Task<void> simple(Pair& p, QmgrSide side) {
+  async::Fd page(::memfd_create("stages", MFD_CLOEXEC));
+  BOOST_REQUIRE(::ftruncate(page.get(), 16) == 0);
+  auto* stages =
+      static_cast<unsigned char*>(::mmap(nullptr, 16, PROT_READ, MAP_SHARED, page.get(), 0));
+  async::Fd sent[1];
+  sent[0] = std::move(page);
+  (void)side.send(delivery::StagePage{16}, sent);
+  delivery::OpenConnection open;
+  open.connection = 7;
+  (void)side.send(open);
+  auto opened = co_await side.receive();
+  BOOST_REQUIRE(opened);
+  BOOST_TEST(std::get<delivery::ConnectionOpened>(opened->message).features.window == 1U);
+  auto job = Pair::job(3, 7, {"a@x", "b@x"});
+  const std::string content = "Subject: x\r\n\r\nbody\r\n";
+  job.body.size = content.size();
+  job.body.header_size = 14;
+  job.inline_body = content;
+  (void)side.send(job);
+  auto result = co_await side.receive();
+  BOOST_REQUIRE(result);
+  const auto& r = std::get<delivery::JobResult>(result->message);
+  BOOST_TEST(r.job == 3U);
+  BOOST_REQUIRE_EQUAL(r.results.size(), 2U);
+  BOOST_TEST(r.results[1].ordinals.at(0) == 1U);
+  BOOST_TEST(r.results[1].status.text == "delivered to test");
+  BOOST_TEST(p.contents.at(0) == content);
+  BOOST_TEST(p.headers.at(0) == "Subject: x\r\n\r\n");
+  BOOST_TEST(stages[3] == static_cast<unsigned char>(delivery::Stage::committed));
+  delivery::CloseConnection close;
+  close.connection = 7;
+  (void)side.send(close);
+  auto closed = co_await side.receive();
+  BOOST_REQUIRE(closed);
+  BOOST_TEST(std::get<delivery::ConnectionClosed>(closed->message).opened);
+}
+
+async::Task<void> too_many(Pair&, QmgrSide side) {
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    delivery::OpenConnection open;
+    open.connection = id;
+    (void)side.send(open);
+  }
+  (void)co_await side.receive();
+  (void)co_await side.receive();
+  auto third = co_await side.receive();
+  BOOST_REQUIRE(third);
+  const auto& refused = std::get<delivery::ConnectionClosed>(third->message);
+  BOOST_TEST(refused.connection == 3U);
+  BOOST_TEST(!refused.opened);
+}
+
+async::Task<void> wrong_size(Pair& p, QmgrSide side) {
+  delivery::OpenConnection open;
+  open.connection = 1;
+  (void)side.send(open);
+  (void)co_await side.receive();
+  auto job = Pair::job(1, 1, {"a@x"});
+  job.body.size = 500;
+  job.inline_body = "short\r\n";
+  (void)side.send(job);
+  auto result = co_await side.receive();
+  BOOST_REQUIRE(result);
+  const auto& r = std::get<delivery::JobResult>(result->message);
+  BOOST_TEST((r.results.at(0).status.action == mail::Action::deferred));
+  BOOST_TEST(p.delivered.empty());
+}
+
+async::Task<void> unknown_connection(Pair& p, QmgrSide side) {
+  (void)side.send(Pair::job(1, 99, {"a@x"}));
+  BOOST_TEST(!(co_await side.receive()));
+  BOOST_TEST(p.delivered.empty());
+}
+
+async::Task<void> drained(Pair& p, QmgrSide side) {
+  p.holds["slow@x"] = std::make_shared<async::Event>(p.loop);
+  delivery::OpenConnection open;
+  open.connection = 1;
+  (void)side.send(open);
+  (void)co_await side.receive();
+  (void)side.send(Pair::job(1, 1, {"slow@x"}));
+  (void)side.send(Pair::job(2, 1, {"never@x"}));
+  while (p.delivered.empty()) co_await p.loop.yield();
+  p.draining.raise();
+  co_await p.loop.yield();
+  p.holds["slow@x"]->set();
+  auto result = co_await side.receive();
+  BOOST_REQUIRE(result);
+  BOOST_TEST(std::get<delivery::JobResult>(result->message).job == 1U);
+  BOOST_TEST(!(co_await side.receive()));
+  BOOST_TEST(!p.delivered.contains("never@x"));
+}
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(mailbox_slots, Pair)
+
+BOOST_AUTO_TEST_CASE(a_job_is_delivered_recipient_by_recipient_and_marked_committed) {
+  run(simple);
+}
+BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_refused) { run(too_many); }
+BOOST_AUTO_TEST_CASE(a_body_of_another_size_than_announced_is_deferred) { run(wrong_size); }
+BOOST_AUTO_TEST_CASE(a_job_for_no_connection_ends_the_conversation) { run(unknown_connection); }
+BOOST_AUTO_TEST_CASE(a_drain_finishes_what_is_in_hand_and_begins_nothing) { run(drained); }
+
+BOOST_AUTO_TEST_SUITE_END()

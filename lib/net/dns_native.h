@@ -1,0 +1,15 @@
+#pragma once
+/// Host look-ups by the system's own means (/etc/hosts and whatever nsswitch.conf names), and names of addresses.
+#include <optional>
+#include <string>
+
+#include "lib/net/dns.h"
+
+namespace pen::net {
+
+/// A or AAAA by getaddrinfo. Blocking: for the handler pool.
+DnsAnswer lookup_native(const std::string& name, RecordType type);
+/// "1.2.0.192.in-addr.arpa", or the ip6.arpa form; nullopt: no numeric address.
+std::optional<std::string> reverse_name(const std::string& address);
+
+}  // namespace pen::net

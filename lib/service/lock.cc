@@ -1,0 +1,75 @@
+#include "lib/service/lock.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace pen::service {
+namespace {
+
+Result<async::Fd> open_lock(const std::string& path) {
+  async::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd) return fail_errno("open " + path);
+  return fd;
+}
+
+struct flock whole_file() {
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+pid_t read_pid(int fd) {
+  char text[32] = {};
+  const ssize_t n = ::pread(fd, text, sizeof text - 1, 0);
+  return n > 0 ? static_cast<pid_t>(std::atoi(text)) : 0;
+}
+
+}  // namespace
+
+Result<Locks> take_locks(const std::string& data_directory, seconds patience) {
+  Locks locks;
+  PEN_TRY_ASSIGN(locks.master, open_lock(data_directory + "/master.lock"));
+  struct flock whole = whole_file();
+  if (::fcntl(locks.master.get(), F_OFD_SETLK, &whole) != 0) {
+    if (errno != EAGAIN && errno != EACCES)
+      return fail_errno("lock " + data_directory + "/master.lock");
+    return fail(LockError::held, "master pid " + std::to_string(read_pid(locks.master.get())));
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(locks.master.get(), 0) != 0 ||
+      ::pwrite(locks.master.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return fail_errno("write " + data_directory + "/master.lock");
+  }
+  PEN_TRY_ASSIGN(locks.programs, open_lock(data_directory + "/programs.lock"));
+  // The kernel wakes us when the last of them is gone; the alarm only bounds the wait.
+  struct sigaction action{}, old{};
+  action.sa_handler = [](int) {};
+  ::sigaction(SIGALRM, &action, &old);
+  ::alarm(static_cast<unsigned>(patience.count()));
+  const int rc = ::flock(locks.programs.get(), LOCK_EX);
+  const int error = errno;
+  ::alarm(0);
+  ::sigaction(SIGALRM, &old, nullptr);
+  if (rc != 0) {
+    if (error == EINTR) return fail(LockError::former_programs);
+    return fail_errno("lock " + data_directory + "/programs.lock", error);
+  }
+  return locks;
+}
+
+std::optional<pid_t> running_master(const std::string& data_directory) {
+  const async::Fd fd(::open((data_directory + "/master.lock").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return std::nullopt;
+  struct flock whole = whole_file();
+  if (::fcntl(fd.get(), F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK) return std::nullopt;
+  const pid_t pid = read_pid(fd.get());
+  return pid > 0 ? std::optional(pid) : std::nullopt;
+}
+
+}  // namespace pen::service

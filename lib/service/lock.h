@@ -1,0 +1,31 @@
+#pragma once
+/// Who is master of an instance: two lock files in data_directory.
+///
+/// master.lock:    held by the running master; holds its pid. A second start is refused.
+/// programs.lock:  open in master and in every program it started. A new master takes it before it
+///                 opens a socket, and so waits until the programs of one that was killed are gone.
+/// The locks belong to open files: they end with the processes, whatever ended those.
+#include <sys/types.h>
+
+#include <optional>
+
+#include "lib/async/stream.h"
+
+namespace pen::service {
+
+enum class LockError { held = 1, former_programs };
+inline std::string_view error_module(LockError) { return "lock"; }
+inline std::string_view describe(LockError e) {
+  return e == LockError::held ? "the mail system is already running"
+                              : "programs of a former master do not end";
+}
+
+struct Locks {
+  async::Fd master, programs;
+};
+/// Waits at most `patience` for former programs (they end by themselves at once).
+Result<Locks> take_locks(const std::string& data_directory, seconds patience);
+/// The pid of the running master; nullopt: none.
+std::optional<pid_t> running_master(const std::string& data_directory);
+
+}  // namespace pen::service

@@ -1,0 +1,181 @@
+#include "lib/service/plan.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace pen::service {
+namespace {
+
+using config::ServiceType;
+
+bool wants(const config::Settings& s, std::string_view family) {
+  return std::ranges::any_of(s.inet_protocols,
+                             [&](const std::string& p) { return p == "all" || p == family; });
+}
+
+bool is_ipv6(const std::string& address) { return address.contains(':'); }
+
+/// "[host]:port", "host:port" or "port".
+struct HostPort {
+  std::string host, port;
+};
+HostPort split_inet(const std::string& name) {
+  if (name.starts_with('[')) {
+    const auto close = name.find("]:");
+    if (close != std::string::npos) return {name.substr(1, close - 1), name.substr(close + 2)};
+  }
+  const auto colon = name.rfind(':');
+  if (colon == std::string::npos) return {"", name};
+  return {name.substr(0, colon), name.substr(colon + 1)};
+}
+
+struct Addresses {
+  std::vector<std::string> list;
+  bool any = false;
+};
+Addresses where_to_listen(const config::Settings& s, const std::string& host,
+                          const Machine& machine) {
+  Addresses out;
+  std::vector<std::string> wanted;
+  if (!host.empty() && host != "*") {
+    wanted = {host};
+  } else {
+    wanted = s.inet_interfaces;
+  }
+  for (const std::string& item : wanted) {
+    if (item == "all" && host.empty()) {
+      out.list = {"0.0.0.0", "::"};
+      out.any = true;
+      break;
+    }
+    if (item == "loopback-only" && host.empty()) {
+      out.list.insert(out.list.end(), {"127.0.0.1", "::1"});
+      out.any = true;
+      continue;
+    }
+    std::string bare = item;
+    if (bare.starts_with('[') && bare.ends_with(']')) bare = bare.substr(1, bare.size() - 2);
+    for (auto& address : machine.addresses(bare)) out.list.push_back(std::move(address));
+  }
+  std::erase_if(out.list,
+                [&](const std::string& a) { return !wants(s, is_ipv6(a) ? "ipv6" : "ipv4"); });
+  return out;
+}
+
+std::string plan_sockets(const config::Config& config, const config::Service& entry,
+                         const Machine& machine, Planned& out) {
+  if (entry.type != ServiceType::inet) {
+    out.sockets = {async::SocketAddress::unix(config.settings().queue_directory +
+                                              (entry.is_private ? "/private/" : "/public/") +
+                                              entry.name)};
+    return {};
+  }
+  const auto [host, port_text] = split_inet(entry.name);
+  const auto port = machine.port(port_text);
+  if (!port) return "unknown port \"" + port_text + "\"";
+  const Addresses at = where_to_listen(config.settings(), host, machine);
+  if (at.list.empty()) return "no address to listen on (inet_interfaces, inet_protocols)";
+  for (const std::string& a : at.list) out.sockets.push_back(async::SocketAddress::inet(a, *port));
+  out.optional_sockets = at.any;
+  return {};
+}
+
+}  // namespace
+
+Plan make_plan(const config::Config& config, const Machine& machine) {
+  Plan plan;
+  const config::Settings& settings = config.settings();
+  for (const config::Service& entry : config.master()) {
+    const std::string label = entry.label();
+    auto skip = [&](std::string why) { plan.skipped.push_back({label, std::move(why)}); };
+    if (entry.type == ServiceType::fifo || entry.type == ServiceType::unix_datagram) {
+      skip("services of type " + std::string(config::to_word(entry.type)) + " are not started");
+      continue;
+    }
+    if (const auto* note = config::note_on_program(entry.command);
+        note && !machine.has_program(entry.command)) {
+      skip(entry.command + ": " + std::string(note->text));
+      continue;
+    }
+    if (!machine.has_program(entry.command)) {
+      skip("there is no program \"" + entry.command + "\"");
+      continue;
+    }
+    Planned p;
+    p.label = label;
+    p.program = entry.command;
+    if (std::string why = plan_sockets(config, entry, machine, p); !why.empty()) {
+      skip(std::move(why));
+      continue;
+    }
+    p.arguments.service = entry.name;
+    p.arguments.type =
+        entry.type == ServiceType::unix_stream ? "unix" : config::to_word(entry.type);
+    p.arguments.limit = static_cast<std::size_t>(
+        entry.process_limit.value_or(static_cast<int>(settings.default_process_limit)));
+    p.arguments.config_directory = config.directory();
+    p.arguments.unprivileged = entry.unprivileged;
+    p.arguments.chroot = entry.chroot;
+    for (const auto& o : entry.overrides) p.arguments.overrides.push_back({o.name, o.value});
+    p.arguments.rest = entry.arguments;
+    p.exclusive = entry.process_limit == 1;
+    p.wakeup = seconds(entry.wakeup_seconds);
+    p.wakeup_if_used = entry.wakeup_if_used;
+    p.at_once = entry.type != ServiceType::unix_stream || entry.command == "qmgr" ||
+                entry.command == "trivial-rewrite" || (p.wakeup.count() != 0 && !p.wakeup_if_used);
+    plan.services.push_back(std::move(p));
+  }
+  return plan;
+}
+
+namespace {
+
+std::optional<unsigned short> real_port(const std::string& text) {
+  unsigned short number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number != 0) return number;
+  const servent* entry = ::getservbyname(text.c_str(), "tcp");
+  if (entry) return ntohs(static_cast<std::uint16_t>(entry->s_port));
+  // A host without services(5) still knows what mail is.
+  if (text == "smtp") return 25;
+  if (text == "submission") return 587;
+  if (text == "submissions" || text == "smtps") return 465;
+  return std::nullopt;
+}
+
+std::vector<std::string> real_addresses(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  std::vector<std::string> out;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return out;
+  for (const addrinfo* a = found; a; a = a->ai_next) {
+    char text[INET6_ADDRSTRLEN] = {};
+    const void* raw = nullptr;
+    if (a->ai_family == AF_INET) raw = &reinterpret_cast<const sockaddr_in*>(a->ai_addr)->sin_addr;
+    if (a->ai_family == AF_INET6)
+      raw = &reinterpret_cast<const sockaddr_in6*>(a->ai_addr)->sin6_addr;
+    if (raw && ::inet_ntop(a->ai_family, raw, text, sizeof text)) out.emplace_back(text);
+  }
+  ::freeaddrinfo(found);
+  return out;
+}
+
+}  // namespace
+
+Machine real_machine(const std::string& program_directory) {
+  return {.has_program =
+              [program_directory](const std::string& program) {
+                return !program.empty() && !program.contains('/') &&
+                       ::access((program_directory + "/" + program).c_str(), X_OK) == 0;
+              },
+          .port = real_port,
+          .addresses = real_addresses};
+}
+
+}  // namespace pen::service

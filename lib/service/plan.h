@@ -1,0 +1,53 @@
+#pragma once
+/// From master.cf to what master does: which programs to start how, with which sockets. No I/O.
+///
+/// Rules:   one process per service, for every program serves many at once; maxproc goes to it as its
+///          limit on sessions or deliveries. Programs that others wait for at any time (inet and pass services,
+///          services with a wake-up time, qmgr, trivial-rewrite) start at once; others when somebody
+///          connects. A service with maxproc 1 is exclusive: at a reload the old process ends before
+///          the new one starts.
+/// Source:  master(5): the eight columns.
+#include <string>
+#include <vector>
+
+#include "lib/async/stream.h"
+#include "lib/config/config.h"
+#include "lib/service/arguments.h"
+
+namespace pen::service {
+
+struct Planned {
+  std::string label;    // "smtp/inet", unique
+  std::string program;  // "smtpd"
+  Arguments arguments;  // sockets is filled in when they are open
+  std::vector<async::SocketAddress> sockets;
+  bool optional_sockets = false;  // "all interfaces": a missing address family is no error
+  bool at_once = false;
+  bool exclusive = false;
+  bool wakeup_if_used = false;
+  seconds wakeup{0};
+};
+
+/// A service that is not started, and why: said once.
+struct Skipped {
+  std::string label, why;
+};
+
+struct Plan {
+  std::vector<Planned> services;
+  std::vector<Skipped> skipped;
+};
+
+/// What planning asks of the machine.
+struct Machine {
+  std::function<bool(const std::string& program)> has_program;
+  /// Port number or name in services(5); nullopt: unknown.
+  std::function<std::optional<unsigned short>(const std::string&)> port;
+  /// Numeric addresses of a host name; numeric ones come back as they are.
+  std::function<std::vector<std::string>(const std::string&)> addresses;
+};
+Machine real_machine(const std::string& program_directory);
+
+Plan make_plan(const config::Config& config, const Machine& machine);
+
+}  // namespace pen::service

@@ -1,0 +1,164 @@
+/// local: delivery to the users of this host. See man/local.8.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/intake/derived.h"
+#include "lib/intake/enqueue_client.h"
+#include "lib/mail/queue_id.h"
+#include "lib/mailbox/slots.h"
+#include "lib/resolve/from_settings.h"
+#include "lib/service/service.h"
+#include "local/agent.h"
+
+namespace {
+
+using namespace pen;
+
+constexpr std::size_t kMaxThreads = 64;  // one per delivery in hand; each waits for a child process
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words) out += (out.empty() ? "" : " ") + w;
+  return out;
+}
+
+Result<local::Rules> read_rules(const config::Settings& s) {
+  local::Rules rules;
+  rules.myhostname = s.myhostname;
+  rules.myorigin = s.myorigin;
+  rules.delimiters = s.recipient_delimiter;
+  rules.home_mailbox = s.home_mailbox;
+  rules.mail_spool_directory = s.mail_spool_directory;
+  rules.luser_relay = s.luser_relay;
+  for (const auto path : split(s.forward_path)) rules.forward_paths.emplace_back(path);
+  rules.default_privs = s.default_privs;
+  rules.mailbox_size_limit = static_cast<std::uint64_t>(s.mailbox_size_limit);
+  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(joined(s.mailbox_delivery_lock)));
+  rules.lock.attempts = static_cast<unsigned>(s.deliver_lock_attempts);
+  rules.lock.delay = std::chrono::duration_cast<seconds>(s.deliver_lock_delay);
+  rules.lock.stale = std::chrono::duration_cast<seconds>(s.stale_lock_time);
+  rules.mark_files = rules.mark_forwards = false;
+  for (const auto& word : s.prepend_delivered_header) {
+    if (word == "file") rules.mark_files = true;
+    if (word == "forward") rules.mark_forwards = true;
+  }
+  rules.time_limit = std::chrono::duration_cast<seconds>(s.command_time_limit);
+  return rules;
+}
+
+intake::Settings intake_settings(const config::Settings& s) {
+  intake::Settings out;
+  out.myhostname = s.myhostname;
+  out.mail_name = s.mail_name;
+  out.myorigin = s.myorigin;
+  out.message_size_limit = 0;  // it was accepted once
+  out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
+  return out;
+}
+
+/// Mail that goes on: into the queue again.
+class ToQueue final : public mailbox::Requeue {
+ public:
+  explicit ToQueue(intake::Intake& intake) : intake_(intake) {}
+  async::Task<Result<std::string>> requeue(std::shared_ptr<const mailbox::Incoming> message,
+                                           mailbox::Successor successor) override {
+    intake::Derived derived;
+    derived.envelope = std::move(successor.envelope);
+    derived.fields = std::move(successor.fields);
+    derived.original.memory = message->body.memory;
+    derived.original.fd = message->body.fd;
+    derived.original.offset = message->body.offset;
+    derived.original.owner = message;
+    derived.original_bytes = message->body.size;
+    const async::Until until{.deadline = intake_.loop.now() + intake_.settings.enqueue_timeout};
+    co_return co_await intake::enqueue_derived(intake_, std::move(derived), until);
+  }
+
+ private:
+  intake::Intake& intake_;
+};
+
+struct Server {
+  Server(service::Context& context, local::Rules rules, map::MapList aliases,
+         std::shared_ptr<const resolve::Resolve> resolver)
+      : random(secure_random_u64()),
+        pool(context.loop(), std::min(context.limit(), kMaxThreads)),
+        queue_pool(context.loop(), 4),
+        queue(std::make_shared<intake::EnqueueClient>(context.loop(), context.queue_path(ipc::kQmgrSocket),
+                                                      intake::EnqueueClient::Options{})),
+        ids(context.loop().clock(), Random(secure_random_u64())),
+        intake{.loop = context.loop(),
+               .pool = queue_pool,
+               .queue = *queue,
+               .resolve = std::move(resolver),
+               .settings = intake_settings(context.settings()),
+               .next_queue_id = [this] { return ids.next(); }},
+        requeue(intake),
+        agent(pool, requeue, std::move(rules), std::move(aliases), context.loop().clock(), random),
+        environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
+            .loop = context.loop(),
+            .pool = queue_pool,
+            .relay = context.service(),
+            .limit = context.limit(),
+            .deliver = [this](auto message, auto recipient) {
+              return agent.deliver(std::move(message), std::move(recipient));
+            }})) {
+    environment->draining = &context.draining();
+  }
+  Random random;
+  async::HandlerPool pool;
+  async::HandlerPool
+      queue_pool;  // apart, so that hanging mailboxes do not stop what only reads and writes the spool
+  std::shared_ptr<intake::EnqueueClient> queue;
+  mail::QueueIdGenerator ids;
+  intake::Intake intake;
+  ToQueue requeue;
+  local::Agent agent;
+  std::shared_ptr<mailbox::SlotEnvironment> environment;
+};
+
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
+                          async::Listener::Accepted accepted) {
+  async::Loop& loop = server->environment->loop;
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
+                                     {.deadline = loop.now() + seconds(30)});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != ipc::delivery::kName) co_return;
+  co_await mailbox::serve_slots(server->environment, mailbox::SlotChannel(*std::move(opening)));
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  const config::Settings& s = context.settings();
+  PEN_TRY_ASSIGN(auto rules, read_rules(s));
+  map::OpenOptions options;
+  options.default_type = s.default_database_type;
+  PEN_TRY_ASSIGN(auto aliases, map::MapList::open(joined(s.alias_maps), options));
+  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
+  auto server =
+      std::make_shared<Server>(context, std::move(rules), std::move(aliases), std::move(resolver));
+  context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
+  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
+  context.serve([server, peers](async::Listener::Accepted accepted) {
+    return session(server, peers, std::move(accepted));
+  });
+  return service::Hooks{.status = [server] {
+    return std::vector<std::string>{fmt::format("deliveries in hand {}, recipients done {}",
+                                                server->environment->busy,
+                                                server->environment->done)};
+  }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return pen::service::run(
+      argc, argv,
+      {.name = "local", .summary = "delivers to the users of this host", .keep_privileges = true},
+      start);
+}

@@ -1,0 +1,168 @@
+// master: opens the sockets of an instance and keeps its programs running. See master(8).
+//
+// Started by penstock(1) with -c DIR and either -f (stay in the foreground) or -w FD (report on that
+// descriptor: "ok", or a sentence that says what failed, and end of file).
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "lib/base/log.h"
+#include "lib/service/lock.h"
+#include "lib/service/setup.h"
+#include "master/supervisor.h"
+
+namespace {
+
+using namespace pen;
+
+constexpr seconds kFormerPrograms{10};
+constexpr seconds kReadyTime{30};
+
+struct Command {
+  std::string directory;
+  int report = -1;
+  bool help = false;
+};
+
+/// Tells who started us how it went, once.
+void report(Command& command, const std::string& text) {
+  if (command.report < 0) return;
+  const ssize_t n = ::write(command.report, text.data(), text.size());
+  static_cast<void>(n);  // nobody may be listening any more
+  ::close(std::exchange(command.report, -1));
+}
+
+int refuse(Command& command, int status, const std::string& why) {
+  log::error("{}", why);
+  report(command, why);
+  return status;
+}
+
+struct Master {
+  async::Loop loop;
+  std::unique_ptr<master::Supervisor> supervisor;
+  std::string directory;
+  bool stopping = false;
+};
+
+async::Task<void> report_readiness(Master* m, Command* command) {
+  auto ready = co_await m->supervisor->all_ready({.deadline = m->loop.now() + kReadyTime});
+  m->supervisor->write_status();  // whoever is told now may look at it
+  if (ready) {
+    log::info("all services are ready");
+    report(*command, "ok");
+  } else {
+    log::warning("{}", ready.error().message());
+    report(*command, "started, but " + ready.error().context() + ": see the log");
+  }
+}
+
+async::Task<void> stop(Master* m) {
+  co_await m->supervisor->stop();
+  m->loop.stop();
+}
+
+void reload(Master& m) {
+  auto config = config::load(m.directory);
+  if (!config) {
+    log::error("reload: {}; going on as before", config.error().message());
+    return;
+  }
+  if (auto ok = service::open_log(config->settings(), "master", false); !ok) {
+    log::error("reload: {}", ok.error().message());
+  }
+  log::info("reload -- version {}, configuration {}", PEN_VERSION, m.directory);
+  if (auto ok = m.supervisor->adopt(*config); !ok) {
+    log::error("reload: {}; going on as before", ok.error().message());
+  }
+}
+
+Command parse(int argc, char** argv) {
+  Command command;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "-c" && i + 1 < argc) {
+      command.directory = argv[++i];
+    } else if (word == "-w" && i + 1 < argc) {
+      command.report = std::atoi(argv[++i]);
+    } else if (word != "-f") {
+      command.help = true;
+    }
+  }
+  return command;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Command command = parse(argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], "--version") == 0) {
+    std::printf("master %s\n", PEN_VERSION);
+    return EX_OK;
+  }
+  if (command.help || argc == 1) {
+    std::printf(
+        "master: keeps the programs of an instance running; see master(8).\n"
+        "It is started by \"penstock -c DIR start\". Options: -c DIR -f -w FD --help --version\n");
+    return argc > 1 && std::strcmp(argv[1], "--help") == 0 ? EX_OK : EX_USAGE;
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  if (command.report >= 0) ::fcntl(command.report, F_SETFD, FD_CLOEXEC);
+  // Umask before the first file; sockets and directories get their modes by name.
+  ::umask(022);
+
+  auto config = config::load(config::config_directory(command.directory));
+  if (!config) return refuse(command, EX_CONFIG, config.error().message());
+  const config::Settings& settings = config->settings();
+  if (auto ok = master::prepare_directories(settings); !ok) {
+    return refuse(command, EX_CONFIG, ok.error().message());
+  }
+  auto locks = service::take_locks(settings.data_directory, kFormerPrograms);
+  if (!locks) {
+    const bool held = locks.error().is(service::LockError::held);
+    return refuse(command, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
+  }
+  if (auto ok = service::open_log(settings, "master", false); !ok) {
+    return refuse(command, EX_CONFIG, ok.error().message());
+  }
+  service::raise_descriptor_limit();
+  log::info("daemon started -- version {}, configuration {}", PEN_VERSION, config->directory());
+  if (::geteuid() != 0) {
+    log::info(
+        "running as uid {}, not root: programs keep that identity, mail for other users "
+        "cannot be delivered to their mailboxes",
+        ::geteuid());
+  }
+
+  Master m;
+  m.directory = config->directory();
+  m.supervisor = std::make_unique<master::Supervisor>(m.loop, locks->programs.get(),
+                                                      settings.data_directory + "/master.status");
+  const auto stop_once = [&m](int) {
+    if (std::exchange(m.stopping, true)) return;
+    log::info("terminating on signal");
+    m.loop.spawn("stop", stop(&m));
+  };
+  for (const int signo : {SIGTERM, SIGINT}) static_cast<void>(m.loop.on_signal(signo, stop_once));
+  // The programs notice the end of their status sockets and end at once.
+  static_cast<void>(m.loop.on_signal(SIGQUIT, [](int) { std::_Exit(EX_OK); }));
+  static_cast<void>(m.loop.on_signal(SIGCHLD, [&m](int) { m.supervisor->collect(); }));
+  static_cast<void>(m.loop.on_signal(SIGHUP, [&m](int) {
+    if (!m.stopping) reload(m);
+  }));
+  if (auto ok = m.supervisor->adopt(*config); !ok) {
+    return refuse(command, EX_OSERR, ok.error().message());
+  }
+  m.loop.spawn("readiness", report_readiness(&m, &command));
+  m.loop.hold();
+  m.loop.run();
+  log::info("stopped");
+  std::fflush(nullptr);
+  std::_Exit(EX_OK);
+}

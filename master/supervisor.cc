@@ -1,0 +1,397 @@
+#include "master/supervisor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/log.h"
+#include "lib/service/link.h"
+#include "lib/service/setup.h"
+
+namespace pen::master {
+
+using async::Stream;
+using async::Task;
+
+namespace {
+// Beyond stop_drain_time, for a program that has to be killed.
+constexpr seconds kGrace{1};
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("killed by signal {}", WTERMSIG(status));
+  return fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+std::vector<std::string> environment(const config::Settings& settings) {
+  std::vector<std::string> out = {
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
+  for (const std::string& item : settings.import_environment) {
+    if (item.contains('=')) {
+      out.push_back(item);
+    } else if (const char* value = ::getenv(item.c_str())) {
+      out.push_back(item + "=" + value);
+    }
+  }
+  return out;
+}
+}  // namespace
+
+struct Supervisor::Process {
+  pid_t pid = -1;
+  SteadyTime started;
+  SteadyTime ready = kNever;
+  bool draining = false;
+  std::unique_ptr<Stream> status;
+  async::Loop::TimerHandle kill_timer;
+  std::unique_ptr<async::Gate> tasks;
+};
+
+struct Supervisor::Service {
+  explicit Service(async::Loop& loop, service::Planned p)
+      : plan(std::move(p)), tasks(std::make_unique<async::Gate>(loop)) {}
+  service::Planned plan;
+  State state = State::stopped;
+  Pacing pacing;
+  unsigned restarts = 0;
+  bool used = false;
+  std::string last_end;
+  std::vector<std::unique_ptr<Process>> processes;  // the serving one last
+  async::Loop::TimerHandle start_timer, wakeup_timer;
+  std::unique_ptr<async::Gate> tasks;  // the watch on the sockets
+
+  Process* current() const {
+    if (processes.empty() || processes.back()->draining) return nullptr;
+    return processes.back().get();
+  }
+};
+
+Supervisor::Supervisor(async::Loop& loop, int programs_lock, std::string status_path)
+    : loop_(loop),
+      programs_lock_(programs_lock),
+      status_path_(std::move(status_path)),
+      started_at_(loop.clock().wall_now()),
+      changed_(loop) {}
+Supervisor::~Supervisor() = default;
+
+const char* Supervisor::word(State state) {
+  switch (state) {
+    case State::asleep:
+      return "asleep";
+    case State::starting:
+      return "starting";
+    case State::serving:
+      return "serving";
+    case State::paced:
+      return "waiting to restart";
+    case State::replacing:
+      return "replacing";
+    case State::stopped:
+      return "stopped";
+  }
+  return "?";
+}
+
+void Supervisor::set_state(Service& s, State state) {
+  s.state = state;
+  changed_.set();
+  changed_.reset();
+  if (!status_timer_) {
+    status_timer_ = loop_.call_at(loop_.now(), [this] {
+      status_timer_.reset();
+      write_status();
+    });
+  }
+}
+
+Result<void> Supervisor::adopt(const config::Config& config) {
+  const std::string directory = service::program_directory(config);
+  service::Plan plan = service::make_plan(config, service::real_machine(directory));
+  std::vector<std::string> notes;
+  PEN_TRY(sockets_.adopt(plan.services, notes));
+  for (const std::string& note : notes) log::info("{}", note);
+  for (const service::Skipped& skipped : plan.skipped) {
+    const auto known = std::ranges::any_of(skipped_, [&](const service::Skipped& s) {
+      return s.label == skipped.label && s.why == skipped.why;
+    });
+    if (!known) log::warning("service {} is not started: {}", skipped.label, skipped.why);
+  }
+  skipped_ = std::move(plan.skipped);
+  program_directory_ = directory;
+  environment_ = environment(config.settings());
+  stop_drain_time_ = std::chrono::ceil<seconds>(config.settings().stop_drain_time);
+
+  // Services that are gone finish what they have in hand; they are forgotten when that is done.
+  for (auto& s : services_) {
+    if (std::ranges::none_of(plan.services,
+                             [&](const service::Planned& p) { return p.label == s->plan.label; })) {
+      retire(*s);
+      set_state(*s, State::stopped);
+    }
+  }
+  std::erase_if(services_,
+                [](const auto& s) { return s->state == State::stopped && s->processes.empty(); });
+  for (service::Planned& planned : plan.services) {
+    auto it = std::ranges::find_if(services_,
+                                   [&](const auto& s) { return s->plan.label == planned.label; });
+    if (it == services_.end()) {
+      services_.push_back(std::make_unique<Service>(loop_, std::move(planned)));
+      it = services_.end() - 1;
+    } else {
+      retire(**it);
+      (*it)->plan = std::move(planned);
+      (*it)->pacing.forgive();
+    }
+    Service& s = **it;
+    arm_wakeup(s);
+    const bool old_one_lives = !s.processes.empty();
+    if (s.plan.exclusive && old_one_lives) {
+      set_state(s, State::replacing);
+    } else {
+      sleep_or_start(s);
+    }
+  }
+  return {};
+}
+
+// The serving process gets its word to finish; nothing new is started.
+void Supervisor::retire(Service& s) {
+  s.tasks = std::make_unique<async::Gate>(loop_);
+  s.start_timer.reset();
+  s.wakeup_timer.reset();
+  Process* p = s.current();
+  if (!p) return;
+  p->draining = true;
+  if (s.plan.exclusive) {
+    // Its successor waits for it: a limited time.
+    const pid_t pid = p->pid;
+    ::kill(pid, SIGTERM);
+    p->kill_timer =
+        loop_.call_at(loop_.now() + stop_drain_time_ + kGrace, [pid] { ::kill(pid, SIGKILL); });
+  } else {
+    p->status->write(service::kDrain);
+  }
+}
+
+void Supervisor::sleep_or_start(Service& s) {
+  if (s.plan.at_once) {
+    start(s);
+    return;
+  }
+  set_state(s, State::asleep);
+  s.tasks->spawn("watch " + s.plan.label, watch(this, &s));
+}
+
+Task<void> Supervisor::watch(Supervisor* self, Service* s) {
+  const std::vector<int> fds = self->sockets_.of(s->plan);
+  if (fds.empty()) co_return;
+  async::Readiness readiness(self->loop_, fds.front());  // Unix services have one socket
+  if (!(co_await readiness.readable())) co_return;
+  s->used = true;
+  self->loop_.post([self, s] {
+    const bool lives =
+        std::ranges::any_of(self->services_, [&](const auto& x) { return x.get() == s; });
+    if (lives && s->state == State::asleep) self->start(*s);
+  });
+}
+
+void Supervisor::start(Service& s) {
+  s.start_timer.reset();
+  s.tasks = std::make_unique<async::Gate>(loop_);  // nobody has to watch the sockets now
+  if (stopping_) return;
+  Launch what;
+  what.path = program_directory_ + "/" + s.plan.program;
+  what.sockets = sockets_.of(s.plan);
+  service::Arguments arguments = s.plan.arguments;
+  arguments.sockets = static_cast<int>(what.sockets.size());
+  what.words = arguments.to_words();
+  what.environment = environment_;
+  what.programs_lock = programs_lock_;
+  auto started = launch(what);
+  if (!started) {
+    const SteadyTime again = s.pacing.died(loop_.now(), kNever);
+    log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label,
+               started.error().message());
+    set_state(s, State::paced);
+    s.start_timer = loop_.call_at(again, [this, &s] { start(s); });
+    return;
+  }
+  auto process = std::make_unique<Process>();
+  process->pid = started->pid;
+  process->started = loop_.now();
+  process->status = std::make_unique<Stream>(loop_, std::move(started->status));
+  process->tasks = std::make_unique<async::Gate>(loop_);
+  Process* p = process.get();
+  s.processes.push_back(std::move(process));
+  p->tasks->spawn("program " + s.plan.label, listen(this, &s, p));
+  set_state(s, State::starting);
+}
+
+Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
+  for (;;) {
+    auto word = co_await p->status->read_some(service::kMaxWord);
+    if (!word) co_return;  // it dies: collect() hears more
+    if (!word->contains(service::kReady) || p->ready != kNever) continue;
+    p->ready = self->loop_.now();
+    if (s->current() == p) self->set_state(*s, State::serving);
+  }
+}
+
+void Supervisor::collect() {
+  for (auto& s : services_) {
+    for (std::size_t i = 0; i < s->processes.size();) {
+      int status = 0;
+      if (::waitpid(s->processes[i]->pid, &status, WNOHANG) == s->processes[i]->pid) {
+        ended(*s, i, status);
+      } else {
+        ++i;
+      }
+    }
+  }
+  std::erase_if(services_, [this](const auto& s) {
+    return !stopping_ && s->state == State::stopped && s->processes.empty();
+  });
+}
+
+void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
+  const std::unique_ptr<Process> p = std::move(s.processes[index]);
+  s.processes.erase(s.processes.begin() + static_cast<std::ptrdiff_t>(index));
+  const bool asked = p->draining || stopping_;
+  const bool clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+  s.last_end = fmt::format("pid {} {}", p->pid, how_it_ended(wait_status));
+  if (!clean) {
+    log::warning("process {}/{} pid {} {}", program_directory_, s.plan.program, p->pid,
+                 how_it_ended(wait_status));
+  }
+  if (stopping_ || s.state == State::stopped) {
+    set_state(s, s.processes.empty() ? State::stopped : s.state);
+    return;
+  }
+  if (s.state == State::replacing) {
+    if (s.processes.empty()) sleep_or_start(s);
+    return;
+  }
+  if (asked) {
+    set_state(s, s.state);
+    return;
+  }
+  ++s.restarts;
+  const SteadyTime again = s.pacing.died(loop_.now(), p->ready);
+  if (again <= loop_.now()) {
+    if (clean || !s.plan.at_once) {
+      sleep_or_start(s);
+    } else {
+      start(s);
+    }
+    return;
+  }
+  log::warning("service {}: {} dies early ({} times): next start in {} s", s.plan.label,
+               s.plan.program, s.pacing.early_deaths(),
+               std::chrono::ceil<seconds>(again - loop_.now()).count());
+  set_state(s, State::paced);
+  s.start_timer = loop_.call_at(again, [this, &s] { sleep_or_start(s); });
+}
+
+void Supervisor::arm_wakeup(Service& s) {
+  if (s.plan.wakeup.count() == 0) return;
+  s.wakeup_timer = loop_.call_at(loop_.now() + s.plan.wakeup, [this, &s] {
+    if (!s.plan.wakeup_if_used || s.used) {
+      if (Process* p = s.current()) {
+        p->status->write(service::kWakeup);
+      } else if (s.state == State::asleep) {
+        start(s);
+      }
+    }
+    arm_wakeup(s);
+  });
+}
+
+Task<void> Supervisor::stop() {
+  stopping_ = true;
+  std::size_t living = 0;
+  for (auto& s : services_) {
+    s->tasks = std::make_unique<async::Gate>(loop_);
+    s->start_timer.reset();
+    s->wakeup_timer.reset();
+    living += s->processes.size();
+    for (auto& p : s->processes) {
+      p->draining = true;
+      ::kill(p->pid, SIGTERM);
+    }
+    set_state(*s, s->processes.empty() ? State::stopped : s->state);
+  }
+  sockets_.close();
+  const async::Until until{.deadline = loop_.now() + stop_drain_time_ + kGrace};
+  bool killed = false;
+  while (living != 0) {
+    const auto r = co_await changed_.wait(killed ? async::Until{} : until);
+    if (!r && !killed) {
+      killed = true;
+      for (auto& s : services_) {
+        for (auto& p : s->processes) ::kill(p->pid, SIGKILL);
+      }
+    }
+    living = 0;
+    for (auto& s : services_) living += s->processes.size();
+  }
+}
+
+Task<Result<void>> Supervisor::all_ready(async::Until until) {
+  for (;;) {
+    const auto it = std::ranges::find_if(
+        services_, [](const auto& s) { return s->plan.at_once && s->state != State::serving; });
+    if (it == services_.end()) co_return Result<void>{};
+    if (auto r = co_await changed_.wait(until); !r) {
+      co_return fail(async::WaitError::timed_out,
+                     "service " + (*it)->plan.label + " is " + word((*it)->state));
+    }
+  }
+}
+
+std::string Supervisor::status_json() const {
+  nlohmann::ordered_json out;
+  out["version"] = PEN_VERSION;
+  out["master"] = ::getpid();
+  out["started"] = unix_seconds(started_at_);
+  out["stopping"] = stopping_;
+  auto& list = out["services"] = nlohmann::ordered_json::array();
+  for (const auto& s : services_) {
+    nlohmann::ordered_json one;
+    one["service"] = s->plan.label;
+    one["program"] = s->plan.program;
+    one["state"] = word(s->state);
+    one["restarts"] = s->restarts;
+    if (const Process* p = s->current()) one["pid"] = p->pid;
+    auto& old = one["draining"] = nlohmann::ordered_json::array();
+    for (const auto& p : s->processes) {
+      if (p->draining) old.push_back(p->pid);
+    }
+    if (!s->last_end.empty()) one["last_end"] = s->last_end;
+    auto& at = one["listens"] = nlohmann::ordered_json::array();
+    for (const auto& a : s->plan.sockets) at.push_back(a.text());
+    list.push_back(std::move(one));
+  }
+  auto& missing = out["not_started"] = nlohmann::ordered_json::array();
+  for (const service::Skipped& s : skipped_)
+    missing.push_back({{"service", s.label}, {"why", s.why}});
+  return out.dump(2) + "\n";
+}
+
+void Supervisor::write_status() {
+  if (status_path_.empty()) return;
+  const std::string text = status_json();
+  const std::string next = status_path_ + ".new";
+  const async::Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const bool written =
+      fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!written || ::rename(next.c_str(), status_path_.c_str()) != 0) {
+    log::warning("cannot write {}: {}", status_path_, Error::from_errno(errno).message());
+  }
+}
+
+}  // namespace pen::master

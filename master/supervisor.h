@@ -1,0 +1,81 @@
+#pragma once
+/// The services of an instance: starts, watches, restarts, reloads and stops their programs.
+///
+/// A service is in one of these states (and may have old processes that still drain after a reload):
+///   state      has               leaves it when
+///   asleep     sockets           somebody connects, or its wake-up time comes: starting
+///   starting   a process         it says "ready": serving; it dies: paced
+///   serving    a process         it dies: paced (at_once) or asleep
+///   paced      a time            the time has come: starting
+///   replacing  an old process    that has ended: starting (exclusive services, at a reload)
+///   stopped    nothing           -
+/// Thread:  the loop's; master never has another.
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/async/readiness.h"
+#include "lib/async/sync.h"
+#include "master/child.h"
+#include "master/pacing.h"
+#include "master/sockets.h"
+
+namespace pen::master {
+
+class Supervisor {
+ public:
+  /// programs_lock: see lock.h. status_path: where the state is written; empty: nowhere.
+  Supervisor(async::Loop& loop, int programs_lock, std::string status_path);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  /// Starts with a configuration, or changes over to it (reload). An error changes nothing.
+  Result<void> adopt(const config::Config& config);
+  /// SIGCHLD.
+  void collect();
+  /// SIGTERM to every program, and SIGKILL when stop_drain_time and a second have passed.
+  /// Ends when no process is left.
+  async::Task<void> stop();
+
+  /// Success when every service that starts at once serves; timed_out with the first that does not.
+  async::Task<Result<void>> all_ready(async::Until until);
+  /// Writes the status file now; else it follows each change within a turn or two.
+  void write_status();
+  /// The status file's text.
+  std::string status_json() const;
+
+ private:
+  struct Service;
+  struct Process;
+  enum class State { asleep, starting, serving, paced, replacing, stopped };
+  static const char* word(State state);
+
+  void start(Service& s);
+  void sleep_or_start(Service& s);
+  void retire(Service& s);
+  void ended(Service& s, std::size_t process, int wait_status);
+  void set_state(Service& s, State state);
+  void arm_wakeup(Service& s);
+  static async::Task<void> watch(Supervisor* self, Service* s);
+  static async::Task<void> listen(Supervisor* self, Service* s, Process* p);
+
+  async::Loop& loop_;
+  int programs_lock_;
+  std::string status_path_;
+  std::string program_directory_;
+  std::vector<std::string> environment_;
+  seconds stop_drain_time_{5};
+  WallTime started_at_;
+  Sockets sockets_;
+  std::vector<std::unique_ptr<Service>> services_;
+  std::vector<service::Skipped> skipped_;
+  async::Event changed_;
+  async::Loop::TimerHandle status_timer_;
+  bool stopping_ = false;
+};
+
+}  // namespace pen::master

@@ -1,0 +1,204 @@
+#include "qmgr/delivery_agent.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "lib/base/check.h"
+#include "lib/base/log.h"
+
+namespace pen::qmgr {
+
+using ipc::delivery::Stage;
+
+DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
+                             std::function<void()> poke, Manager& manager)
+    : loop_(loop),
+      transport_(std::move(transport)),
+      path_(std::move(path)),
+      poke_(std::move(poke)),
+      manager_(manager),
+      wanted_(loop) {
+  loop_.spawn("delivery agent " + transport_, run());
+}
+
+DeliveryAgent::~DeliveryAgent() {
+  if (page_ != nullptr) ::munmap(page_, kSlots);
+}
+
+bool DeliveryAgent::make_page() {
+  // A new page for each life of the program: one that lingers cannot write into the next one's.
+  if (page_ != nullptr) ::munmap(page_, kSlots);
+  page_ = nullptr;
+  page_fd_ = async::Fd(::memfd_create("stages", MFD_CLOEXEC));
+  if (!page_fd_ || ::ftruncate(page_fd_.get(), kSlots) != 0) return false;
+  void* at = ::mmap(nullptr, kSlots, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_.get(), 0);
+  if (at == MAP_FAILED) return false;
+  page_ = static_cast<unsigned char*>(at);
+  free_slots_.clear();
+  for (std::uint32_t i = kSlots; i > 0; --i) free_slots_.push_back(i - 1);
+  return true;
+}
+
+Stage DeliveryAgent::stage(std::uint32_t slot) const {
+  return static_cast<Stage>(
+      std::atomic_ref<unsigned char>(page_[slot]).load(std::memory_order_acquire));
+}
+void DeliveryAgent::set_stage(std::uint32_t slot, Stage stage) {
+  std::atomic_ref<unsigned char>(page_[slot])
+      .store(static_cast<unsigned char>(stage), std::memory_order_release);
+}
+
+void DeliveryAgent::open(const ipc::delivery::OpenConnection& open) {
+  connections_[open.connection];
+  if (channel_) {
+    static_cast<void>(channel_->send(open));
+    return;
+  }
+  to_open_.push_back(open);
+  wanted_.set();
+}
+
+void DeliveryAgent::close(ConnectionNumber connection) {
+  if (channel_) {
+    static_cast<void>(channel_->send(ipc::delivery::CloseConnection{connection}));
+  } else {
+    std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
+    connections_.erase(connection);
+  }
+}
+
+void DeliveryAgent::hand(ipc::delivery::Job& job, async::Fd body) {
+  PEN_CHECK(channel_.has_value() && page_ != nullptr, "a job for a program that is not there");
+  PEN_CHECK(!free_slots_.empty(), "more jobs handed out than the stage page has slots");
+  job.slot = free_slots_.back();
+  free_slots_.pop_back();
+  set_stage(job.slot, Stage::handed);
+  jobs_[job.job] = {job.connection, job.slot};
+  connections_[job.connection].push_back(job.job);
+  async::Fd fds[] = {std::move(body)};
+  const std::span<async::Fd> with(fds, fds[0] ? 1 : 0);
+  if (auto sent = channel_->send(job, with); !sent) {
+    loop_.post([this, number = job.job, why = sent.error().message()] {
+      ipc::delivery::JobResult result;  // no recipient has a result: all are deferred
+      result.job = number;
+      log::error("a job for {} cannot be sent: {}", transport_, why);
+      take(result);
+      poke_();
+    });
+  }
+}
+
+void DeliveryAgent::release(JobNumber job) {
+  const auto it = jobs_.find(job);
+  if (it == jobs_.end()) return;
+  free_slots_.push_back(it->second.slot);
+  if (auto c = connections_.find(it->second.connection); c != connections_.end())
+    std::erase(c->second, job);
+  jobs_.erase(it);
+}
+
+void DeliveryAgent::take(ipc::delivery::ConnectionOpened& m) {
+  // As many jobs as there are slots can be in hand at once; a share of them for each connection.
+  m.features.window = std::clamp(m.features.window, 1U, 1024U);
+  if (free_slots_.size() < kSlots / 4) m.features.window = 1;
+  manager_.connection_opened(m.connection, m.features);
+}
+
+void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
+  const auto it = connections_.find(m.connection);
+  if (it == connections_.end()) return;
+  // A job that crossed with this message was never begun: its stage says so.
+  for (const JobNumber job : it->second) {
+    if (stage(jobs_.at(job).slot) == Stage::handed &&
+        std::find(m.unstarted.begin(), m.unstarted.end(), job) == m.unstarted.end()) {
+      m.unstarted.push_back(job);
+    }
+  }
+  for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
+  connections_.erase(m.connection);
+  manager_.connection_closed(m);
+}
+
+void DeliveryAgent::take(ipc::delivery::JobResult& m) {
+  if (!jobs_.contains(m.job)) return;
+  release(m.job);
+  manager_.job_result(m);
+}
+
+void DeliveryAgent::died(bool was_connected, const std::string& why) {
+  manager_.transport_up(transport_, false);
+  std::vector<ConnectionNumber> lost;
+  for (const auto& [connection, jobs] : connections_) lost.push_back(connection);
+  std::sort(lost.begin(), lost.end());
+  if (was_connected) {
+    std::vector<JobNumber> in_hand;
+    for (const auto& [job, handed] : jobs_) in_hand.push_back(job);
+    std::sort(in_hand.begin(), in_hand.end());
+    for (const JobNumber job : in_hand) manager_.job_survived_death(job);
+  }
+  for (const ConnectionNumber connection : lost) {
+    ipc::delivery::ConnectionClosed closed;
+    closed.connection = connection;
+    closed.opened = true;  // not the destination's fault
+    closed.status = {mail::Action::deferred, "4.3.0", "the delivery program ended: " + why, {}, {}};
+    for (const JobNumber job : connections_[connection]) {
+      if (stage(jobs_.at(job).slot) != Stage::committed) closed.unstarted.push_back(job);
+    }
+    for (const JobNumber job : std::vector<JobNumber>(connections_[connection])) release(job);
+    manager_.connection_closed(closed);
+  }
+  connections_.clear();
+  jobs_.clear();
+  to_open_.clear();
+}
+
+async::Task<void> DeliveryAgent::run() {
+  Pace pace;
+  int failures = 0;
+  for (;;) {
+    if (failures == 0) static_cast<void>(co_await wanted_.wait());
+    wanted_.reset();
+    auto channel =
+        co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
+            loop_, path_, ipc::delivery::kName, {.deadline = loop_.now() + seconds(60)});
+    if (!channel || !make_page()) {
+      const std::string why =
+          channel ? "out of memory for the stage page" : channel.error().message();
+      if (failures++ == 0) log::warning("connect to {}: {}", path_, why);
+      died(false, why);
+      if (failures > 1) manager_.transport_failed(transport_, "mail transport unavailable");
+      poke_();
+      static_cast<void>(co_await loop_.sleep(pace.next()));
+      continue;
+    }
+    channel_.emplace(*std::move(channel));
+    async::Fd fds[] = {async::Fd(::dup(page_fd_.get()))};
+    static_cast<void>(channel_->send(ipc::delivery::StagePage{kSlots}, fds));
+    for (const auto& open : std::exchange(to_open_, {})) static_cast<void>(channel_->send(open));
+    if (failures > 0) manager_.transport_up(transport_, true);
+    failures = 0;
+    poke_();
+    std::string why;
+    for (;;) {
+      auto received = co_await channel_->receive();
+      if (!received) {
+        why = received.error().message();
+        break;
+      }
+      if (!std::holds_alternative<ipc::delivery::ConnectionClosed>(received->message)) pace.reset();
+      std::visit([this](auto& m) { take(m); }, received->message);
+      poke_();
+    }
+    log::warning("{}: {}", path_, why);
+    channel_.reset();
+    died(true, why);
+    failures = 1;
+    poke_();
+    static_cast<void>(co_await loop_.sleep(pace.next()));
+  }
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,70 @@
+#pragma once
+/// The conversation with one delivery program: connections, jobs in their slots, results, and what its death means.
+///
+/// The stage page is shared memory with one byte per slot; it tells, when the program has died, which jobs may have
+/// had an effect (committed: deferred, in doubt) and which had none (scheduled again).
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "lib/async/loop.h"
+#include "lib/async/sync.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/delivery.h"
+#include "qmgr/manager.h"
+#include "qmgr/pace.h"
+
+namespace pen::qmgr {
+
+class DeliveryAgent {
+ public:
+  DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
+                std::function<void()> poke, Manager& manager);
+  ~DeliveryAgent();
+  DeliveryAgent(const DeliveryAgent&) = delete;
+  DeliveryAgent& operator=(const DeliveryAgent&) = delete;
+
+  void open(const ipc::delivery::OpenConnection& open);
+  void close(ConnectionNumber connection);
+  void hand(ipc::delivery::Job& job, async::Fd body);
+  std::size_t jobs_in_hand() const { return jobs_.size(); }
+
+ private:
+  using Channel = ipc::Channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>;
+  struct Handed {
+    ConnectionNumber connection = 0;
+    std::uint32_t slot = 0;
+  };
+  async::Task<void> run();
+  bool make_page();
+  ipc::delivery::Stage stage(std::uint32_t slot) const;
+  void set_stage(std::uint32_t slot, ipc::delivery::Stage stage);
+  void release(JobNumber job);
+  void take(ipc::delivery::ConnectionOpened& m);
+  void take(ipc::delivery::ConnectionClosed& m);
+  void take(ipc::delivery::JobResult& m);
+  void died(bool was_connected, const std::string& why);
+
+  // A window rarely exceeds a hundred jobs and a transport a thousand connections; a page of 64 KiB is nothing.
+  static constexpr std::uint32_t kSlots = 65536;
+
+  async::Loop& loop_;
+  std::string transport_, path_;
+  std::function<void()> poke_;
+  Manager& manager_;
+  std::optional<Channel> channel_;
+  async::Event wanted_;
+  std::vector<ipc::delivery::OpenConnection>
+      to_open_;  // until there is a connection to the program
+  std::unordered_map<ConnectionNumber, std::vector<JobNumber>> connections_;
+  std::unordered_map<JobNumber, Handed> jobs_;
+  std::vector<std::uint32_t> free_slots_;
+  async::Fd page_fd_;
+  unsigned char* page_ = nullptr;
+};
+
+}  // namespace pen::qmgr

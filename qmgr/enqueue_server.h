@@ -1,0 +1,51 @@
+#pragma once
+/// The conversation "enqueue": receivers hand in complete messages and learn when they are durable.
+///
+/// Bounds: per receiver kMaxUnanswered bytes of messages that wait for the next commit; then it is not read from.
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "lib/async/sync.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/enqueue.h"
+#include "qmgr/manager.h"
+
+namespace pen::qmgr {
+
+class EnqueueServer {
+ public:
+  EnqueueServer(async::Loop& loop, Manager& manager, std::size_t inline_limit,
+                std::function<void()> poke);
+  /// Serves one receiver until it goes. A coroutine of this object: it must outlive it.
+  async::Task<void> serve(ipc::Opening opening);
+  /// New mail can or cannot be taken: tells everyone.
+  void queue_state(bool accepting);
+  /// From now on every message is answered try_later.
+  void drain() { draining_ = true; }
+  std::size_t receivers() const { return sessions_.size(); }
+
+ private:
+  using Channel = ipc::Channel<ipc::enqueue::ToQmgr, ipc::enqueue::FromQmgr>;
+  struct Session {
+    Session(async::Loop& loop, ipc::Opening opening) : channel(std::move(opening)), drained(loop) {}
+    Channel channel;
+    async::Event drained;
+    std::size_t unanswered = 0;  // bytes
+    bool alive = true;
+  };
+  static constexpr std::size_t kMaxUnanswered = 4U
+                                                << 20;  // some hundred messages: a commit's worth
+  void take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m);
+  void take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m);
+  void take(const std::shared_ptr<Session>& s, ipc::enqueue::ReturnLease& m);
+
+  async::Loop& loop_;
+  Manager& manager_;
+  std::size_t inline_limit_;
+  std::function<void()> poke_;
+  std::set<std::shared_ptr<Session>> sessions_;
+  bool draining_ = false;
+};
+
+}  // namespace pen::qmgr

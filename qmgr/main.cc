@@ -1,0 +1,78 @@
+/// qmgr: the queue manager. See man/qmgr.8.
+#include "lib/base/log.h"
+#include "lib/base/random.h"
+#include "lib/queue_log/posix_storage.h"
+#include "lib/service/service.h"
+#include "qmgr/program.h"
+
+namespace {
+
+using namespace pen;
+
+qmgr::ProgramOptions options_of(service::Context& c) {
+  const config::Settings& s = c.settings();
+  qmgr::ProgramOptions o;
+  o.manager.active_messages = static_cast<std::size_t>(s.qmgr_message_active_limit);
+  o.manager.inline_limit = static_cast<std::size_t>(s.queue_inline_limit);
+  o.manager.backoff_min = std::chrono::ceil<seconds>(s.minimal_backoff_time);
+  o.manager.backoff_max = std::chrono::ceil<seconds>(s.maximal_backoff_time);
+  o.manager.lifetime = std::chrono::ceil<seconds>(s.maximal_queue_lifetime);
+  o.manager.bounce_lifetime = std::chrono::ceil<seconds>(s.bounce_queue_lifetime);
+  o.scheduler.fairness.max_message_concurrency =
+      static_cast<std::uint32_t>(s.max_message_concurrency);
+  o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
+  o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
+  o.scheduler.backoff_max = o.manager.backoff_max;
+  o.limits = [&c](std::string_view name) {
+    const auto t = c.config().transport(name);
+    qmgr::TransportLimits limits;
+    limits.destination_concurrency = static_cast<std::uint32_t>(t.destination_concurrency_limit);
+    limits.destination_recipients = static_cast<std::uint32_t>(t.destination_recipient_limit);
+    limits.workers = static_cast<std::uint32_t>(c.settings().default_process_limit);
+    const auto* service = c.config().find_service(name, config::ServiceType::unix_stream);
+    if (service != nullptr && service->process_limit) {
+      limits.workers = static_cast<std::uint32_t>(*service->process_limit);
+    }
+    limits.max_age = c.settings().connection_max_age;
+    return limits;
+  };
+  o.path = [&c](std::string_view name) { return c.queue_path(name); };
+  o.mail_owner = c.owner().uid;
+  o.seed = secure_random_u64();
+  o.drain_time = s.stop_drain_time;
+  return o;
+}
+
+Result<service::Hooks> start(service::Context& c) {
+  const config::Settings& s = c.settings();
+  // Everything lives until the process ends: nothing depends on a destructor.
+  auto storage = queue_log::PosixStorage::open(s.queue_log_directory);
+  if (!storage) return fail(std::move(storage).error());
+  static Random ids(secure_random_u64());
+  queue_log::Options options;
+  options.segment_size = static_cast<std::uint32_t>(s.queue_log_segment_size);
+  options.intervals = queue_log::retry_ladder(std::chrono::ceil<seconds>(s.minimal_backoff_time),
+                                              std::chrono::ceil<seconds>(s.maximal_backoff_time));
+  auto* kept = storage->release();
+  auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
+  if (!log) return fail(std::move(log).error());
+  auto* table = new destdb::MemoryTable;
+  auto* program = new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(), *table);
+  program->start();
+  c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });
+  service::Hooks hooks;
+  hooks.drain = [program] { return program->drain(); };
+  hooks.status = [program] {
+    std::vector<std::string> lines;
+    for (const auto& l : program->status()) lines.push_back(l.name + " " + l.value);
+    return lines;
+  };
+  return hooks;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return pen::service::run(
+      argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling"}, start);
+}

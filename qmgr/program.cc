@@ -1,0 +1,218 @@
+#include "qmgr/program.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+
+namespace pen::qmgr {
+
+Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
+                 queue_log::QueueLog& log, destdb::Table& table)
+    : loop_(loop),
+      options_(std::move(options)),
+      log_(log),
+      random_(options_.seed),
+      writer_(loop, log, storage, [this](const Error& e) { fatal(e.message()); }),
+      router_(loop, options_.path(ipc::kRewriteSocket), [this] { poke(); }),
+      bounce_(loop, options_.path(ipc::kBounceSocket), [this] { poke(); }),
+      scheduler_(std::make_unique<Scheduler>(options_.scheduler, options_.limits, table, random_)),
+      manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
+      enqueue_(loop, *manager_, options_.manager.inline_limit, [this] { poke(); }),
+      queue_(
+          loop, *manager_, [this] { poke(); }, [this] { return status(); }),
+      committed_(loop) {}
+
+Program::~Program() = default;
+
+void Program::start() {
+  writer_.on_commit([this] {
+    committed_.set();
+    manager_->committed(log_.committed());
+    poke();
+  });
+  router_.start(*manager_);
+  bounce_.start(*manager_);
+  loop_.spawn("recovery", recover());
+  loop_.spawn("flush", keep_flushing());
+}
+
+void Program::fatal(const std::string& why) { log::fatal("{}", why); }
+
+void Program::poke() {
+  if (poked_) return;
+  poked_ = true;
+  loop_.post([this] {
+    poked_ = false;
+    settle();
+  });
+}
+
+void Program::settle() {
+  manager_->settle();
+  writer_.kick();
+  set_timer();
+}
+
+void Program::set_timer() {
+  const SteadyTime at = manager_->wake_at();
+  if (at == kNever) {
+    timer_.reset();
+    timer_at_ = kNever;
+    return;
+  }
+  if (at <= loop_.clock().now()) {
+    poke();
+    return;
+  }
+  if (timer_ && timer_at_ <= at) return;  // it fires earlier, and looks again
+  timer_at_ = at;
+  timer_ = loop_.call_at(at, [this] {
+    timer_at_ = kNever;
+    timer_.reset();
+    poke();
+  });
+}
+
+async::Task<void> Program::recover() {
+  // In slices between other work: new mail is taken all the while.
+  for (;;) {
+    auto step = log_.recover_step(1U << 20);
+    if (!step) fatal("recovery of the queue: " + step.error().message());
+    if (*step == queue_log::Recovery::done) break;
+    writer_.kick();
+    if (*step == queue_log::Recovery::settling) {
+      committed_.reset();
+      static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
+    } else {
+      co_await loop_.yield();
+    }
+  }
+  const auto& r = log_.report();
+  log::info(
+      "queue recovered: epoch {}, {} segments, {} bytes read, {} messages in work, {} deliveries, "
+      "{} torn bytes",
+      r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
+  for (const auto& d : r.damage) {
+    log::error("queue log damaged: log {} slot {} offset {}: {} bytes: {} {}", d.log, d.slot,
+               d.offset, d.bytes, d.what, d.queue_id);
+  }
+  poke();
+}
+
+async::Task<void> Program::keep_flushing() {
+  // Records that nobody waits for reach the disk within a second of silence; an idle queue writes nothing.
+  std::uint64_t seen = 0;
+  for (;;) {
+    static_cast<void>(co_await loop_.sleep(seconds(1)));
+    const auto appended = log_.figures().appended_bytes;
+    if (appended == seen) continue;
+    seen = appended;
+    log_.flush();
+    writer_.kick();
+  }
+}
+
+DeliveryAgent& Program::agent(const std::string& transport) {
+  auto& slot = agents_[transport];
+  if (!slot) {
+    slot = std::make_unique<DeliveryAgent>(
+        loop_, transport, options_.path("private/" + transport), [this] { poke(); }, *manager_);
+  }
+  return *slot;
+}
+
+void Program::open_connection(const std::string& transport,
+                              const ipc::delivery::OpenConnection& open) {
+  agent(transport).open(open);
+}
+void Program::close_connection(const std::string& transport, ConnectionNumber connection) {
+  agent(transport).close(connection);
+}
+void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) {
+  agent(transport).hand(job, std::move(body));
+}
+
+Result<async::Fd> Program::open_body(std::uint64_t, const std::string& queue_id) {
+  return fail_errno(queue_id, ENOENT);
+}
+void Program::release_body(std::uint64_t, const std::string&) {}
+
+async::Task<void> Program::serve(async::Stream stream) {
+  auto opening = co_await ipc::greet(std::move(stream), {.everyone = true, .mail_owner = {}},
+                                     {.deadline = loop_.now() + seconds(30)});
+  if (!opening) {
+    log::warning("public/qmgr: {}", opening.error().message());
+    co_return;
+  }
+  const uid_t uid = opening->peer.uid;
+  const bool trusted =
+      uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
+  if (opening->conversation == ipc::enqueue::kName) {
+    if (!trusted) {
+      log::warning("public/qmgr: uid {} may not enqueue", uid);
+      co_return;
+    }
+    co_await enqueue_.serve(*std::move(opening));
+  } else if (opening->conversation == ipc::queue::kName) {
+    co_await queue_.serve(*std::move(opening), trusted);
+  } else {
+    log::warning("public/qmgr: unknown conversation {}", opening->conversation);
+  }
+}
+
+async::Task<void> Program::drain() {
+  draining_ = true;
+  enqueue_.drain();
+  manager_->drain();
+  const SteadyTime until = loop_.now() + options_.drain_time;
+  while (loop_.now() < until) {
+    if (manager_->scheduler().figures().in_hand == 0) break;
+    committed_.reset();
+    static_cast<void>(
+        co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))}));
+  }
+  // The results of what ended just now: one more commit.
+  log_.flush();
+  committed_.reset();
+  writer_.kick();
+  if (writer_.busy())
+    static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + seconds(1)}));
+}
+
+std::vector<ipc::queue::StatusLine> Program::status() const {
+  std::vector<ipc::queue::StatusLine> out;
+  const auto add = [&](const char* name, auto value) {
+    out.push_back({name, std::to_string(value)});
+  };
+  const auto m = manager_->figures();
+  const auto s = manager_->scheduler().figures();
+  const auto l = log_.figures();
+  add("active", m.active);
+  add("active_bytes", m.active_bytes);
+  add("bodies_bytes", m.kept_body_bytes);
+  add("accepted", m.accepted);
+  add("finished", m.finished);
+  add("deferred", m.deferred);
+  add("reports", m.bounced);
+  add("routing", s.routing);
+  add("jobs", s.jobs);
+  add("jobs_in_hand", s.in_hand);
+  add("jobs_done", s.jobs_done);
+  add("rescheduled", s.rescheduled);
+  add("connections", s.connections);
+  add("connections_opened", s.connections_opened);
+  add("receivers", enqueue_.receivers());
+  add("commits", l.commits);
+  add("syncs", l.syncs);
+  add("log_bytes", l.appended_bytes);
+  add("segments_used", l.segments_used);
+  add("segments_free", l.segments_free);
+  add("suffix_bytes", l.suffix_bytes);
+  out.push_back({"accepting", manager_->accepting() ? "yes" : "no"});
+  out.push_back({"recovered", recovered() ? "yes" : "no"});
+  return out;
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,94 @@
+#pragma once
+/// The qmgr program without its main(): the manager, its edges and the turning of the wheel.
+///
+/// Everything that happens in one turn of the loop is settled once at its end: one pass of the scheduler, one look
+/// for a batch, one write per peer.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/async/loop.h"
+#include "lib/async/sync.h"
+#include "lib/ipc/channel.h"
+#include "lib/queue_log/queue_log.h"
+#include "lib/queue_log/writer.h"
+#include "qmgr/bounce_feed.h"
+#include "qmgr/delivery_agent.h"
+#include "qmgr/enqueue_server.h"
+#include "qmgr/manager.h"
+#include "qmgr/queue_server.h"
+#include "qmgr/router_feed.h"
+
+namespace pen::qmgr {
+
+struct ProgramOptions {
+  ManagerOptions manager;
+  Options scheduler;
+  std::function<TransportLimits(std::string_view)> limits;
+  /// A socket's path from its name below the queue directory.
+  std::function<std::string(std::string_view)> path;
+  std::optional<uid_t> mail_owner;  // besides root and ourselves, may enqueue and command
+  std::uint64_t seed = 1;
+  milliseconds drain_time{5000};
+};
+
+class Program final : public Ports {
+ public:
+  /// loop, storage, log and table must outlive the program.
+  Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
+          queue_log::QueueLog& log, destdb::Table& table);
+  ~Program() override;
+  /// Starts recovery and the feeds.
+  void start();
+  /// One connection accepted on public/qmgr.
+  async::Task<void> serve(async::Stream stream);
+  /// Hands out nothing more and waits for what is in hand, at most drain_time.
+  async::Task<void> drain();
+  std::vector<ipc::queue::StatusLine> status() const;
+  Manager& manager() { return *manager_; }
+  bool recovered() const { return log_.recovery() == queue_log::Recovery::done; }
+  /// Asks for a settle() at the end of this turn.
+  void poke();
+
+  void route(const ipc::route::Route& request) override { router_.route(request); }
+  void open_connection(const std::string& transport,
+                       const ipc::delivery::OpenConnection& open) override;
+  void close_connection(const std::string& transport, ConnectionNumber connection) override;
+  void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) override;
+  void notify(const ipc::bounce::Notify& request, async::Fd body) override {
+    bounce_.notify(request, std::move(body));
+  }
+  Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
+  void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
+  void queue_state(bool accepting) override { enqueue_.queue_state(accepting); }
+  [[noreturn]] void fatal(const std::string& why) override;
+
+ private:
+  DeliveryAgent& agent(const std::string& transport);
+  void settle();
+  void set_timer();
+  async::Task<void> recover();
+  async::Task<void> keep_flushing();
+
+  async::Loop& loop_;
+  ProgramOptions options_;
+  queue_log::QueueLog& log_;
+  Random random_;
+  queue_log::Writer writer_;
+  RouterFeed router_;
+  BounceFeed bounce_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Manager> manager_;
+  EnqueueServer enqueue_;
+  QueueServer queue_;
+  std::map<std::string, std::unique_ptr<DeliveryAgent>> agents_;
+  bool poked_ = false;
+  SteadyTime timer_at_ = kNever;
+  async::Loop::TimerHandle timer_;
+  async::Event committed_;
+  bool draining_ = false;
+};
+
+}  // namespace pen::qmgr

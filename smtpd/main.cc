@@ -1,0 +1,113 @@
+/// smtpd: the SMTP server. See man/smtpd.8.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "lib/base/log.h"
+#include "lib/intake/enqueue_client.h"
+#include "lib/mail/queue_id.h"
+#include "lib/resolve/from_settings.h"
+#include "lib/service/service.h"
+#include "smtpd/dns_names.h"
+#include "smtpd/server.h"
+#include "smtpd/session.h"
+
+namespace {
+
+using namespace pen;
+using service::Context;
+using service::Hooks;
+
+constexpr std::size_t kHandlerThreads = 8;  // look-ups in tables and accounts, and writes of large bodies
+
+/// Everything of the process; dies with it.
+struct Program {
+  Program(Context& context, net::ResolverOptions dns, intake::Settings settings,
+          std::shared_ptr<const resolve::Resolve> resolve)
+      : pool(context.loop(), kHandlerThreads),
+        resolver(context.loop(), pool, std::move(dns)),
+        names(resolver),
+        ids(context.loop().clock(), Random(secure_random_u64())),
+        queue(std::make_shared<intake::EnqueueClient>(
+            context.loop(), context.queue_path(ipc::kQmgrSocket),
+            intake::EnqueueClient::Options{
+                .inline_limit = static_cast<std::uint64_t>(context.settings().queue_inline_limit)})),
+        intake{.loop = context.loop(),
+               .pool = pool,
+               .queue = *queue,
+               .resolve = resolve,
+               .settings = std::move(settings),
+               .next_queue_id = [this] { return ids.next(); },
+               .expansion_waits = intake::expansion_may_wait(resolve->options())},
+        server(context.loop(), pool, names, intake) {}
+
+  async::HandlerPool pool;
+  net::Resolver resolver;
+  smtpd::DnsNames names;
+  mail::QueueIdGenerator ids;
+  std::shared_ptr<intake::EnqueueClient> queue;
+  intake::Intake intake;
+  smtpd::Server server;
+};
+
+Result<net::ResolverOptions> dns_options(const config::Settings& s) {
+  net::ResolverOptions options;
+  if (s.dns_resolver_addresses.empty()) {
+    std::ifstream file("/etc/resolv.conf");  // a missing one means the server on this host, as in libc
+    std::stringstream text;
+    text << file.rdbuf();
+    net::apply_resolv_conf(text.str(), options);
+  } else {
+    std::string list;
+    for (const auto& item : s.dns_resolver_addresses) list += item + " ";
+    PEN_TRY_ASSIGN(options.servers, net::parse_servers(list, static_cast<unsigned short>(s.dns_resolver_port)));
+  }
+  options.timeout = s.dns_resolver_timeout;
+  return options;
+}
+
+async::Task<void> drain(std::shared_ptr<Program> program, Context* context) {
+  program->server.drain();
+  (void)co_await context->sessions().drained();
+}
+
+std::vector<std::string> status(const Program& program) {
+  const auto& c = program.server.counts;
+  return {fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live, c.sessions, c.messages,
+                      c.refused),
+          fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
+                      program.queue->last_error().empty() ? "" : ": " + program.queue->last_error())};
+}
+
+Result<Hooks> start(Context& context) {
+  const config::Settings& s = context.settings();
+  PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(auto policy, smtpd::Policy::open_policy(context.config(), resolve));
+  for (const auto& warning : policy->warnings) log::warning("{}", warning);
+  for (const auto& problem : resolve->problems()) log::warning("{}", problem.message());
+  PEN_TRY_ASSIGN(auto dns, dns_options(s));
+
+  intake::Settings settings;
+  settings.myhostname = s.myhostname;
+  settings.mail_name = s.mail_name;
+  settings.myorigin = s.myorigin;
+  settings.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
+  settings.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
+  settings.always_bcc = policy->always_bcc;
+  auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
+  program->server.set_policy(std::move(policy));
+  context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
+  context.serve([program](async::Listener::Accepted accepted) {
+    return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
+                                 std::move(accepted.slot));
+  });
+  return Hooks{.drain = [program, &context] { return drain(program, &context); },
+               .status = [program] { return status(*program); }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return pen::service::run(argc, argv, {.name = "smtpd", .summary = "SMTP server"}, start);
+}

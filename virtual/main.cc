@@ -1,0 +1,99 @@
+/// virtual: delivery into mailboxes of users without an account. See man/virtual.8.
+#include <memory>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mailbox/slots.h"
+#include "lib/service/service.h"
+#include "virtual/agent.h"
+
+namespace {
+
+using namespace pen;
+
+constexpr std::size_t kMaxThreads = 64;  // one per delivery in hand; each waits for a child process
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words) out += (out.empty() ? "" : " ") + w;
+  return out;
+}
+
+Result<virtuals::Rules> read_rules(service::Context& context) {
+  const config::Settings& s = context.settings();
+  map::OpenOptions options;
+  options.default_type = s.default_database_type;
+  virtuals::Rules rules;
+  rules.myhostname = s.myhostname;
+  rules.delimiters = s.recipient_delimiter;
+  rules.base = s.virtual_mailbox_base;
+  PEN_TRY_ASSIGN(rules.mailboxes, map::MapList::open(joined(s.virtual_mailbox_maps), options));
+  PEN_TRY_ASSIGN(rules.uids, map::MapList::open(joined(s.virtual_uid_maps), options));
+  PEN_TRY_ASSIGN(rules.gids, map::MapList::open(joined(s.virtual_gid_maps), options));
+  rules.minimum_uid = static_cast<unsigned>(s.virtual_minimum_uid);
+  rules.mailbox_limit = static_cast<std::uint64_t>(s.virtual_mailbox_limit);
+  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(joined(s.virtual_mailbox_lock)));
+  rules.lock.attempts = static_cast<unsigned>(s.deliver_lock_attempts);
+  rules.lock.delay = std::chrono::duration_cast<seconds>(s.deliver_lock_delay);
+  rules.lock.stale = std::chrono::duration_cast<seconds>(s.stale_lock_time);
+  rules.time_limit = std::chrono::duration_cast<seconds>(s.command_time_limit);
+  return rules;
+}
+
+struct Server {
+  Server(service::Context& context, virtuals::Rules rules)
+      : random(secure_random_u64()),
+        pool(context.loop(), std::min(context.limit(), kMaxThreads)),
+        agent(pool, std::move(rules), context.loop().clock(), random),
+        environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
+            .loop = context.loop(),
+            .pool = pool,
+            .relay = context.service(),
+            .limit = context.limit(),
+            .deliver = [this](auto message, auto recipient) {
+              return agent.deliver(std::move(message), std::move(recipient));
+            }})) {
+    environment->draining = &context.draining();
+  }
+  Random random;
+  async::HandlerPool pool;
+  virtuals::Agent agent;
+  std::shared_ptr<mailbox::SlotEnvironment> environment;
+};
+
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
+                          async::Listener::Accepted accepted) {
+  async::Loop& loop = server->environment->loop;
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
+                                     {.deadline = loop.now() + seconds(30)});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != ipc::delivery::kName) co_return;
+  co_await mailbox::serve_slots(server->environment, mailbox::SlotChannel(*std::move(opening)));
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  PEN_TRY_ASSIGN(auto rules, read_rules(context));
+  auto server = std::make_shared<Server>(context, std::move(rules));
+  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
+  context.serve([server, peers](async::Listener::Accepted accepted) {
+    return session(server, peers, std::move(accepted));
+  });
+  return service::Hooks{.status = [server] {
+    return std::vector<std::string>{fmt::format("deliveries in hand {}, recipients done {}",
+                                                server->environment->busy,
+                                                server->environment->done)};
+  }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return pen::service::run(argc, argv,
+                           {.name = "virtual",
+                            .summary = "delivers into mailboxes of users without an account",
+                            .keep_privileges = true},
+                           start);
+}
