@@ -34,6 +34,16 @@ Result<void> write_new(const fs::path& path, const std::string& text) {
   return {};
 }
 
+/// Whom the programs run as: this user; for root the account made for it, else one that every system
+/// has (the shipped main.cf says that it should own nothing else).
+std::string owner_here() {
+  if (::geteuid() != 0) {
+    const passwd* self = ::getpwuid(::geteuid());
+    return self ? self->pw_name : std::to_string(::geteuid());
+  }
+  return ::getpwnam("penstock") ? "penstock" : "daemon";
+}
+
 }  // namespace
 
 std::string_view error_module(InstanceError) { return "instance"; }
@@ -87,11 +97,7 @@ Result<void> make_instance(const NewInstance& what) {
   main_cf = with_setting(std::move(main_cf), "data_directory", place + "/data");
   main_cf = with_setting(std::move(main_cf), "maillog_file", place + "/log/mail.log");
   main_cf = with_setting(std::move(main_cf), "maillog_file_prefixes", place + "/log, /dev/stdout");
-  if (::geteuid() != 0) {
-    if (const passwd* self = ::getpwuid(::geteuid())) {
-      main_cf = with_setting(std::move(main_cf), "mail_owner", self->pw_name);
-    }
-  }
+  main_cf = with_setting(std::move(main_cf), "mail_owner", owner_here());
   PEN_TRY(write_new(etc / "main.cf", main_cf));
   return write_new(etc / "master.cf", with_smtp_port(std::move(master_cf), what.port));
 }

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -81,6 +82,11 @@ int init(const Command& command) {
   say("made an instance in {}: it will listen on port {} of the loopback interface", what.directory,
       what.port);
   say("edit {0}/etc/main.cf, then: penstock -c {0}/etc start", what.directory);
+  if (::geteuid() == 0 && !::getpwnam("penstock")) {
+    say("there is no account \"penstock\": it will run as \"daemon\"; for more than a trial, make "
+        "the "
+        "account with scripts/accounts and set mail_owner");
+  }
   return EX_OK;
 }
 
