@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "lib/base/log.h"
+#include "lib/service/lock.h"
 #include "lib/service/setup.h"
-#include "master/lock.h"
 #include "master/supervisor.h"
 
 namespace {
@@ -53,6 +53,7 @@ struct Master {
 
 async::Task<void> report_readiness(Master* m, Command* command) {
   auto ready = co_await m->supervisor->all_ready({.deadline = m->loop.now() + kReadyTime});
+  m->supervisor->write_status();  // whoever is told now may look at it
   if (ready) {
     log::info("all services are ready");
     report(*command, "ok");
@@ -122,9 +123,9 @@ int main(int argc, char** argv) {
   if (auto ok = master::prepare_directories(settings); !ok) {
     return refuse(command, EX_CONFIG, ok.error().message());
   }
-  auto locks = master::take_locks(settings.data_directory, kFormerPrograms);
+  auto locks = service::take_locks(settings.data_directory, kFormerPrograms);
   if (!locks) {
-    const bool held = locks.error().is(master::LockError::held);
+    const bool held = locks.error().is(service::LockError::held);
     return refuse(command, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
   }
   if (auto ok = service::open_log(settings, "master", false); !ok) {

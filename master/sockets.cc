@@ -8,10 +8,11 @@
 
 namespace pen::master {
 
-Result<void> Sockets::adopt(const std::vector<Planned>& services, std::vector<std::string>& notes) {
+Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
+                            std::vector<std::string>& notes) {
   std::map<std::string, async::Fd> fresh;
   std::map<std::string, bool> wanted;
-  for (const Planned& service : services) {
+  for (const service::Planned& service : services) {
     std::size_t opened = 0;
     Error last = Error::from_errno(EADDRNOTAVAIL);
     for (const auto& address : service.sockets) {
@@ -44,7 +45,7 @@ Result<void> Sockets::adopt(const std::vector<Planned>& services, std::vector<st
   return {};
 }
 
-std::vector<int> Sockets::of(const Planned& service) const {
+std::vector<int> Sockets::of(const service::Planned& service) const {
   std::vector<int> fds;
   for (const auto& address : service.sockets) {
     if (const auto it = open_.find(address.text()); it != open_.end())

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/async/stream.h"
-#include "master/plan.h"
+#include "lib/service/plan.h"
 
 namespace pen::master {
 
@@ -16,9 +16,10 @@ class Sockets {
   /// Opens what services need and is not open yet, and closes what no service needs. Errors (first
   /// one) leave what was open as it was. notes: addresses left out because this host has no such
   /// family.
-  Result<void> adopt(const std::vector<Planned>& services, std::vector<std::string>& notes);
+  Result<void> adopt(const std::vector<service::Planned>& services,
+                     std::vector<std::string>& notes);
   /// Descriptors of one service, in the order of its addresses.
-  std::vector<int> of(const Planned& service) const;
+  std::vector<int> of(const service::Planned& service) const;
   void close() { open_.clear(); }
 
  private:

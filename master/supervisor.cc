@@ -53,9 +53,9 @@ struct Supervisor::Process {
 };
 
 struct Supervisor::Service {
-  explicit Service(async::Loop& loop, Planned p)
+  explicit Service(async::Loop& loop, service::Planned p)
       : plan(std::move(p)), tasks(std::make_unique<async::Gate>(loop)) {}
-  Planned plan;
+  service::Planned plan;
   State state = State::stopped;
   Pacing pacing;
   unsigned restarts = 0;
@@ -111,12 +111,12 @@ void Supervisor::set_state(Service& s, State state) {
 
 Result<void> Supervisor::adopt(const config::Config& config) {
   const std::string directory = service::program_directory(config);
-  Plan plan = make_plan(config, real_machine(directory));
+  service::Plan plan = service::make_plan(config, service::real_machine(directory));
   std::vector<std::string> notes;
   PEN_TRY(sockets_.adopt(plan.services, notes));
   for (const std::string& note : notes) log::info("{}", note);
-  for (const Skipped& skipped : plan.skipped) {
-    const auto known = std::ranges::any_of(skipped_, [&](const Skipped& s) {
+  for (const service::Skipped& skipped : plan.skipped) {
+    const auto known = std::ranges::any_of(skipped_, [&](const service::Skipped& s) {
       return s.label == skipped.label && s.why == skipped.why;
     });
     if (!known) log::warning("service {} is not started: {}", skipped.label, skipped.why);
@@ -129,14 +129,14 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   // Services that are gone finish what they have in hand; they are forgotten when that is done.
   for (auto& s : services_) {
     if (std::ranges::none_of(plan.services,
-                             [&](const Planned& p) { return p.label == s->plan.label; })) {
+                             [&](const service::Planned& p) { return p.label == s->plan.label; })) {
       retire(*s);
       set_state(*s, State::stopped);
     }
   }
   std::erase_if(services_,
                 [](const auto& s) { return s->state == State::stopped && s->processes.empty(); });
-  for (Planned& planned : plan.services) {
+  for (service::Planned& planned : plan.services) {
     auto it = std::ranges::find_if(services_,
                                    [&](const auto& s) { return s->plan.label == planned.label; });
     if (it == services_.end()) {
@@ -377,7 +377,8 @@ std::string Supervisor::status_json() const {
     list.push_back(std::move(one));
   }
   auto& missing = out["not_started"] = nlohmann::ordered_json::array();
-  for (const Skipped& s : skipped_) missing.push_back({{"service", s.label}, {"why", s.why}});
+  for (const service::Skipped& s : skipped_)
+    missing.push_back({{"service", s.label}, {"why", s.why}});
   return out.dump(2) + "\n";
 }
 

@@ -43,6 +43,8 @@ class Supervisor {
 
   /// Success when every service that starts at once serves; timed_out with the first that does not.
   async::Task<Result<void>> all_ready(async::Until until);
+  /// Writes the status file now; else it follows each change within a turn or two.
+  void write_status();
   /// The status file's text.
   std::string status_json() const;
 
@@ -57,7 +59,6 @@ class Supervisor {
   void retire(Service& s);
   void ended(Service& s, std::size_t process, int wait_status);
   void set_state(Service& s, State state);
-  void write_status();
   void arm_wakeup(Service& s);
   static async::Task<void> watch(Supervisor* self, Service* s);
   static async::Task<void> listen(Supervisor* self, Service* s, Process* p);
@@ -71,7 +72,7 @@ class Supervisor {
   WallTime started_at_;
   Sockets sockets_;
   std::vector<std::unique_ptr<Service>> services_;
-  std::vector<Skipped> skipped_;
+  std::vector<service::Skipped> skipped_;
   async::Event changed_;
   async::Loop::TimerHandle status_timer_;
   bool stopping_ = false;

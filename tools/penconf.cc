@@ -119,7 +119,8 @@ std::optional<std::string> value_of(const Config& config, const Options& o,
     warn(name + ": unknown setting");
     return std::nullopt;
   }
-  if (!o.expand) return value;
+  const Row* row = find_row(name);
+  if (!o.expand || (row && row->type == Type::raw)) return value;
   auto expanded = config.expand(*value);
   if (expanded) return std::move(*expanded);
   warn(name + ": " + expanded.error().context());
@@ -172,32 +173,38 @@ bool fits(const std::string& wanted, std::string_view is) {
   return wanted.empty() || wanted == "*" || wanted == is;
 }
 
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text + " ";
+/// "-o name=value", with braces where the value has blanks.
+std::string option_text(std::string_view written) {
+  if (written.starts_with('{') && written.ends_with('}'))
+    written = trim(written.substr(1, written.size() - 2));
+  Assignment a;
+  if (!parse_assignment(written, a).empty()) return std::string(written);
+  const std::string text = a.name + "=" + a.value;
+  return text.find_first_of(" \t") == std::string::npos ? text : "{" + text + "}";
 }
 
 void show_service(const Config& config, const Options& o, const Service& s) {
-  std::string head = padded(s.columns[0], 10) + padded(s.columns[1], 5);
-  for (std::size_t i = 2; i < 7; ++i) head += padded(s.columns[i], 7);
-  head += s.command;
+  static constexpr std::size_t kColumns[] = {0,  11, 17, 25,
+                                             33, 41, 49, 57};  // as Postfix sets them
+  std::string line;
+  for (std::size_t i = 0; i < 8; ++i) {
+    if (i != 0) line += ' ';
+    if (line.size() < kColumns[i]) line.append(kColumns[i] - line.size(), ' ');
+    line += s.columns[i];
+  }
   std::vector<std::string> words = s.words;
   if (o.expand) {
     const Config own = config.with(s);
     for (std::string& word : words)
       if (const auto expanded = own.expand(word)) word = *expanded;
   }
-  if (o.json) {
-    for (const std::string& word : words) head += " " + word;
-    return print("{" + json_string(s.label()) + ": " + json_string(head) + "}");
-  }
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool option = words[i] == "-o" && i + 1 < words.size();
-    head += o.fold && option ? "\n    " : " ";
-    head += words[i];
-    if (option) head += " " + words[++i];
+    line += o.fold && option ? "\n    " : " ";
+    line += words[i];
+    if (option) line += " " + option_text(words[++i]);
   }
-  print(head);
+  print(o.json ? "{" + json_string(s.label()) + ": " + json_string(line) + "}" : line);
 }
 
 void show_columns(const Options& o, const Service& s, const std::string& wanted) {

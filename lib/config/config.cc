@@ -225,7 +225,7 @@ std::optional<std::string> Config::text(std::string_view name) const {
   if (!raw) return std::nullopt;
   auto value = config::expand(*raw, [this](std::string_view n) { return unexpanded(n); });
   if (!value.error.empty()) return std::nullopt;
-  return std::move(value.text);
+  return std::string(trim(value.text));
 }
 
 std::optional<std::vector<std::string>> Config::list(std::string_view name) const {
@@ -255,7 +255,7 @@ void Config::fill() {
     if (expanded) {
       auto done = config::expand(value, [this](std::string_view n) { return unexpanded(n); });
       if (!done.error.empty()) return complain(name, std::move(done.error));
-      value = std::move(done.text);
+      value = trim(done.text);
     }
     if (auto error = Parser{*row}.parse(value, field); !error.empty())
       complain(name, std::move(error));

@@ -15,9 +15,12 @@ namespace {
 constexpr std::array<std::string_view, 7> kSourceTypes = {
     "ldap", "mysql", "pgsql", "sqlite", "memcache", "mongodb", "socketmap"};
 
+/// start and the text of a row as one sentence part: no capital in the middle, no full stop.
 std::string joined(std::string_view start, std::string_view text) {
   std::string sentence(text);
   while (sentence.ends_with('.')) sentence.pop_back();
+  const bool word = sentence.size() > 1 && !(sentence[1] >= 'A' && sentence[1] <= 'Z');
+  if (word && !sentence.starts_with("Penstock")) sentence[0] = ascii_lower(sentence[0]);
   return std::string(start) + sentence;
 }
 

@@ -31,9 +31,8 @@ Result<int> facility(const std::string& name) {
 }
 
 Result<passwd> account_entry(const std::string& name) {
-  errno = 0;
   const passwd* entry = ::getpwnam(name.c_str());
-  if (!entry) return fail(config::ConfigError::bad_value, "no account \"" + name + "\"", errno);
+  if (!entry) return fail(SetupError::no_account, "mail_owner \"" + name + "\"");
   return *entry;
 }
 
@@ -59,7 +58,7 @@ Result<Account> mail_owner(const config::Settings& settings) {
   if (::geteuid() != 0) return Account{::geteuid(), ::getegid()};
   PEN_TRY_ASSIGN(const passwd entry, account_entry(settings.mail_owner));
   if (entry.pw_uid == 0) {
-    return fail(config::ConfigError::bad_value, "mail_owner must not be root");
+    return fail(SetupError::root_account, settings.mail_owner);
   }
   return Account{entry.pw_uid, entry.pw_gid};
 }

@@ -13,6 +13,12 @@
 
 namespace pen::service {
 
+enum class SetupError { no_account = 1, root_account };
+inline std::string_view error_module(SetupError) { return "setup"; }
+inline std::string_view describe(SetupError e) {
+  return e == SetupError::no_account ? "there is no such account" : "root cannot be mail_owner";
+}
+
 /// Opens the log that the settings ask for: maillog_file, else syslog. program: "smtpd".
 Result<void> open_log(const config::Settings& settings, const std::string& program, bool debug);
 

@@ -1,4 +1,4 @@
-#include "master/plan.h"
+#include "lib/service/plan.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace pen::master {
+namespace pen::service {
 namespace {
 
 using config::ServiceType;
@@ -178,4 +178,4 @@ Machine real_machine(const std::string& program_directory) {
           .addresses = real_addresses};
 }
 
-}  // namespace pen::master
+}  // namespace pen::service

@@ -1,4 +1,4 @@
-#include "master/lock.h"
+#include "lib/service/lock.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-namespace pen::master {
+namespace pen::service {
 namespace {
 
 Result<async::Fd> open_lock(const std::string& path) {
@@ -72,4 +72,4 @@ std::optional<pid_t> running_master(const std::string& data_directory) {
   return pid > 0 ? std::optional(pid) : std::nullopt;
 }
 
-}  // namespace pen::master
+}  // namespace pen::service

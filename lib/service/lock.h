@@ -11,7 +11,7 @@
 
 #include "lib/async/stream.h"
 
-namespace pen::master {
+namespace pen::service {
 
 enum class LockError { held = 1, former_programs };
 inline std::string_view error_module(LockError) { return "lock"; }
@@ -28,4 +28,4 @@ Result<Locks> take_locks(const std::string& data_directory, seconds patience);
 /// The pid of the running master; nullopt: none.
 std::optional<pid_t> running_master(const std::string& data_directory);
 
-}  // namespace pen::master
+}  // namespace pen::service

@@ -14,12 +14,12 @@
 #include "lib/config/config.h"
 #include "lib/service/arguments.h"
 
-namespace pen::master {
+namespace pen::service {
 
 struct Planned {
-  std::string label;             // "smtp/inet", unique
-  std::string program;           // "smtpd"
-  service::Arguments arguments;  // sockets is filled in when they are open
+  std::string label;    // "smtp/inet", unique
+  std::string program;  // "smtpd"
+  Arguments arguments;  // sockets is filled in when they are open
   std::vector<async::SocketAddress> sockets;
   bool optional_sockets = false;  // "all interfaces": a missing address family is no error
   bool at_once = false;
@@ -50,4 +50,4 @@ Machine real_machine(const std::string& program_directory);
 
 Plan make_plan(const config::Config& config, const Machine& machine);
 
-}  // namespace pen::master
+}  // namespace pen::service

@@ -1,0 +1,52 @@
+// A small program on lib/service, for the tests of master. It answers lines on its sockets:
+//   pid       its process id            limit   its limit
+//   die       exits with status 3       hang    from now on ignores the order to drain
+// Words in master.cf: "fails" makes its start fail.
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "lib/service/service.h"
+
+namespace {
+
+using namespace pen;
+
+bool hanging = false;
+
+async::Task<void> session(service::Context* context, async::Listener::Accepted accepted) {
+  for (;;) {
+    auto line = co_await accepted.stream.read_line(100);
+    if (!line) co_return;
+    if (*line == "pid") {
+      accepted.stream.write(std::to_string(::getpid()) + "\n");
+    } else if (*line == "limit") {
+      accepted.stream.write(std::to_string(context->arguments().limit) + "\n");
+    } else if (*line == "die") {
+      std::_Exit(3);
+    } else if (*line == "hang") {
+      hanging = true;
+      accepted.stream.write("hanging\n");
+    }
+  }
+}
+
+async::Task<void> drain(service::Context* context) {
+  async::Event never(context->loop());
+  if (hanging) static_cast<void>(co_await never.wait());
+  static_cast<void>(co_await context->sessions().drained());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return service::run(
+      argc, argv, {.name = "testd", .summary = "answers the tests of master"},
+      [](service::Context& context) -> Result<service::Hooks> {
+        const auto& words = context.arguments().rest;
+        if (!words.empty() && words.front() == "fails") return fail_errno("told to", EIO);
+        auto* c = &context;
+        context.serve([c](async::Listener::Accepted a) { return session(c, std::move(a)); });
+        return service::Hooks{.drain = [c] { return drain(c); }};
+      });
+}

@@ -1,0 +1,119 @@
+#include "tools/check.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+
+#include "lib/config/config.h"
+#include "lib/service/plan.h"
+#include "lib/service/setup.h"
+
+namespace pen::tools {
+namespace {
+
+using config::Severity;
+
+struct Report {
+  bool fatal = false;
+  int lines = 0;
+
+  void add(Severity severity, const std::string& text) {
+    static constexpr const char* kWords[] = {"error", "warning", "note"};
+    std::printf("%s: %s\n", kWords[static_cast<int>(severity)], text.c_str());
+    fatal = fatal || severity == Severity::error;
+    ++lines;
+  }
+};
+
+void check_accounts(const config::Settings& s, Report& report) {
+  if (::geteuid() != 0) {
+    report.add(Severity::note,
+               "not run by root: the mail system runs as this user and delivers to this user's "
+               "mailboxes only");
+    return;
+  }
+  if (auto owner = service::mail_owner(s); !owner) {
+    report.add(Severity::error,
+               owner.error().message() + ": make it with scripts/accounts, or set mail_owner");
+  }
+  if (!::getgrnam(s.setgid_group.c_str())) {
+    report.add(Severity::warning, "no group \"" + s.setgid_group +
+                                      "\" (setgid_group): only root can hand in mail by sendmail");
+  }
+}
+
+void check_directory(const std::string& name, const std::string& path, const config::Settings& s,
+                     Report& report) {
+  struct stat st{};
+  if (::stat(path.c_str(), &st) != 0) {
+    if (errno == ENOENT) {
+      report.add(Severity::note, name + " " + path + " does not exist yet: start makes it");
+    } else {
+      report.add(Severity::error, name + " " + path + ": " + Error::from_errno(errno).message());
+    }
+    return;
+  }
+  if (!S_ISDIR(st.st_mode))
+    return report.add(Severity::error, name + " " + path + " is not a directory");
+  if ((st.st_mode & S_IWOTH) != 0) {
+    report.add(Severity::error, name + " " + path + " can be written by everyone");
+  }
+  const auto owner = service::mail_owner(s);
+  if (owner && st.st_uid != owner->uid && st.st_uid != 0) {
+    report.add(Severity::warning,
+               fmt::format("{} {} belongs to uid {}, not to mail_owner", name, path, st.st_uid));
+  }
+}
+
+void check_config_file(const std::string& path, Report& report) {
+  struct stat st{};
+  if (::stat(path.c_str(), &st) != 0) return;
+  if ((st.st_mode & S_IWOTH) != 0)
+    report.add(Severity::error, path + " can be written by everyone");
+  if (::geteuid() == 0 && st.st_uid != 0) {
+    report.add(Severity::warning,
+               fmt::format("{} belongs to uid {}, not to root", path, st.st_uid));
+  }
+}
+
+}  // namespace
+
+int check(const std::string& config_directory) {
+  Report report;
+  auto config = config::inspect(config_directory);
+  if (!config) {
+    report.add(Severity::error, config.error().message());
+    return EX_CONFIG;
+  }
+  std::set<std::string> told;
+  for (const auto& p : config->report()) {
+    report.add(p.severity, p.message());
+    told.insert(p.name);
+  }
+  const config::Settings& s = config->settings();
+  check_config_file(config->main_file(), report);
+  check_config_file(config->master_file(), report);
+  check_accounts(s, report);
+  check_directory("queue_directory", s.queue_directory, s, report);
+  check_directory("data_directory", s.data_directory, s, report);
+  const std::string programs = service::program_directory(*config);
+  const auto machine = service::real_machine(programs);
+  if (!machine.has_program("master")) {
+    report.add(Severity::error, "daemon_directory " + programs + " holds no master");
+  }
+  const auto plan = service::make_plan(*config, machine);
+  for (const auto& skipped : plan.skipped) {
+    if (told.contains(skipped.label)) continue;
+    report.add(Severity::note, "service " + skipped.label + " is not started: " + skipped.why);
+  }
+  if (report.lines == 0) std::puts("no problem found");
+  return report.fatal ? EX_CONFIG : EX_OK;
+}
+
+}  // namespace pen::tools

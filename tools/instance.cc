@@ -1,0 +1,105 @@
+#include "tools/instance.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace pen::tools {
+namespace {
+namespace fs = std::filesystem;
+
+Result<std::string> shipped(const std::string& name) {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path path = own.parent_path() / "share/penstock/conf" / name;
+  const std::ifstream file(path);
+  if (!file) return fail(InstanceError::no_templates, path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Result<void> write_new(const fs::path& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return fail_errno(path.string());
+  const bool good = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  ::close(fd);
+  if (!good) return fail_errno(path.string(), error);
+  return {};
+}
+
+/// Whom the programs run as: this user; for root the account made for it, else one that every system
+/// has (the shipped main.cf says that it should own nothing else).
+std::string owner_here() {
+  if (::geteuid() != 0) {
+    const passwd* self = ::getpwuid(::geteuid());
+    return self ? self->pw_name : std::to_string(::geteuid());
+  }
+  return ::getpwnam("penstock") ? "penstock" : "daemon";
+}
+
+}  // namespace
+
+std::string_view error_module(InstanceError) { return "instance"; }
+std::string_view describe(InstanceError e) {
+  return e == InstanceError::exists ? "holds an instance already"
+                                    : "shipped configuration not found";
+}
+
+std::string with_setting(std::string text, const std::string& name, const std::string& value) {
+  const std::string line = name + " = " + value;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view words(text.data() + at, end - at);
+    if (words.starts_with('#')) words.remove_prefix(1);
+    if (words.starts_with(name + " =")) return text.replace(at, end - at, line);
+    at = end + 1;
+  }
+  return text + line + "\n";
+}
+
+std::string with_smtp_port(std::string text, unsigned port) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::istringstream words(text.substr(at, end - at));
+    std::string name, type;
+    if (words >> name >> type && name == "smtp" && type == "inet") {
+      return text.replace(at, text.find("inet", at) - at, fmt::format("{:<12}", port));
+    }
+    at = end + 1;
+  }
+  return text;
+}
+
+Result<void> make_instance(const NewInstance& what) {
+  PEN_TRY_ASSIGN(std::string main_cf, shipped("main.cf"));
+  PEN_TRY_ASSIGN(std::string master_cf, shipped("master.cf"));
+  std::error_code error;
+  const fs::path top = fs::absolute(what.directory, error).lexically_normal();
+  const fs::path etc = top / "etc";
+  if (fs::exists(etc / "main.cf") || fs::exists(etc / "master.cf")) {
+    return fail(InstanceError::exists, top);
+  }
+  for (const char* name : {"etc", "spool", "data", "log"}) {
+    if (!fs::create_directories(top / name, error) && error) {
+      return fail_errno((top / name).string(), error.value());
+    }
+  }
+  const std::string place = top.string();
+  main_cf = with_setting(std::move(main_cf), "inet_interfaces", "loopback-only");
+  main_cf = with_setting(std::move(main_cf), "queue_directory", place + "/spool");
+  main_cf = with_setting(std::move(main_cf), "data_directory", place + "/data");
+  main_cf = with_setting(std::move(main_cf), "maillog_file", place + "/log/mail.log");
+  main_cf = with_setting(std::move(main_cf), "maillog_file_prefixes", place + "/log, /dev/stdout");
+  main_cf = with_setting(std::move(main_cf), "mail_owner", owner_here());
+  PEN_TRY(write_new(etc / "main.cf", main_cf));
+  return write_new(etc / "master.cf", with_smtp_port(std::move(master_cf), what.port));
+}
+
+}  // namespace pen::tools

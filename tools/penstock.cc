@@ -1,0 +1,310 @@
+// penstock: makes, starts, stops and looks at an instance. See penstock(1).
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lib/config/config.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/queue.h"
+#include "lib/service/lock.h"
+#include "lib/service/setup.h"
+#include "tools/check.h"
+#include "tools/instance.h"
+
+namespace {
+
+using namespace pen;
+
+constexpr std::string_view kUsage =
+    "usage: penstock [-c DIR] COMMAND\n"
+    "\n"
+    "  init DIR [--port N]  make an instance: DIR/etc, DIR/spool, DIR/data, DIR/log (port 2525)\n"
+    "  start                start it in the background; returns when it serves\n"
+    "  start-fg             the same in the foreground\n"
+    "  stop                 let what is in hand finish, at most stop_drain_time, and stop\n"
+    "  abort                stop at once\n"
+    "  reload               use the changed configuration; open sessions go on\n"
+    "  flush                try all deferred mail now\n"
+    "  status [--json]      what runs\n"
+    "  check                what is wrong with the configuration and the directories\n"
+    "\n"
+    "-c DIR is the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock).\n";
+
+struct Command {
+  std::string directory, name;
+  std::vector<std::string> words;
+};
+
+int complain(int status, const std::string& text) {
+  std::fprintf(stderr, "penstock: %s\n", text.c_str());
+  return status;
+}
+
+template <class... T>
+void say(fmt::format_string<T...> format, T&&... values) {
+  std::puts(fmt::format(format, std::forward<T>(values)...).c_str());
+}
+
+int init(const Command& command) {
+  tools::NewInstance what;
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i];
+    if (word == "--port" && i + 1 < command.words.size()) {
+      const std::string& text = command.words[++i];
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), what.port);
+      if (error != std::errc() || end != text.data() + text.size() || what.port == 0 ||
+          what.port > 65535) {
+        return complain(EX_USAGE, "--port " + text + ": not a port");
+      }
+    } else if (word.starts_with('-') || !what.directory.empty()) {
+      return complain(EX_USAGE, "init: unexpected \"" + word + "\"");
+    } else {
+      what.directory = word;
+    }
+  }
+  if (what.directory.empty()) return complain(EX_USAGE, "init needs a directory");
+  if (auto ok = tools::make_instance(what); !ok)
+    return complain(EX_CANTCREAT, ok.error().message());
+  say("made an instance in {}: it will listen on port {} of the loopback interface", what.directory,
+      what.port);
+  say("edit {0}/etc/main.cf, then: penstock -c {0}/etc start", what.directory);
+  if (::geteuid() == 0 && !::getpwnam("penstock")) {
+    say("there is no account \"penstock\": it will run as \"daemon\"; for more than a trial, make "
+        "the "
+        "account with scripts/accounts and set mail_owner");
+  }
+  return EX_OK;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (const auto& w : words) out.push_back(const_cast<char*>(w.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+/// Runs master; the text it reports is empty when it died without a word.
+int start(const config::Config& config) {
+  if (const auto pid = service::running_master(config.settings().data_directory)) {
+    return complain(EX_UNAVAILABLE,
+                    fmt::format("the mail system is already running (master pid {})", *pid));
+  }
+  int pipe_fds[2];
+  if (::pipe(pipe_fds) != 0)
+    return complain(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
+  ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
+  const std::string path = service::program_directory(config) + "/master";
+  const std::vector<std::string> words = {"master", "-c", config.directory(), "-w",
+                                          std::to_string(pipe_fds[1])};
+  const auto argv = pointers(words);
+  const pid_t pid = ::fork();
+  if (pid < 0) return complain(EX_OSERR, "fork: " + Error::from_errno(errno).message());
+  if (pid == 0) {
+    ::setsid();
+    const int null = ::open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+    if (null > 2) ::close(null);
+    if (::chdir("/") != 0) ::_exit(EX_OSERR);
+    ::execv(path.c_str(), argv.data());
+    ::_exit(EX_UNAVAILABLE);
+  }
+  ::close(pipe_fds[1]);
+  std::string text;
+  char part[512];
+  for (ssize_t n = 0; (n = ::read(pipe_fds[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(n));
+  if (text == "ok") {
+    say("started: master pid {}", pid);
+    return EX_OK;
+  }
+  int status = 0;
+  if (text.starts_with("started")) return complain(EX_TEMPFAIL, text);
+  if (::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    return complain(WEXITSTATUS(status), text.empty() ? "cannot run " + path : text);
+  }
+  return complain(EX_SOFTWARE, "master died while it was starting: see the log");
+}
+
+int start_foreground(const config::Config& config) {
+  const std::string path = service::program_directory(config) + "/master";
+  const std::vector<std::string> words = {"master", "-c", config.directory(), "-f"};
+  ::execv(path.c_str(), pointers(words).data());
+  return complain(EX_UNAVAILABLE, path + ": " + Error::from_errno(errno).message());
+}
+
+/// Sends the signal to master; with a time, waits until it has ended.
+int signal_master(const config::Config& config, int signo, const char* done,
+                  milliseconds patience) {
+  const auto pid = service::running_master(config.settings().data_directory);
+  if (!pid) return complain(EX_UNAVAILABLE, "the mail system is not running");
+  const async::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+  if (::kill(*pid, signo) != 0) {
+    return complain(EX_NOPERM, fmt::format("signal to master pid {}: {}", *pid,
+                                           Error::from_errno(errno).message()));
+  }
+  if (patience.count() != 0 && process) {
+    pollfd ended{process.get(), POLLIN, 0};
+    if (::poll(&ended, 1, static_cast<int>(patience.count())) <= 0) {
+      return complain(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", *pid));
+    }
+  }
+  say("{}", done);
+  return EX_OK;
+}
+
+int reload(const config::Config& config) { return signal_master(config, SIGHUP, "reloading", {}); }
+
+int stop(const config::Config& config) {
+  const auto patience = config.settings().stop_drain_time + seconds(10);
+  return signal_master(config, SIGTERM, "stopped", patience);
+}
+
+int status(const config::Config& config, bool json) {
+  const std::string& data = config.settings().data_directory;
+  const auto pid = service::running_master(data);
+  nlohmann::ordered_json out;
+  out["running"] = pid.has_value();
+  if (pid) {
+    const std::ifstream file(data + "/master.status");
+    std::ostringstream text;
+    text << file.rdbuf();
+    const auto read = nlohmann::ordered_json::parse(text.str(), nullptr, false);
+    if (read.is_object()) out.update(read);
+    out["master"] = *pid;
+  }
+  if (json) {
+    say("{}", out.dump(2));
+    return pid ? EX_OK : EX_UNAVAILABLE;
+  }
+  if (!pid) return complain(EX_UNAVAILABLE, "the mail system is not running");
+  say("the mail system is running: master pid {}", *pid);
+  say("{:<24} {:<20} {:>8} {:>9}  {}", "service", "state", "pid", "restarts", "program");
+  for (const auto& s : out.value("services", nlohmann::ordered_json::array())) {
+    const int service_pid = s.value("pid", 0);
+    say("{:<24} {:<20} {:>8} {:>9}  {}{}", s.value("service", ""), s.value("state", ""),
+        service_pid ? std::to_string(service_pid) : "-", s.value("restarts", 0),
+        s.value("program", ""),
+        s.contains("draining") && !s["draining"].empty() ? " (an old process is draining)" : "");
+  }
+  for (const auto& s : out.value("not_started", nlohmann::ordered_json::array())) {
+    say("{:<24} not started: {}", s.value("service", ""), s.value("why", ""));
+  }
+  return EX_OK;
+}
+
+using Queue = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
+
+async::Task<void> ask_flush(async::Loop* loop, std::string path, Result<ipc::queue::Done>* out) {
+  const async::Until until{.deadline = loop->now() + seconds(30)};
+  auto channel = co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
+      *loop, std::move(path), ipc::queue::kName, until);
+  if (!channel) {
+    *out = fail(std::move(channel).error());
+    co_return;
+  }
+  auto sent = channel->send(ipc::queue::Act{
+      .request = 1, .verb = ipc::queue::Verb::flush, .all = true, .site = {}, .queue_ids = {}});
+  if (!sent) {
+    *out = fail(std::move(sent).error());
+    co_return;
+  }
+  for (;;) {
+    auto answer = co_await channel->receive(until);
+    if (!answer) {
+      *out = fail(std::move(answer).error());
+      co_return;
+    }
+    if (auto* done = std::get_if<ipc::queue::Done>(&answer->message)) {
+      *out = *std::move(done);
+      co_return;
+    }
+  }
+}
+
+int flush(const config::Config& config) {
+  async::Loop loop;
+  Result<ipc::queue::Done> done = fail(async::WaitError::closed);
+  loop.spawn(
+      "flush",
+      ask_flush(&loop, config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket),
+                &done));
+  loop.run();
+  if (!done) return complain(EX_UNAVAILABLE, "queue manager: " + done.error().message());
+  if (done->outcome != ipc::queue::Outcome::ok)
+    return complain(EX_TEMPFAIL, "flush: " + done->text);
+  say("flushed: {} messages", done->count);
+  return EX_OK;
+}
+
+std::optional<Command> parse(int argc, char** argv) {
+  Command command;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (command.name.empty() && word == "-c") {
+      if (++i == argc) return std::nullopt;
+      command.directory = argv[i];
+    } else if (command.name.empty() && word.starts_with("-")) {
+      return std::nullopt;
+    } else if (command.name.empty()) {
+      command.name = word;
+    } else {
+      command.words.push_back(word);
+    }
+  }
+  if (command.name.empty()) return std::nullopt;
+  return command;
+}
+
+int run(const Command& command) {
+  if (command.name == "init") return init(command);
+  const bool json = command.name == "status" && command.words == std::vector<std::string>{"--json"};
+  if (!command.words.empty() && !json) {
+    return complain(EX_USAGE, command.name + ": unexpected \"" + command.words.front() + "\"");
+  }
+  const std::string directory = config::config_directory(command.directory);
+  if (command.name == "check") return tools::check(directory);
+  auto config = config::load(directory);
+  if (!config) return complain(EX_CONFIG, config.error().message());
+  if (command.name == "start") return start(*config);
+  if (command.name == "start-fg") return start_foreground(*config);
+  if (command.name == "stop") return stop(*config);
+  if (command.name == "abort") return signal_master(*config, SIGQUIT, "stopped", seconds(10));
+  if (command.name == "reload") return reload(*config);
+  if (command.name == "flush") return flush(*config);
+  if (command.name == "status") return status(*config, json);
+  std::fputs(kUsage.data(), stderr);
+  return complain(EX_USAGE, "unknown command \"" + command.name + "\"");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0)) {
+    std::fputs(kUsage.data(), stdout);
+    return EX_OK;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
+    say("penstock {}", PEN_VERSION);
+    return EX_OK;
+  }
+  const auto command = parse(argc, argv);
+  if (!command) {
+    std::fputs(kUsage.data(), stderr);
+    return EX_USAGE;
+  }
+  return run(*command);
+}

@@ -1,0 +1,22 @@
+#pragma once
+/// The conversation "route": requests from qmgr, many at once, answered in any order.
+///
+/// Bounds:  at most kMaxJobs requests of a connection are worked on; further ones wait in the socket.
+/// End:     the connection's; what still runs then is dropped, nobody would read the answer.
+#include "lib/ipc/channel.h"
+#include "trivial-rewrite/router.h"
+
+namespace pen::rewrite {
+
+inline constexpr std::size_t kMaxJobs = 2000;
+
+struct ConversationCounts {
+  std::uint64_t requests = 0, resolved = 0, failed = 0, deferred = 0;
+  std::size_t under_way = 0;
+};
+
+/// Serves one connection until it ends. Errors: what ended it, if that was not the peer's plain close.
+async::Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening opening,
+                                       ConversationCounts& counts, async::Cancel& stop);
+
+}  // namespace pen::rewrite

@@ -1,0 +1,331 @@
+#include "trivial-rewrite/hosts.h"
+
+#include <algorithm>
+#include <climits>
+#include <tuple>
+
+#include "lib/async/sync.h"
+#include "lib/base/text.h"
+#include "lib/map/network.h"
+
+namespace pen::rewrite {
+
+using async::Task;
+using ipc::Destination;
+using ipc::route::Level;
+using net::DnsAnswer;
+using net::DnsOutcome;
+using net::RecordType;
+
+/// Answers of look-ups that run at the same time.
+struct Gathering {
+  explicit Gathering(async::Loop& loop) : all_there(loop) {}
+  async::Event all_there;
+  std::size_t missing = 0;
+  std::vector<HostFinder::Addresses> results;
+};
+
+namespace {
+
+// More MX hosts than this are never looked up: the sender of a hostile set must not make us ask thousands of questions.
+constexpr std::size_t kMaxHosts = 50;
+
+bool is_ipv6(const Destination& d) { return d.address.find(':') != std::string::npos; }
+
+mail::DeliveryStatus status(mail::Action action, std::string dsn, std::string text) {
+  mail::DeliveryStatus s;
+  s.action = action;
+  s.dsn = std::move(dsn);
+  s.text = std::move(text);
+  return s;
+}
+mail::DeliveryStatus dns_status(const DnsAnswer& answer, const std::string& name,
+                                std::string_view type) {
+  const bool temporary = answer.outcome == DnsOutcome::temporary;
+  return status(
+      temporary ? mail::Action::deferred : mail::Action::failed, temporary ? "4.4.3" : "5.4.4",
+      "Host or domain name not found. Name service error for name=" + printable(name, 255) +
+          " type=" + std::string(type) + ": " + answer.text);
+}
+bool permanent(const mail::DeliveryStatus& s) { return s.action == mail::Action::failed; }
+
+bool watches_for_loops(const NextHop& hop, const HostOptions& options) {
+  if (options.lmtp || !options.own_ports.contains(hop.port)) return false;
+  return !hop.explicit_port || hop.port == 25;
+}
+bool is_own(const std::string& address, const HostOptions& options) {
+  return options.own_addresses.contains(address);
+}
+
+mail::DeliveryStatus loops_back(const NextHop& hop) {
+  return status(mail::Action::failed, "5.4.6",
+                "mail for " + printable(hop.host, 255) + " loops back to myself");
+}
+
+Destination destination(const std::string& host, const std::string& address, unsigned short port) {
+  Destination d;
+  d.host = host;
+  d.address = address;
+  d.port = port;
+  return d;
+}
+
+}  // namespace
+
+void limit_addresses(std::vector<Level>& levels, std::size_t limit, bool balance) {
+  if (limit == 0) return;
+  std::size_t total = 0, six = 0, first_six = 0;
+  for (const auto& level : levels) {
+    for (const auto& d : level.destinations) {
+      if (is_ipv6(d)) {
+        ++six;
+        if (total < limit) ++first_six;
+      }
+      ++total;
+    }
+  }
+  if (total <= limit) return;
+  // One place is kept for the family that would be left out.
+  const bool keep_one_six = balance && limit > 1 && first_six == 0 && six > 0;
+  const bool keep_one_four = balance && limit > 1 && first_six == limit && six < total;
+  std::size_t plain = limit - (keep_one_six || keep_one_four ? 1 : 0);
+  bool kept_other = false;
+  for (auto& level : levels) {
+    std::erase_if(level.destinations, [&](const Destination& d) {
+      if (plain > 0) {
+        --plain;
+        return false;
+      }
+      if (!kept_other && ((keep_one_six && is_ipv6(d)) || (keep_one_four && !is_ipv6(d)))) {
+        kept_other = true;
+        return false;
+      }
+      return true;
+    });
+  }
+  std::erase_if(levels, [](const Level& level) { return level.destinations.empty(); });
+}
+
+Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptions options) {
+  Addresses out;
+  const auto lookup = options.dns_disabled ? net::HostLookup::native : options.lookup;
+  out.status =
+      status(mail::Action::failed, "5.4.4", "unable to look up host " + printable(name, 255));
+  bool temporary = false;
+  for (const bool six : {false, true}) {
+    if (six ? !options.ipv6 : !options.ipv4) continue;
+    const RecordType type = six ? RecordType::aaaa : RecordType::a;
+    const DnsAnswer answer = co_await dns_.lookup_host(name, type, lookup);
+    if (answer.outcome == DnsOutcome::found) {
+      out.ttl = std::min(out.ttl, answer.ttl);
+      for (const auto& record : answer.records) out.addresses.push_back(record.data);
+      continue;
+    }
+    // One family's trouble may hide an address: as long as the other gives one, that one serves.
+    if (temporary) continue;
+    temporary = answer.outcome == DnsOutcome::temporary;
+    out.status = dns_status(answer, name, six ? "AAAA" : "A");
+    if (!temporary) out.ttl = std::min(out.ttl, std::max(answer.ttl, seconds(1)));
+    if (answer.outcome == DnsOutcome::no_domain) break;
+  }
+  co_return out;
+}
+
+Task<void> HostFinder::resolve_into(HostFinder* self, std::string name, HostOptions options,
+                                    std::shared_ptr<Gathering> into, std::size_t index) {
+  into->results[index] = co_await self->resolve_host(std::move(name), std::move(options));
+  if (--into->missing == 0) into->all_there.set();
+}
+
+Task<std::vector<HostFinder::Addresses>> HostFinder::resolve_all(std::vector<std::string> names,
+                                                                 const HostOptions& options) {
+  auto gathering = std::make_shared<Gathering>(loop_);
+  gathering->missing = names.size();
+  gathering->results.resize(names.size());
+  async::Gate gate(loop_);  // dies, with what still runs, when this does
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    gate.spawn("addresses of " + names[i], resolve_into(this, names[i], options, gathering, i));
+  }
+  if (!names.empty()) static_cast<void>(co_await gathering->all_there.wait());
+  co_return std::move(gathering->results);
+}
+
+void HostFinder::append_level(std::vector<Level>& levels, std::vector<Destination> destinations,
+                              const HostOptions& options) {
+  if (options.randomize) {
+    for (std::size_t i = destinations.size(); i > 1; --i) {
+      std::swap(destinations[i - 1], destinations[static_cast<std::size_t>(random_.below(i))]);
+    }
+  }
+  // An address that is there already, on a better level or under another name, is the same destination.
+  std::set<std::string> seen;
+  for (const auto& level : levels) {
+    for (const auto& d : level.destinations) seen.insert(d.address + " " + std::to_string(d.port));
+  }
+  std::vector<Destination> preferred, others;
+  for (auto& d : destinations) {
+    if (!seen.insert(d.address + " " + std::to_string(d.port)).second) continue;
+    const bool second =
+        options.preference != Family::any && is_ipv6(d) != (options.preference == Family::ipv6);
+    (second ? others : preferred).push_back(std::move(d));
+  }
+  if (!preferred.empty()) levels.push_back({std::move(preferred)});
+  if (!others.empty()) levels.push_back({std::move(others)});
+}
+
+Task<Found> HostFinder::by_host(NextHop hop, const HostOptions& options) {
+  Found found;
+  Addresses addresses;
+  if (hop.numeric) {
+    const auto ip = map::parse_ip(hop.host);
+    addresses.addresses.push_back(ip ? ip->text() : hop.host);
+  } else {
+    addresses = co_await resolve_host(hop.host, options);
+  }
+  found.ttl = addresses.ttl;
+  found.status = std::move(addresses.status);
+  std::vector<Destination> destinations;
+  for (const auto& address : addresses.addresses) {
+    if (watches_for_loops(hop, options) && is_own(address, options)) {
+      found.status = loops_back(hop);
+      found.levels.clear();
+      co_return found;
+    }
+    destinations.push_back(destination(hop.host, address, hop.port));
+  }
+  append_level(found.levels, std::move(destinations), options);
+  co_return found;
+}
+
+Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
+  Found found;
+  const DnsAnswer mx = co_await dns_.lookup(hop.host, RecordType::mx);
+  switch (mx.outcome) {
+    case DnsOutcome::temporary:
+      if (options.ignore_mx_error) co_return co_await by_host(std::move(hop), options);
+      found.status = dns_status(mx, hop.host, "MX");
+      co_return found;
+    case DnsOutcome::no_domain:
+      found.status = dns_status(mx, hop.host, "MX");
+      found.ttl = std::max(mx.ttl, seconds(1));
+      // A name in the host's own files need not be in DNS.
+      if (options.lookup != net::HostLookup::dns)
+        co_return co_await by_host(std::move(hop), options);
+      co_return found;
+    case DnsOutcome::no_data: {
+      Found own = co_await by_host(std::move(hop), options);
+      own.ttl = std::min(own.ttl, std::max(mx.ttl, seconds(1)));
+      co_return own;
+    }
+    case DnsOutcome::found:
+      break;
+  }
+  found.ttl = mx.ttl;
+  std::vector<Host> hosts;
+  bool null_mx = false;
+  for (const auto& record : mx.records) {
+    if (record.data.empty()) {
+      null_mx = true;  // RFC 7505: only alone it means that no mail is taken
+    } else {
+      hosts.push_back({record.preference, 0, record.data});
+    }
+  }
+  if (hosts.empty() && null_mx) {
+    found.status = status(mail::Action::failed, "5.1.10",
+                          "Domain " + printable(hop.host, 255) + " does not accept mail (nullMX)");
+    co_return found;
+  }
+  // Chance also decides which of many equal hosts make it below the bound.
+  for (auto& host : hosts) host.order = options.randomize ? random_.next() : 0;
+  std::ranges::sort(hosts, [](const Host& x, const Host& y) {
+    return std::tie(x.preference, x.order, x.name) < std::tie(y.preference, y.order, y.name);
+  });
+  if (hosts.size() > kMaxHosts) hosts.resize(kMaxHosts);
+
+  std::vector<std::string> names;
+  for (const auto& host : hosts) names.push_back(host.name);
+  const auto resolved = co_await resolve_all(std::move(names), options);
+
+  unsigned self = UINT_MAX;
+  for (std::size_t i = 0; i < hosts.size() && watches_for_loops(hop, options); ++i) {
+    for (const auto& address : resolved[i].addresses) {
+      if (is_own(address, options)) self = std::min(self, hosts[i].preference);
+    }
+  }
+  bool any_address = false, any_temporary = false;
+  for (std::size_t i = 0; i < hosts.size();) {
+    std::vector<Destination> destinations;
+    const unsigned preference = hosts[i].preference;
+    for (; i < hosts.size() && hosts[i].preference == preference; ++i) {
+      const auto& [addresses, ttl, why] = resolved[i];
+      found.ttl = std::min(found.ttl, ttl);
+      any_address = any_address || !addresses.empty();
+      if (addresses.empty() && (!any_temporary || !permanent(why))) {
+        found.status = why;
+        any_temporary = any_temporary || !permanent(why);
+      }
+      if (preference >= self) continue;
+      for (const auto& address : addresses)
+        destinations.push_back(destination(hosts[i].name, address, hop.port));
+    }
+    append_level(found.levels, std::move(destinations), options);
+  }
+  if (!found.levels.empty()) co_return found;
+  if (self != UINT_MAX && !any_temporary) {
+    found.status = loops_back(hop);
+  } else if (!any_address && permanent(found.status) && options.defer_if_no_mx_address) {
+    found.status.action = mail::Action::deferred;
+    found.status.dsn[0] = '4';
+  }
+  co_return found;
+}
+
+Task<Found> HostFinder::find_one(NextHop hop, const HostOptions& options) {
+  if (!hop.unix_path.empty()) {
+    Found found;
+    Destination d;
+    d.unix_path = hop.unix_path;
+    d.host = hop.unix_path;
+    found.levels.push_back({{std::move(d)}});
+    co_return found;
+  }
+  if (hop.mx && !options.dns_disabled) co_return co_await by_mx(std::move(hop), options);
+  co_return co_await by_host(std::move(hop), options);
+}
+
+Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
+  Found found;
+  found.status =
+      status(mail::Action::deferred, "4.3.5", "bad next hop \"" + printable(nexthop, 255) + "\"");
+  auto hops = parse_nexthops(nexthop, options.lmtp, options.default_port);
+  if (!hops) co_return found;
+  std::size_t fallback_from = hops->size();
+  if (!trim(options.fallback_relay).empty() && !options.lmtp) {
+    if (auto relays = parse_nexthops(options.fallback_relay, false, options.default_port)) {
+      std::ranges::move(*relays, std::back_inserter(*hops));
+    } else {
+      found.status.text = "bad next hop \"" + printable(options.fallback_relay, 255) + "\"";
+      co_return found;
+    }
+  }
+  bool first = true;
+  for (std::size_t i = 0; i < hops->size(); ++i) {
+    Found one = co_await find_one((*hops)[i], options);
+    found.ttl = std::min(found.ttl, one.ttl);
+    const bool failed = one.levels.empty();
+    if (failed && (first || (permanent(found.status) && !permanent(one.status))))
+      found.status = one.status;
+    // Elsewhere would only make it worse: the mail would come back from there, or the domain wants none.
+    if (failed && i < fallback_from && (one.status.dsn == "5.4.6" || one.status.dsn == "5.1.10")) {
+      found.status = std::move(one.status);
+      fallback_from = hops->size();
+      hops->resize(i + 1);
+    }
+    first = false;
+    limit_addresses(one.levels, options.address_limit, options.balance);
+    std::ranges::move(one.levels, std::back_inserter(found.levels));
+  }
+  co_return found;
+}
+
+}  // namespace pen::rewrite

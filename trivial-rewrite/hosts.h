@@ -1,0 +1,88 @@
+#pragma once
+/// From a next hop to the addresses to connect to, in levels of preference.
+///
+/// Use:     HostFinder finder(loop, dns, random); Found f = co_await finder.find("example.org", options);
+/// Rules:   RFC 5321 section 5.1: MX hosts by preference, equal ones shuffled; no MX: the domain's own addresses; MX
+///          hosts without addresses are no reason to fall back to these. Null MX (RFC 7505): permanent. This host in
+///          the list: it and everything not preferred to it is left out; nothing left: the mail would come back.
+///          A level never mixes preferences, nor, with an address preference, families.
+/// Thread:  the loop's.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/ipc/route.h"
+#include "lib/net/dns.h"
+#include "trivial-rewrite/nexthop.h"
+
+namespace pen::rewrite {
+
+enum class Family : std::uint8_t { any, ipv4, ipv6 };
+
+/// One transport's view of the settings (its -o of master.cf included).
+struct HostOptions {
+  bool lmtp = false;
+  unsigned short default_port = 25;
+  std::size_t address_limit = 5;  // smtp_mx_address_limit; 0: none
+  Family preference = Family::any;
+  bool ipv4 = true, ipv6 = true;  // inet_protocols
+  bool randomize = true;
+  bool balance = true;
+  net::HostLookup lookup = net::HostLookup::dns;
+  bool dns_disabled = false;                  // disable_dns_lookups
+  bool defer_if_no_mx_address = false;        // smtp_defer_if_no_mx_address_found
+  bool ignore_mx_error = false;               // ignore_mx_lookup_error
+  std::string fallback_relay;                 // next hops that are tried last
+  std::set<std::string> own_addresses;        // numeric
+  std::set<unsigned short> own_ports = {25};  // where this host itself takes mail
+};
+
+struct Found {
+  std::vector<ipc::route::Level> levels;  // destinations with host, address, port, unix_path only
+  seconds ttl{3600};
+  /// Why there is none; meaningful only when levels is empty.
+  mail::DeliveryStatus status;
+};
+
+class HostFinder {
+ public:
+  HostFinder(async::Loop& loop, net::Resolver& dns, Random& random)
+      : loop_(loop), dns_(dns), random_(random) {}
+  /// options is copied: it may change meanwhile.
+  async::Task<Found> find(std::string nexthop, HostOptions options);
+
+ private:
+  friend struct Gathering;
+  struct Host {
+    unsigned preference = 0;
+    std::uint64_t order = 0;  // chance among equals
+    std::string name;
+  };
+  struct Addresses {
+    std::vector<std::string> addresses;
+    seconds ttl{3600};
+    mail::DeliveryStatus status;
+  };
+  async::Task<Found> find_one(NextHop hop, const HostOptions& options);
+  async::Task<Found> by_mx(NextHop hop, const HostOptions& options);
+  async::Task<Found> by_host(NextHop hop, const HostOptions& options);
+  async::Task<std::vector<Addresses>> resolve_all(std::vector<std::string> names,
+                                                  const HostOptions& options);
+  async::Task<Addresses> resolve_host(std::string name, HostOptions options);
+  static async::Task<void> resolve_into(HostFinder* self, std::string name, HostOptions options,
+                                        std::shared_ptr<struct Gathering> into, std::size_t index);
+  void append_level(std::vector<ipc::route::Level>& levels,
+                    std::vector<ipc::Destination> destinations, const HostOptions& options);
+
+  async::Loop& loop_;
+  net::Resolver& dns_;
+  Random& random_;
+};
+
+/// Keeps at most limit addresses, first levels first; with balance the last one kept is of the other family when the
+/// first ones are all of one. Pure.
+void limit_addresses(std::vector<ipc::route::Level>& levels, std::size_t limit, bool balance);
+
+}  // namespace pen::rewrite

@@ -1,0 +1,105 @@
+/// trivial-rewrite: answers qmgr's question where a recipient goes. See man/trivial-rewrite.8.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/resolve/from_settings.h"
+#include "lib/service/service.h"
+#include "trivial-rewrite/conversation.h"
+#include "trivial-rewrite/transports.h"
+
+namespace pen::rewrite {
+namespace {
+
+// Tables that block (accounts, name services) and native host look-ups.
+constexpr std::size_t kHandlerThreads = 8;
+
+struct Server {
+  Server(service::Context& c, net::ResolverOptions dns_options,
+         std::shared_ptr<const resolve::Resolve> r, std::map<std::string, Transport> t)
+      : context(c),
+        pool(c.loop(), kHandlerThreads),
+        dns(c.loop(), pool, std::move(dns_options)),
+        transports(std::move(t)),
+        router(
+            c.loop(), pool, dns, std::move(r),
+            [this](const std::string& name) {
+              const auto found = transports.find(name);
+              return found == transports.end() ? nullptr : &found->second;
+            },
+            secure_random_u64()) {}
+
+  service::Context& context;
+  async::HandlerPool pool;
+  net::Resolver dns;
+  std::map<std::string, Transport> transports;
+  Router router;
+  ConversationCounts counts;
+
+  std::vector<std::string> status() const {
+    const auto d = dns.counts();
+    return {
+        fmt::format("routes: requests={}, resolved={}, failed={}, deferred={}, under_way={}",
+                    counts.requests, counts.resolved, counts.failed, counts.deferred,
+                    counts.under_way),
+        fmt::format(
+            "dns: asked={}, cached={}, joined={}, sent={}, over_tcp={}, timed_out={}, refused={}, "
+            "under_way={}, cache={}",
+            d.asked, d.cached, d.joined, d.sent, d.over_tcp, d.timed_out, d.refused_answers,
+            d.under_way, d.cache_entries)};
+  }
+};
+
+async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
+  auto& loop = server->context.loop();
+  ipc::AllowedPeers peers;
+  peers.mail_owner = server->context.owner().uid;
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
+                                     {.deadline = loop.now() + seconds(30)});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != ipc::route::kName) {
+    log::warning("unknown conversation \"{}\"", printable(opening->conversation, 50));
+    co_return;
+  }
+  auto ended = co_await serve_routes(loop, server->router, *std::move(opening), server->counts,
+                                     server->context.draining());
+  if (!ended) log::warning("conversation ended: {}", ended.error().message());
+}
+
+std::string read_resolv_conf() {
+  std::ifstream file("/etc/resolv.conf");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  resolve::Options options = resolve::from_settings(context.settings());
+  PEN_TRY_ASSIGN(auto dns, resolver_options(context.settings(), read_resolv_conf()));
+  PEN_TRY_ASSIGN(auto transports, read_transports(context.config(), options.own_addresses));
+  PEN_TRY_ASSIGN(auto resolving, resolve::Resolve::open(std::move(options)));
+  for (const auto& problem : resolving->problems()) log::warning("{}", problem.message());
+  auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolving),
+                                         std::move(transports));
+  context.serve([server](async::Listener::Accepted accepted) {
+    return session(server, std::move(accepted));
+  });
+  service::Hooks hooks;
+  hooks.status = [server] { return server->status(); };
+  return hooks;
+}
+
+}  // namespace
+}  // namespace pen::rewrite
+
+int main(int argc, char** argv) {
+  return pen::service::run(argc, argv,
+                           {.name = "trivial-rewrite", .summary = "routes recipients for qmgr"},
+                           pen::rewrite::start);
+}

@@ -1,0 +1,91 @@
+#include "trivial-rewrite/nexthop.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <array>
+
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+
+namespace pen::rewrite {
+namespace {
+
+constexpr std::size_t kMaxNextHops = 50;
+
+std::optional<NextHop> parse_one(std::string_view text, bool lmtp, unsigned short default_port) {
+  NextHop hop;
+  hop.port = default_port;
+  if (lmtp && istarts_with(text, "unix:")) {
+    hop.unix_path = text.substr(5);
+    if (hop.unix_path.empty()) return std::nullopt;
+    return hop;
+  }
+  if (lmtp && istarts_with(text, "inet:")) text.remove_prefix(5);
+  std::string_view host = text, port;
+  bool bracketed = false;
+  if (text.starts_with('[')) {
+    const auto close = text.find(']');
+    if (close == std::string_view::npos) return std::nullopt;
+    bracketed = true;
+    host = text.substr(1, close - 1);
+    std::string_view rest = text.substr(close + 1);
+    if (!rest.empty() && rest.front() != ':') return std::nullopt;
+    if (!rest.empty()) port = rest.substr(1);
+    if (!rest.empty() && port.empty()) return std::nullopt;
+    if (istarts_with(host, "ipv6:")) host.remove_prefix(5);
+  } else if (const auto colon = text.rfind(':'); colon != std::string_view::npos) {
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+    if (port.empty()) return std::nullopt;
+  }
+  if (host.empty() || host.size() > mail::kMaxDomain || host.find(':') != std::string_view::npos) {
+    if (!mail::valid_ipv6(host) || !bracketed) return std::nullopt;
+  }
+  if (!port.empty()) {
+    const auto number = parse_port(port);
+    if (!number) return std::nullopt;
+    hop.port = *number;
+    hop.explicit_port = true;
+  }
+  hop.host = to_lower(host);
+  hop.numeric = mail::valid_address(hop.host);
+  hop.mx = !bracketed && !lmtp && !hop.numeric;
+  return hop;
+}
+
+}  // namespace
+
+std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp,
+                                                   unsigned short default_port) {
+  std::vector<NextHop> hops;
+  for (const auto part : split(text)) {
+    auto hop = parse_one(part, lmtp, default_port);
+    if (!hop || hops.size() >= kMaxNextHops) return std::nullopt;
+    hops.push_back(std::move(*hop));
+  }
+  if (hops.empty()) return std::nullopt;
+  return hops;
+}
+
+std::optional<unsigned short> parse_port(std::string_view text) {
+  if (const auto number = parse_unsigned(text)) {
+    if (*number == 0 || *number > 65535) return std::nullopt;
+    return static_cast<unsigned short>(*number);
+  }
+  if (text.empty() || text.size() > 32) return std::nullopt;
+  servent entry{};
+  servent* found = nullptr;
+  std::array<char, 4096> buffer{};
+  const std::string name(text);
+  if (getservbyname_r(name.c_str(), "tcp", &entry, buffer.data(), buffer.size(), &found) == 0 &&
+      found != nullptr) {
+    return ntohs(static_cast<std::uint16_t>(found->s_port));
+  }
+  // Minimal systems have no /etc/services; these two names are the defaults of settings.
+  if (iequals(text, "smtp")) return 25;
+  if (iequals(text, "submission")) return 587;
+  return std::nullopt;
+}
+
+}  // namespace pen::rewrite

@@ -1,0 +1,116 @@
+#include "trivial-rewrite/router.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::rewrite {
+
+using async::Task;
+using ipc::route::Resolved;
+using ipc::route::Unroutable;
+
+namespace {
+
+constexpr seconds kShortest{5}, kLongest{3600};
+
+Unroutable deferred(std::string dsn, std::string text) {
+  Unroutable u;
+  u.status.action = mail::Action::deferred;
+  u.status.dsn = std::move(dsn);
+  u.status.text = std::move(text);
+  return u;
+}
+
+/// How many bytes of text are an enhanced status code of that class; 0: none.
+std::size_t dsn_size(std::string_view text, char first_digit) {
+  std::size_t i = 0;
+  for (int part = 0; part < 3; ++part) {
+    if (part > 0 && (i >= text.size() || text[i++] != '.')) return 0;
+    const std::size_t begin = i;
+    while (i < text.size() && ascii_digit(text[i]) && i - begin < 3) ++i;
+    if (i == begin) return 0;
+  }
+  const bool ends = i == text.size() || ascii_space(text[i]);
+  return ends && text.front() == first_digit && text[1] == '.' ? i : 0;
+}
+
+}  // namespace
+
+mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
+  mail::DeliveryStatus s;
+  s.action = retry ? mail::Action::deferred : mail::Action::failed;
+  s.dsn = retry ? "4.0.0" : "5.0.0";
+  nexthop = trim(nexthop);
+  if (const std::size_t size = dsn_size(nexthop, retry ? '4' : '5'); size != 0) {
+    s.dsn = nexthop.substr(0, size);
+    nexthop = trim(nexthop.substr(size));
+  }
+  s.text = printable(nexthop.empty() ? std::string_view("Address is undeliverable") : nexthop, 500);
+  return s;
+}
+
+Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
+               std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
+               std::uint64_t seed)
+    : pool_(pool),
+      resolve_(std::move(resolve)),
+      transports_(std::move(transports)),
+      random_(seed),
+      finder_(loop, dns, random_) {}
+
+Task<Answer> Router::route(std::string sender, std::string recipient) {
+  auto look_up = [resolve = resolve_, sender = std::move(sender), recipient] {
+    return resolve->route(sender, recipient);
+  };
+  auto route = resolve_->blocking() ? co_await pool_.run(look_up) : look_up();
+  if (!route)
+    co_return deferred("4.3.0",
+                       "address resolving failed: " + printable(route.error().message(), 400));
+
+  const Transport* transport = transports_(route->transport);
+  const auto program = route->transport == "error"   ? Transport::Program::error
+                       : route->transport == "retry" ? Transport::Program::retry
+                       : transport == nullptr        ? Transport::Program::other
+                                                     : transport->program;
+  if (program == Transport::Program::error || program == Transport::Program::retry) {
+    Unroutable u;
+    u.status = status_from_nexthop(route->nexthop, program == Transport::Program::retry);
+    co_return u;
+  }
+  if (transport == nullptr) {
+    co_return deferred(
+        "4.3.5", "mail transport \"" + printable(route->transport, 100) + "\" is not in master.cf");
+  }
+  Resolved out;
+  out.transport = route->transport;
+  out.nexthop = route->nexthop;
+  // Only routing brought out of the local part changes an address, not the case of its domain.
+  out.recipient =
+      iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
+  if (program == Transport::Program::other) {
+    ipc::Destination d;
+    d.transport = out.transport;
+    d.host = out.nexthop;
+    out.levels.push_back({{std::move(d)}});
+    out.valid_for = kLongest;
+    co_return out;
+  }
+  Found found = co_await finder_.find(route->nexthop, transport->hosts);
+  if (found.levels.empty()) {
+    Unroutable u;
+    u.status = std::move(found.status);
+    co_return u;
+  }
+  for (auto& level : found.levels) {
+    for (auto& d : level.destinations) {
+      d.transport = out.transport;
+      d.tls.level = ipc::TlsLevel::none;
+    }
+  }
+  out.levels = std::move(found.levels);
+  out.valid_for = std::clamp(found.ttl, kShortest, kLongest);
+  co_return out;
+}
+
+}  // namespace pen::rewrite

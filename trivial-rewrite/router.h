@@ -1,0 +1,47 @@
+#pragma once
+/// The route of one recipient: resolving, then for SMTP and LMTP the hosts of the next hop.
+///
+/// Use:     Router router(loop, pool, dns, resolve, transports, seed); Answer a = co_await router.route(sender, rcpt);
+/// Answers: ipc::route::Resolved with at least one destination, or Unroutable (failed or deferred).
+/// Thread:  the loop's; tables that may block are looked up on the handler pool.
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "lib/async/handler_pool.h"
+#include "lib/ipc/route.h"
+#include "lib/resolve/resolve.h"
+#include "trivial-rewrite/hosts.h"
+
+namespace pen::rewrite {
+
+/// What master.cf says of a transport.
+struct Transport {
+  enum class Program : std::uint8_t { smtp, lmtp, error, retry, other };
+  Program program = Program::other;
+  HostOptions hosts;  // smtp, lmtp
+};
+using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
+
+class Router {
+ public:
+  /// transports: nullptr for a name that master.cf does not have.
+  using Transports = std::function<const Transport*(const std::string& name)>;
+  Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
+         std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
+         std::uint64_t seed);
+
+  async::Task<Answer> route(std::string sender, std::string recipient);
+
+ private:
+  async::HandlerPool& pool_;
+  std::shared_ptr<const resolve::Resolve> resolve_;
+  Transports transports_;
+  Random random_;
+  HostFinder finder_;
+};
+
+/// "5.7.1 text" as error: and retry: next hops have it; a text without code gets the default one.
+mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry);
+
+}  // namespace pen::rewrite
