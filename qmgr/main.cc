@@ -56,8 +56,11 @@ Result<service::Hooks> start(service::Context& c) {
   auto* kept = storage->release();
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
   if (!log) return fail(std::move(log).error());
+  auto spool = spool::Spool::open(s.spool_directory);
+  if (!spool) return fail(std::move(spool).error());
   auto* table = new destdb::MemoryTable;
-  auto* program = new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(), *table);
+  auto* program =
+      new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(), spool->release(), *table);
   program->start();
   c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });
   service::Hooks hooks;

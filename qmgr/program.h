@@ -14,6 +14,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/writer.h"
+#include "lib/spool/spool.h"
 #include "qmgr/bounce_feed.h"
 #include "qmgr/delivery_agent.h"
 #include "qmgr/enqueue_server.h"
@@ -36,9 +37,9 @@ struct ProgramOptions {
 
 class Program final : public Ports {
  public:
-  /// loop, storage, log and table must outlive the program.
+  /// loop, storage, log, spool (nullptr: none, large bodies are refused) and table must outlive the program.
   Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
-          queue_log::QueueLog& log, destdb::Table& table);
+          queue_log::QueueLog& log, spool::Spool* spool, destdb::Table& table);
   ~Program() override;
   /// Starts recovery and the feeds.
   void start();
@@ -71,10 +72,12 @@ class Program final : public Ports {
   void set_timer();
   async::Task<void> recover();
   async::Task<void> keep_flushing();
+  async::Task<void> find_orphans();
 
   async::Loop& loop_;
   ProgramOptions options_;
   queue_log::QueueLog& log_;
+  spool::Spool* spool_;
   Random random_;
   queue_log::Writer writer_;
   RouterFeed router_;
