@@ -76,7 +76,7 @@ class Crash(Suite):
                 if not all_at_once:
                     for victim in victims:
                         self.assertGreater(kills[victim], 0, f"{victim} was never running")
-                mx.tool("penqueue", "-f")
+                mx.flush()
                 try:
                     mx.wait_empty_queue(120)
                 finally:
