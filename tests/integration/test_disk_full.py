@@ -11,7 +11,7 @@ class DiskFull(Suite):
         if os.geteuid() != 0:
             self.skipTest("needs root: mounts a small tmpfs")
         self.where = tempfile.mkdtemp(prefix="pen-full-")
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs", self.where],
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m,mode=755", "tmpfs", self.where],
                               capture_output=True, text=True)
         if done.returncode != 0:
             os.rmdir(self.where)
