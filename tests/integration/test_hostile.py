@@ -39,7 +39,7 @@ class Hostile(Suite):
             self.still_works(mx, peer, 1)
             after = mx.pids()
             for program in ("master", "qmgr", "smtpd", "trivial-rewrite", "smtp"):
-                self.assertEqual(before[program], after.get(program), f"{program} was started again")
+                self.assertLessEqual(set(before[program]), set(after.get(program, [])), f"{program} died")
 
     def test_clients_that_flood_with_errors_are_cut_off(self):
         with Peer() as peer, Instance(relay_to(peer)) as mx:
