@@ -3,6 +3,7 @@
 
     peer.py ADDRESS PORT DIRECTORY        knows office@away.example; everybody else gets 550
 """
+import os
 import socketserver
 import sys
 import time
@@ -31,9 +32,10 @@ class Session(socketserver.StreamRequestHandler):
                     continue
                 self.say("354 go on")
                 path = f"{self.server.folder}/{time.time_ns()}.eml"
-                with open(path, "wb") as out:
+                with open(path + ".tmp", "wb") as out:  # seen under its name only when whole
                     while (text := self.rfile.readline()) not in (b".\r\n", b""):
                         out.write(text[1:] if text.startswith(b".") else text)
+                os.rename(path + ".tmp", path)
                 rcpt = []
                 self.say("250 2.0.0 Ok: kept")
             elif verb == b"QUIT":

@@ -225,6 +225,7 @@ void Manager::committed(queue_log::Ticket ticket) {
     waiting_.pop_front();
     then();
   }
+  for (const auto& then : std::exchange(after_commit_, {})) then();
   for (Runner& r : runners_) {
     r.look = r.look || r.after_commit;
     r.after_commit = false;
@@ -233,7 +234,8 @@ void Manager::committed(queue_log::Ticket ticket) {
     const auto it = by_id_.find(*id);
     if (it == by_id_.end()) break;
     Active& m = *active_.at(it->second);
-    must(log_.renew(*id, to_log(m, body_of(m))));
+    m.place = must(log_.renew(*id, to_log(m, body_of(m))));
+    ++m.generation;
     break;  // one per commit: renewing moves the head as well
   }
 }

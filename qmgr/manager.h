@@ -180,6 +180,7 @@ class Manager {
   void obey(Active& m);
   void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
   void discharge(const mail::Discharge& d);
+  void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, int tries);
 
   void when_durable(queue_log::Ticket ticket, std::function<void()> then);
   template <class T>
@@ -214,6 +215,7 @@ class Manager {
   std::deque<MessageNumber> reports_waiting_;
 
   std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
+  std::vector<std::function<void()>> after_commit_;
   std::vector<Runner> runners_;
   bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;

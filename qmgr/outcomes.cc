@@ -267,6 +267,11 @@ void Manager::obey(Active& m) {
 }
 
 void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with) {
+  order(where, verb, done_with, 5);
+}
+
+void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with,
+                    int tries) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;
   enter();
@@ -303,12 +308,29 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     return;
   }
   const std::string id = stored->envelope.queue_id;
+  const auto later = [&](const Error& e) {
+    // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
+    if (!e.is(queue_log::QueueLogError::not_found) && !e.is(queue_log::QueueLogError::recovering))
+      ports_.fatal(e.message());
+    if (tries == 0) {
+      done_with(Outcome::failed);
+      return;
+    }
+    log_.save_positions();
+    log_.flush();
+    after_commit_.push_back(
+        [this, where, verb, done_with, tries] { order(where, verb, done_with, tries - 1); });
+  };
   if (verb == Verb::remove) {
     auto m = from_log(queue_log::Stored(*stored));
-    const auto ticket = must(log_.remove(where.place, id, stored->generation));
+    const auto ticket = log_.remove(where.place, id, stored->generation);
+    if (!ticket) {
+      later(ticket.error());
+      return;
+    }
     log::info("{}: removed", id);
     if (m && m->spool_file != 0) ports_.release_body(m->spool_file, id);
-    when_durable(ticket, [report] { report(true); });
+    when_durable(*ticket, [report] { report(true); });
     return;
   }
   if (verb == Verb::hold || verb == Verb::release || verb == Verb::requeue) {
@@ -316,7 +338,10 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
       done_with(Outcome::ok);
       return;
     }
-    must(log_.start(*stored));
+    if (auto started = log_.start(*stored); !started) {
+      later(started.error());
+      return;
+    }
     queue_log::Envelope again = stored->envelope;
     if (auto m = from_log(queue_log::Stored(*stored)))
       again = to_log(*m, m->body);  // folds results in
@@ -334,7 +359,10 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     done_with(Outcome::ok);
     return;
   }
-  must(log_.start(*stored));
+  if (auto started = log_.start(*stored); !started) {
+    later(started.error());
+    return;
+  }
   auto m = from_log(*std::move(stored));
   if (!m) {
     done_with(Outcome::failed);

@@ -17,8 +17,9 @@ using async::WaitError;
 using ipc::delivery::Stage;
 
 namespace {
-constexpr std::size_t kMaxReplyLine = 4096;       // RFC 5321 asks for 512; longer lines are cut
-constexpr std::size_t kContentChunk = 128 * 1024;  // read and written at once: half of the stream's high water
+constexpr std::size_t kMaxReplyLine = 4096;  // RFC 5321 asks for 512; longer lines are cut
+constexpr std::size_t kContentChunk =
+    128 * 1024;  // read and written at once: half of the stream's high water
 constexpr milliseconds kQuitWait{2000};
 
 Peer peer_of(const ipc::Destination& d) {
@@ -26,19 +27,22 @@ Peer peer_of(const ipc::Destination& d) {
   return {d.host, d.host + "[" + d.unix_path + "]"};
 }
 async::SocketAddress socket_of(const ipc::Destination& d) {
-  return d.address.empty() ? async::SocketAddress::unix(d.unix_path) : async::SocketAddress::inet(d.address, d.port);
+  return d.address.empty() ? async::SocketAddress::unix(d.unix_path)
+                           : async::SocketAddress::inet(d.address, d.port);
 }
 }  // namespace
 
 std::string connect_failure_text(const ipc::Destination& destination, const Error& error) {
   std::string why = error.message();
-  if (error.is(WaitError::timed_out)) why = std::strerror(ETIMEDOUT);
-  else if (error.sys_errno() != 0) why = std::strerror(error.sys_errno());
+  if (error.is(WaitError::timed_out))
+    why = std::strerror(ETIMEDOUT);
+  else if (error.sys_errno() != 0)
+    why = std::strerror(error.sys_errno());
   return "connect to " + destination.shown() + ": " + why;
 }
 
-Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination,
-                       const Settings& settings)
+Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id,
+                       ipc::Destination destination, const Settings& settings)
     : loop_(loop),
       host_(host),
       id_(id),
@@ -70,15 +74,23 @@ milliseconds Connection::timeout_of(Step step) const {
     case Step::greeting:
     case Step::ehlo:
     case Step::helo:
-    case Step::lhlo: return settings_.helo_timeout;
-    case Step::rset: return settings_.rset_timeout;
-    case Step::mail: return settings_.mail_timeout;
-    case Step::rcpt: return settings_.rcpt_timeout;
-    case Step::data: return settings_.data_init_timeout;
-    case Step::content: return settings_.data_xfer_timeout;
+    case Step::lhlo:
+      return settings_.helo_timeout;
+    case Step::rset:
+      return settings_.rset_timeout;
+    case Step::mail:
+      return settings_.mail_timeout;
+    case Step::rcpt:
+      return settings_.rcpt_timeout;
+    case Step::data:
+      return settings_.data_init_timeout;
+    case Step::content:
+      return settings_.data_xfer_timeout;
     case Step::end_of_data:
-    case Step::bdat: return settings_.data_done_timeout;
-    case Step::quit: return settings_.quit_timeout;
+    case Step::bdat:
+      return settings_.data_done_timeout;
+    case Step::quit:
+      return settings_.quit_timeout;
   }
   return settings_.data_done_timeout;
 }
@@ -93,14 +105,20 @@ void Connection::check_time() {
 
 Ended Connection::connect_failure(const Error& error) {
   Ended ended;
-  ended.status = {mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error), {}, {}};
-  if (error.is(WaitError::timed_out) || error.is_errno(ETIMEDOUT)) ended.trouble = Trouble::timed_out;
-  else if (error.is(WaitError::cancelled)) ended.trouble = Trouble::none;
-  else if (error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT)) ended.trouble = Trouble::refused;
-  else if (error.is_errno(EMFILE) || error.is_errno(ENFILE) || error.is_errno(ENOMEM) || error.is_errno(ENOBUFS) ||
-           error.is_errno(EADDRNOTAVAIL) || error.is_errno(EACCES) || error.is_errno(EINVAL))
+  ended.status = {
+      mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error), {}, {}};
+  if (error.is(WaitError::timed_out) || error.is_errno(ETIMEDOUT))
+    ended.trouble = Trouble::timed_out;
+  else if (error.is(WaitError::cancelled))
+    ended.trouble = Trouble::none;
+  else if (error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT))
+    ended.trouble = Trouble::refused;
+  else if (error.is_errno(EMFILE) || error.is_errno(ENFILE) || error.is_errno(ENOMEM) ||
+           error.is_errno(ENOBUFS) || error.is_errno(EADDRNOTAVAIL) || error.is_errno(EACCES) ||
+           error.is_errno(EINVAL))
     ended.trouble = Trouble::local;
-  else ended.trouble = Trouble::unreachable;
+  else
+    ended.trouble = Trouble::unreachable;
   // No job had any effect; those of the engine are handed back.
   engine_.finish(End::closed, loop_.now());
   for (auto& event : engine_.take_events())
@@ -113,8 +131,10 @@ Task<void> Connection::run() {
   connect_start_ = progress_ = loop_.clock().now();
   {
     Until until{async::Until{}.deadline, &cancel_};
-    if (settings_.connect_timeout.count() > 0) until.deadline = loop_.now() + settings_.connect_timeout;
-    auto stream = co_await async::connect(loop_, socket_of(destination_), until, destination_.source);
+    if (settings_.connect_timeout.count() > 0)
+      until.deadline = loop_.now() + settings_.connect_timeout;
+    auto stream =
+        co_await async::connect(loop_, socket_of(destination_), until, destination_.source);
     if (!stream) {
       host_.closed(*this, connect_failure(stream.error()));
       co_return;
@@ -126,11 +146,13 @@ Task<void> Connection::run() {
   gate_.spawn("writer " + destination_.shown(), writer());
 
   while (!end_ && !engine_.ended()) {
-    auto line = co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
+    auto line =
+        co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
     if (!line && line.error().is(WaitError::line_too_long)) {
       progress_ = loop_.now();
       engine_.on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
-      if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_}); !r && !end_) {
+      if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_});
+          !r && !end_) {
         end_ = End::closed;
       }
     } else if (!line) {
@@ -184,7 +206,8 @@ void Connection::salvage_lines() {
     text.append(more, static_cast<std::size_t>(n));
   }
   std::size_t at = 0;
-  for (std::size_t lf; !engine_.ended() && (lf = text.find('\n', at)) != std::string::npos; at = lf + 1) {
+  for (std::size_t lf; !engine_.ended() && (lf = text.find('\n', at)) != std::string::npos;
+       at = lf + 1) {
     std::string_view line(text.data() + at, lf - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
     engine_.on_line(line.substr(0, kMaxReplyLine), progress_);
@@ -240,7 +263,8 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
   const std::uint64_t size = work.job.body.size;
   for (std::uint64_t at = 0; at < size;) {
     buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kContentChunk, size - at)));
-    const ssize_t n = ::pread(work.file.get(), buffer.data(), buffer.size(), static_cast<off_t>(work.job.body_offset + at));
+    const ssize_t n = ::pread(work.file.get(), buffer.data(), buffer.size(),
+                              static_cast<off_t>(work.job.body_offset + at));
     if (n <= 0) {
       if (n < 0 && errno == EINTR) continue;
       end_ = End::content_error;
@@ -249,8 +273,10 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
     buffer.resize(static_cast<std::size_t>(n));
     at += static_cast<std::uint64_t>(n);
     pieces.clear();
-    if (form == Form::bdat) pieces.push_back(as_bytes(buffer));
-    else data.feed(buffer, pieces);
+    if (form == Form::bdat)
+      pieces.push_back(as_bytes(buffer));
+    else
+      data.feed(buffer, pieces);
     if (at == size) {
       if (form == Form::data) data.finish(pieces);
       host_.stages().set(work.job.slot, Stage::committed);
@@ -301,7 +327,8 @@ void Connection::handle_events() {
         opened_at_ = loop_.clock().wall_now();
         // From sending EHLO to its answer would be one round trip and the peer's name look-up; the handshake is purer.
         host_.opened(*this, *opened,
-                     std::chrono::duration_cast<microseconds>(loop_.clock().now() - connect_start_), connect_time_);
+                     std::chrono::duration_cast<microseconds>(loop_.clock().now() - connect_start_),
+                     connect_time_);
       } else if (auto* done = std::get_if<JobDone>(&event)) {
         const auto found = works_.find(done->job);
         PEN_CHECK(found != works_.end(), "a result for a job in hand");

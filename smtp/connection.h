@@ -34,7 +34,8 @@ class Connection {
   class Host {
    public:
     virtual ~Host() = default;
-    virtual void opened(Connection& c, const Opened& opened, microseconds connect_time, microseconds round_trip) = 0;
+    virtual void opened(Connection& c, const Opened& opened, microseconds connect_time,
+                        microseconds round_trip) = 0;
     /// The work is forgotten after the call.
     virtual void done(Connection& c, const Work& work, const JobDone& done) = 0;
     /// Last: nothing more comes from c.
@@ -42,7 +43,8 @@ class Connection {
     virtual StagePage& stages() = 0;
   };
 
-  Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination, const Settings& settings);
+  Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination,
+             const Settings& settings);
   ~Connection();
 
   /// To the end of the connection. The Connection must outlive the task.
@@ -54,6 +56,7 @@ class Connection {
 
   std::uint64_t id() const { return id_; }
   const ipc::Destination& destination() const { return destination_; }
+  std::size_t jobs_in_hand() const { return works_.size(); }
   WallTime connect_begun() const { return connect_begun_; }
   WallTime opened_at() const { return opened_at_; }
 

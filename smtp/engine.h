@@ -70,9 +70,9 @@ struct Peer {
 enum class Form : std::uint8_t { none, bdat, data };
 struct Send {
   std::vector<const Job*> begun = {};  // jobs whose first command is in text
-  std::string text = {};          // commands first; may be empty
-  const Job* job = nullptr;  // then this job's content
-  Form form = Form::none;    // bdat: the stored bytes; data: dot-stuffed, with the final "." line
+  std::string text = {};               // commands first; may be empty
+  const Job* job = nullptr;            // then this job's content
+  Form form = Form::none;  // bdat: the stored bytes; data: dot-stuffed, with the final "." line
 };
 
 struct Opened {

@@ -36,7 +36,8 @@ mail::DeliveryStatus Engine::success(const mail::Recipient& recipient,
   // "relayed" means that nobody beyond will report success (RFC 3461 section 5.2.2 c): the report
   // is ours to send.
   const bool wants_report = (recipient.notify & mail::notify::kSuccess) != 0;
-  return {wants_report && !offers_.dsn ? mail::Action::relayed : mail::Action::delivered,
+  return {wants_report && !offers_.dsn && !settings_.assume_final ? mail::Action::relayed
+                                                                  : mail::Action::delivered,
           reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
 }
 

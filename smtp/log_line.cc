@@ -23,23 +23,29 @@ std::string_view status_word(mail::Action action) {
   switch (action) {
     case mail::Action::delivered:
     case mail::Action::relayed:
-    case mail::Action::expanded: return "sent";
-    case mail::Action::deferred: return "deferred";
-    case mail::Action::failed: return "bounced";
+    case mail::Action::expanded:
+      return "sent";
+    case mail::Action::deferred:
+      return "deferred";
+    case mail::Action::failed:
+      return "bounced";
   }
   return "deferred";
 }
 }  // namespace
 
-std::string recipient_line(const std::string& queue_id, const mail::Recipient& recipient, const std::string& relay,
-                           std::uint32_t connection_use, const Delays& delays, const mail::DeliveryStatus& status) {
+std::string recipient_line(const std::string& queue_id, const mail::Recipient& recipient,
+                           const std::string& relay, std::uint32_t connection_use,
+                           const Delays& delays, const mail::DeliveryStatus& status) {
   std::string line = queue_id + ": to=<" + recipient.address + ">";
-  if (recipient.shown_original() != recipient.address) line += ", orig_to=<" + recipient.original + ">";
+  if (recipient.shown_original() != recipient.address)
+    line += ", orig_to=<" + recipient.original + ">";
   line += ", relay=" + relay;
   if (connection_use > 1) line += ", conn_use=" + std::to_string(connection_use);
-  line += fmt::format(", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", shown_delay(delays.total()),
-                      shown_delay(delays.before_active), shown_delay(delays.active), shown_delay(delays.setup),
-                      shown_delay(delays.transmission), status.dsn, status_word(status.action), status.text);
+  line += fmt::format(
+      ", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", shown_delay(delays.total()),
+      shown_delay(delays.before_active), shown_delay(delays.active), shown_delay(delays.setup),
+      shown_delay(delays.transmission), status.dsn, status_word(status.action), status.text);
   return line;
 }
 

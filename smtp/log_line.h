@@ -20,7 +20,8 @@ struct Delays {
 /// Two significant digits, at most two decimals, no trailing zeros: "0.05", "1.2", "12", "0".
 std::string shown_delay(microseconds delay);
 
-std::string recipient_line(const std::string& queue_id, const mail::Recipient& recipient, const std::string& relay,
-                           std::uint32_t connection_use, const Delays& delays, const mail::DeliveryStatus& status);
+std::string recipient_line(const std::string& queue_id, const mail::Recipient& recipient,
+                           const std::string& relay, std::uint32_t connection_use,
+                           const Delays& delays, const mail::DeliveryStatus& status);
 
 }  // namespace pen::smtp

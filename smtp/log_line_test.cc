@@ -19,16 +19,20 @@ BOOST_AUTO_TEST_CASE(delays_show_two_digits) {
 }
 BOOST_AUTO_TEST_CASE(the_line_reads_as_postfix_writes_it) {
   mail::Recipient to{.address = "a@b.example", .original = {}, .orcpt = {}, .notify = 0};
-  const Delays delays{microseconds(20'000), microseconds(0), microseconds(10'000), microseconds(1'500'000)};
-  const mail::DeliveryStatus sent{mail::Action::delivered, "2.0.0", "250 2.0.0 Ok: queued as 1", {}, {}};
+  const Delays delays{microseconds(20'000), microseconds(0), microseconds(10'000),
+                      microseconds(1'500'000)};
+  const mail::DeliveryStatus sent{
+      mail::Action::delivered, "2.0.0", "250 2.0.0 Ok: queued as 1", {}, {}};
   BOOST_TEST(recipient_line("4F", to, "mx.b.example[192.0.2.1]:25", 1, delays, sent) ==
-             "4F: to=<a@b.example>, relay=mx.b.example[192.0.2.1]:25, delay=1.5, delays=0.02/0/0.01/1.5, dsn=2.0.0, "
+             "4F: to=<a@b.example>, relay=mx.b.example[192.0.2.1]:25, delay=1.5, "
+             "delays=0.02/0/0.01/1.5, dsn=2.0.0, "
              "status=sent (250 2.0.0 Ok: queued as 1)");
   to.original = "alias@b.example";
   const mail::DeliveryStatus bounced{mail::Action::failed, "5.1.1", "host x said: 550", {}, {}};
-  BOOST_TEST(recipient_line("4F", to, "mx[::1]:25", 3, {}, bounced) ==
-             "4F: to=<a@b.example>, orig_to=<alias@b.example>, relay=mx[::1]:25, conn_use=3, delay=0, "
-             "delays=0/0/0/0, dsn=5.1.1, status=bounced (host x said: 550)");
+  BOOST_TEST(
+      recipient_line("4F", to, "mx[::1]:25", 3, {}, bounced) ==
+      "4F: to=<a@b.example>, orig_to=<alias@b.example>, relay=mx[::1]:25, conn_use=3, delay=0, "
+      "delays=0/0/0/0, dsn=5.1.1, status=bounced (host x said: 550)");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

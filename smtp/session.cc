@@ -22,7 +22,8 @@ Result<void> Session::handle(delivery::ToProgram message, std::span<async::Fd> f
     return stages_.map(fds[0].get(), page->slots);
   }
   if (auto* o = std::get_if<delivery::OpenConnection>(&message)) {
-    if (connections_.contains(o->connection)) return fail_errno("connection number used twice", EBADMSG);
+    if (connections_.contains(o->connection))
+      return fail_errno("connection number used twice", EBADMSG);
     open(std::move(*o));
     return {};
   }
@@ -34,29 +35,55 @@ Result<void> Session::handle(delivery::ToProgram message, std::span<async::Fd> f
   return take_job(std::get<delivery::Job>(std::move(message)), fds);
 }
 
+void Session::drain() {
+  draining_ = true;
+  for (auto& [id, entry] : connections_)
+    if (!entry.closed) entry.connection->request_close();
+}
+
+std::vector<std::string> Session::status() const {
+  std::vector<std::string> lines;
+  for (const auto& [id, entry] : connections_)
+    lines.push_back(entry.connection->destination().shown() + (entry.closed ? " closing" : "") +
+                    " jobs " + std::to_string(entry.connection->jobs_in_hand()));
+  return lines;
+}
+
 void Session::open(delivery::OpenConnection message) {
   Settings settings = settings_;
   const std::string key = message.destination.key();
   if (const auto it = misbehaved_.find(key); it != misbehaved_.end()) {
-    if (it->second > loop_.now()) settings.pipelining = false;
-    else misbehaved_.erase(it);
+    if (it->second > loop_.now())
+      settings.pipelining = false;
+    else
+      misbehaved_.erase(it);
   }
-  const bool no_address = message.destination.address.empty() && message.destination.unix_path.empty();
-  if (connections_.size() >= kMaxConnections || no_address) {
+  const bool no_address =
+      message.destination.address.empty() && message.destination.unix_path.empty();
+  if (draining_ || connections_.size() >= kMaxConnections || no_address) {
     delivery::ConnectionClosed refused;
     refused.connection = message.connection;
-    refused.trouble = Trouble::local;
-    refused.status = {mail::Action::deferred, "4.3.0",
-                      no_address ? "destination " + message.destination.shown() + " has no address"
-                                 : "too many connections in this process",
-                      {}, {}};
-    log::warning("{}", refused.status.text);
+    refused.trouble = draining_ ? Trouble::none : Trouble::local;
+    refused.status = {mail::Action::deferred,
+                      "4.3.0",
+                      draining_ ? "the delivery program is being replaced"
+                      : no_address
+                          ? "destination " + message.destination.shown() + " has no address"
+                          : "too many connections in this process",
+                      {},
+                      {}};
+    if (!draining_) log::warning("{}", refused.status.text);
     out_(refused);
     return;
   }
+  auto& source = message.destination.source;
+  if (source.empty() && !message.destination.address.empty()) {
+    const bool v6 = message.destination.address.find(':') != std::string::npos;
+    source = v6 ? settings.bind_address6 : settings.bind_address;
+  }
   auto& entry = connections_[message.connection];
-  entry.connection =
-      std::make_unique<Connection>(loop_, *this, message.connection, std::move(message.destination), settings);
+  entry.connection = std::make_unique<Connection>(loop_, *this, message.connection,
+                                                  std::move(message.destination), settings);
   gate_.spawn("connection " + entry.connection->destination().shown(), run(message.connection));
 }
 
@@ -67,7 +94,8 @@ Task<void> Session::run(std::uint64_t id) {
 
 Task<void> Session::watch_time() {
   for (;;) {
-    if (!co_await loop_.sleep(milliseconds(500), {.deadline = kNever, .cancel = &gate_.cancel()})) co_return;
+    if (!co_await loop_.sleep(milliseconds(500), {.deadline = kNever, .cancel = &gate_.cancel()}))
+      co_return;
     for (auto& [id, entry] : connections_) entry.connection->check_time();
   }
 }
@@ -92,12 +120,14 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
   if (!fds.empty()) work->file = std::move(fds[0]);
   if (work->file ? !work->body.empty() : work->body.size() != work->job.body.size)
     return fail_errno("job " + work->job.queue_id + " without its content", EBADMSG);
-  if (work->job.recipients.empty()) return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
+  if (work->job.recipients.empty())
+    return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
   it->second.connection->submit(std::move(work));
   return {};
 }
 
-void Session::opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) {
+void Session::opened(Connection& c, const Opened& opened, microseconds setup,
+                     microseconds round_trip) {
   delivery::ConnectionOpened message;
   message.connection = c.id();
   auto& f = message.features;
@@ -117,7 +147,9 @@ void Session::opened(Connection& c, const Opened& opened, microseconds setup, mi
 void Session::done(Connection& c, const Work& work, const JobDone& done) {
   const Job& job = work.job;
   const WallTime now = loop_.clock().wall_now();
-  const auto floor = [](auto d) { return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0)); };
+  const auto floor = [](auto d) {
+    return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0));
+  };
   Delays delays;
   const WallTime begun = now - done.service_time;
   delays.before_active = floor(job.active - job.arrival);
@@ -138,11 +170,14 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   for (std::size_t i = 0; i < done.results.size(); ++i) {
     const auto& status = done.results[i];
     const auto& recipient = job.recipients[i];
-    log::info("{}", recipient_line(job.queue_id, recipient.recipient, relay, done.connection_use, delays, status));
+    log::info("{}", recipient_line(job.queue_id, recipient.recipient, relay, done.connection_use,
+                                   delays, status));
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status; });
-    if (same != result.results.end()) same->ordinals.push_back(recipient.ordinal);
-    else result.results.push_back({{recipient.ordinal}, status});
+    if (same != result.results.end())
+      same->ordinals.push_back(recipient.ordinal);
+    else
+      result.results.push_back({{recipient.ordinal}, status});
   }
   out_(result);
 }
@@ -153,8 +188,9 @@ void Session::closed(Connection& c, const Ended& ended) {
   it->second.closed = true;
   if (ended.misbehaved && misbehaved_.size() < kMaxMisbehaved) {
     misbehaved_[c.destination().key()] = loop_.now() + kMisbehaved;
-    log::warning("{}: pipelining is off for this host for a while: its replies did not fit the commands",
-                 c.destination().shown());
+    log::warning(
+        "{}: pipelining is off for this host for a while: its replies did not fit the commands",
+        c.destination().shown());
   } else if (ended.misbehaved) {
     std::erase_if(misbehaved_, [&](const auto& m) { return m.second <= loop_.now(); });
   }

@@ -28,9 +28,11 @@ class Session final : public Connection::Host {
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
+  /// Every connection ends after the jobs in hand, and new ones are turned away: another process takes over.
+  void drain();
   std::size_t connections() const { return connections_.size(); }
-  /// New settings for connections opened from now on.
-  void reload(Settings settings) { settings_ = std::move(settings); }
+  /// One line per connection: where it goes, jobs in hand.
+  std::vector<std::string> status() const;
 
  private:
   struct Entry {
@@ -38,7 +40,8 @@ class Session final : public Connection::Host {
     bool closed = false;  // reported; the task may still say goodbye
   };
 
-  void opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) override;
+  void opened(Connection& c, const Opened& opened, microseconds setup,
+              microseconds round_trip) override;
   void done(Connection& c, const Work& work, const JobDone& done) override;
   void closed(Connection& c, const Ended& ended) override;
   StagePage& stages() override { return stages_; }
@@ -52,6 +55,7 @@ class Session final : public Connection::Host {
   Settings settings_;
   Out out_;
   StagePage stages_;
+  bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;
   std::map<std::string, SteadyTime> misbehaved_;  // key of the destination, until when
   async::Gate gate_;                              // last: the tasks die before what they use

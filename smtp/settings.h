@@ -20,10 +20,15 @@ struct Settings {
   std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
 
+  std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
+
+  bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
+
   // Pipelining (new here; chosen by measurement, see docs/pipelining.md).
   std::uint32_t window = 32;  // messages in hand per connection with PIPELINING and CHUNKING
   std::uint64_t window_bytes =
-      8 * 1024 * 1024;  // content sent and not answered; one message may always go
+      8 * 1024 *
+      1024;  // pipeline_window_bytes: content sent and not answered; one message may always go
   std::uint64_t eager_limit =
       256 * 1024;          // larger content waits for the recipients' replies (BDAT)
   bool pipelining = true;  // false: never, for a peer that has misbehaved

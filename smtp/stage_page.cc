@@ -8,7 +8,7 @@ namespace pen::smtp {
 Result<void> StagePage::map(int fd, std::uint32_t slots) {
   unmap();
   if (slots == 0) return {};
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd, &st) != 0) return fail_errno("stage page");
   if (st.st_size < static_cast<off_t>(slots)) return fail_errno("stage page too small", EINVAL);
   void* at = ::mmap(nullptr, slots, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -22,7 +22,8 @@ class StagePage {
   /// A slot beyond the page is ignored: set() is only about making a crash cheaper.
   void set(std::uint32_t slot, ipc::delivery::Stage stage) {
     if (slot < slots_)
-      std::atomic_ref<std::uint8_t>(bytes_[slot]).store(static_cast<std::uint8_t>(stage), std::memory_order_release);
+      std::atomic_ref<std::uint8_t>(bytes_[slot])
+          .store(static_cast<std::uint8_t>(stage), std::memory_order_release);
   }
   std::uint32_t slots() const { return slots_; }
 

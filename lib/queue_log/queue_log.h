@@ -208,8 +208,8 @@ class QueueLog {
   /// cannot go on), so that the part of the journal that a restart must read stays short. nullopt:
   /// none.
   std::optional<std::string> stale() const;
-  /// Re-appends a message being worked on, with what is left; work on it goes on.
-  Result<void> renew(std::string_view queue_id, const Envelope& replacement);
+  /// Re-appends a message being worked on, with what is left; work on it goes on. Returns where it is now.
+  Result<Place> renew(std::string_view queue_id, const Envelope& replacement);
 
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.

@@ -366,7 +366,7 @@ Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& repl
   return ++s.last_ticket;
 }
 
-Result<void> QueueLog::renew(std::string_view queue_id, const Envelope& replacement) {
+Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   Log& journal = s.logs[kJournal];
@@ -383,7 +383,7 @@ Result<void> QueueLog::renew(std::string_view queue_id, const Envelope& replacem
   s.starts.emplace(*at, work->first);
   ++s.segments.at(envelope.use).pins;
   s.mark_later(envelope, *at);
-  return {};
+  return Place{kJournal, envelope};
 }
 
 Result<Ticket> QueueLog::remove(std::string_view queue_id) {

@@ -1,0 +1,132 @@
+/// error, retry, discard: delivery programs that answer every job at once. See man/error.8.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "error/answer.h"
+#include "lib/base/log.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/delivery.h"
+#include "lib/service/service.h"
+
+namespace {
+
+using namespace pen;
+namespace delivery = ipc::delivery;
+using Channel = ipc::Channel<delivery::ToProgram, delivery::FromProgram>;
+
+constexpr std::uint32_t kWindow = 100;
+constexpr std::size_t kMaxConnections = 10000;
+
+struct Server {
+  async::Loop& loop;
+  async::Cancel& draining;
+  ipc::AllowedPeers peers;
+  error_program::Kind kind;
+  std::uint64_t answered = 0;
+};
+
+std::string since(WallTime then, WallTime now) {
+  const double s = std::max(0.0, std::chrono::duration<double>(now - then).count());
+  return s >= 10 ? fmt::format("{:.0f}", s) : fmt::format("{:.2g}", s < 0.005 ? 0.0 : s);
+}
+
+delivery::JobResult do_job(Server& server, const delivery::Job& job) {
+  const WallTime now = server.loop.clock().wall_now();
+  delivery::JobResult result;
+  result.job = job.job;
+  result.connection = job.connection;
+  auto& all = result.results.emplace_back();
+  all.status = error_program::answer(server.kind, job.nexthop);
+  const std::string_view word = server.kind == error_program::Kind::error   ? "bounced"
+                                : server.kind == error_program::Kind::retry ? "deferred"
+                                                                            : "sent";
+  for (const auto& r : job.recipients) {
+    all.ordinals.push_back(r.ordinal);
+    const bool differs = r.recipient.shown_original() != r.recipient.address;
+    log::info("{}: to=<{}>,{} relay={}, delay={}, delays={}/{}/0/0, dsn={}, status={} ({})",
+              job.queue_id, r.recipient.address,
+              differs ? " orig_to=<" + r.recipient.original + ">," : "", error_program::kRelay,
+              since(job.arrival, now), since(job.arrival, job.active), since(job.active, now),
+              all.status.dsn, word, all.status.text);
+  }
+  ++server.answered;
+  return result;
+}
+
+async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
+  auto opening = co_await ipc::greet(std::move(accepted.stream), server->peers,
+                                     {.deadline = server->loop.now() + seconds(30)});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != delivery::kName) co_return;
+  Channel channel(*std::move(opening));
+  std::set<std::uint64_t> open;
+  for (;;) {
+    // Jobs are answered as they are read: nothing is ever in hand, so a drain may end the conversation anywhere.
+    auto received = co_await channel.receive({.deadline = kNever, .cancel = &server->draining});
+    if (!received) {
+      if (!received.error().is(async::WaitError::closed) &&
+          !received.error().is(async::WaitError::cancelled))
+        log::warning("queue manager: {}", received.error().message());
+      co_return;
+    }
+    Result<void> sent;
+    if (const auto* o = std::get_if<delivery::OpenConnection>(&received->message)) {
+      if (open.size() >= kMaxConnections || !open.insert(o->connection).second) {
+        log::error("queue manager: too many connections, or one opened twice");
+        co_return;
+      }
+      delivery::ConnectionOpened opened;
+      opened.connection = o->connection;
+      opened.features.window = kWindow;
+      sent = channel.send(opened);
+    } else if (const auto* c = std::get_if<delivery::CloseConnection>(&received->message)) {
+      if (open.erase(c->connection) == 0) continue;
+      delivery::ConnectionClosed closed;
+      closed.connection = c->connection;
+      closed.opened = true;
+      sent = channel.send(closed);
+    } else if (const auto* j = std::get_if<delivery::Job>(&received->message)) {
+      sent = channel.send(do_job(*server, *j));
+    }
+    if (!sent) {
+      log::error("answer to the queue manager: {}", sent.error().message());
+      co_return;
+    }
+    if (channel.congested() && !co_await channel.flush()) co_return;
+  }
+}
+
+/// By the name it is run under where that is retry or discard, else by the service's name.
+Result<service::Hooks> start(service::Context& context, std::string_view self) {
+  const auto kind =
+      error_program::kind_of(self == "retry" || self == "discard" ? self : context.service());
+  auto server =
+      std::make_shared<Server>(Server{context.loop(),
+                                      context.draining(),
+                                      {.everyone = false, .mail_owner = context.owner().uid},
+                                      kind,
+                                      0});
+  context.serve([server](async::Listener::Accepted accepted) {
+    return session(server, std::move(accepted));
+  });
+  return service::Hooks{.status = [server] {
+    return std::vector<std::string>{fmt::format("{} jobs answered", server->answered)};
+  }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string_view self(argc > 0 ? argv[0] : "error");
+  self = self.substr(self.rfind('/') + 1);
+  return pen::service::run(argc, argv,
+                           {.name = std::string(self),
+                            .summary = "answers every delivery at once: error, retry, discard"},
+                           [self](pen::service::Context& context) { return start(context, self); });
+}

@@ -1,0 +1,34 @@
+// Paths and address lists from strangers: no crash, and what is accepted is stable under quoting and splitting.
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/check.h"
+#include "lib/mail/address.h"
+
+using namespace pen::mail;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  PathOptions options;
+  options.smtputf8 = (data[0] & 1) != 0;
+  options.allow_null = (data[0] & 2) != 0;
+  options.strict = (data[0] & 4) != 0;
+  const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
+  std::size_t used = 0;
+  if (const auto path = parse_path(text, options, &used)) {
+    PEN_CHECK(used <= text.size());
+    PEN_CHECK(path->size() <= kMaxPath);
+    if (!path->empty()) {
+      PEN_CHECK(to_external(to_internal(*path)) == *path);
+      const auto again = parse_path("<" + *path + ">", options);
+      PEN_CHECK(again && *again == *path);
+    }
+  }
+  for (const auto& listed : parse_address_list(text, 100)) PEN_CHECK(!listed.address.empty());
+  static_cast<void>(fold_domain(text));
+  static_cast<void>(literal_address(text));
+  static_cast<void>(valid_hostname(text, true));
+  static_cast<void>(split_extension(text, "+-"));
+  static_cast<void>(unquote_local(text));
+  return 0;
+}

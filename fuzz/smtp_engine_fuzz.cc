@@ -1,0 +1,59 @@
+// The SMTP client's engine against a peer that sends anything at all: every job ends once, nothing is credited without
+// a positive reply after its end-of-data, memory stays bounded.
+#include <cstdint>
+#include <cstdlib>
+
+#include "smtp/engine_harness.h"
+
+using namespace pen;
+using namespace pen::smtp;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  Settings settings;
+  settings.lmtp = (data[0] & 1) != 0;
+  settings.window = 1 + (data[0] >> 1) % 8;
+  settings.eager_limit = (data[0] & 0x40) != 0 ? 10 : 100000;
+  settings.pipelining = (data[0] & 0x80) == 0;
+  testing::Harness h(settings);
+  const int messages = 1 + data[1] % 8;
+  for (int i = 0; i < messages; ++i) {
+    std::vector<std::string> to;
+    for (int r = 0; r <= (data[1] >> 3) % 3; ++r)
+      to.push_back("r" + std::to_string(r) + "@x.example");
+    auto& j = h.job("s@x.example", to, ".content " + std::to_string(i) + "\r\n");
+    if ((data[1] & 0x80) != 0 && i % 2 == 0) j.job.body_type = mail::BodyType::binary_mime;
+  }
+  std::string_view rest(reinterpret_cast<const char*>(data) + 2, size - 2);
+  std::size_t positive = 0, lines = 0;
+  while (!rest.empty() && !h.engine.ended()) {
+    h.submit_some();
+    if (h.submitted == h.jobs.size() && lines % 2 == 1) h.engine.request_close();
+    h.output();
+    const auto end = rest.find('\n');
+    auto line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    if (!line.empty() && line.front() == '2') ++positive;
+    ++lines;
+    h.engine.on_line(line, h.now);
+    h.collect();
+  }
+  h.finish((size & 1) != 0 ? End::closed : End::timed_out);
+  std::size_t delivered = 0;
+  for (std::size_t i = 0; i < h.submitted; ++i) {
+    const auto& j = *h.jobs[i];
+    if (j.outcomes != 1) std::abort();
+    if (!j.done) continue;
+    if (j.done->results.size() != j.job.recipients.size()) std::abort();
+    bool any = false;
+    for (const auto& r : j.done->results) {
+      if (r.text.empty() || r.dsn.size() < 5) std::abort();
+      any = any || r.action == mail::Action::delivered || r.action == mail::Action::relayed;
+    }
+    delivered += any;
+  }
+  // Greeting, hello, MAIL, RCPT and end-of-data: no delivery without five positive lines before it.
+  if (delivered > 0 && positive < 4 + delivered) std::abort();
+  if (!h.ended) std::abort();
+  return 0;
+}

@@ -1,0 +1,110 @@
+/// smtp, lmtp: delivers mail to other hosts for qmgr. See man/smtp.8.
+#include <memory>
+#include <set>
+
+#include "lib/base/log.h"
+#include "lib/ipc/channel.h"
+#include "lib/service/service.h"
+#include "smtp/from_config.h"
+#include "smtp/session.h"
+
+namespace {
+
+using namespace pen;
+namespace delivery = ipc::delivery;
+using Channel = ipc::Channel<delivery::ToProgram, delivery::FromProgram>;
+
+constexpr seconds kHelloWait{30};
+constexpr milliseconds kDrainLook{
+    200};  // how often a draining process looks whether its connections have ended
+
+struct Server {
+  async::Loop& loop;
+  async::Cancel& draining;
+  ipc::AllowedPeers peers;
+  smtp::Settings settings;
+  std::set<const smtp::Session*> sessions;  // for status
+};
+
+async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
+  auto opening = co_await ipc::greet(std::move(accepted.stream), server->peers,
+                                     {.deadline = server->loop.now() + kHelloWait});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != delivery::kName) {
+    log::warning("connection refused: conversation {}", opening->conversation);
+    co_return;
+  }
+  Channel channel(*std::move(opening));
+  smtp::Session deliveries(
+      server->loop, server->settings, [&channel](const delivery::FromProgram& message) {
+        std::visit(
+            [&channel](const auto& m) {
+              // A result too large for a frame cannot be told; the end of the conversation says "in doubt" for us.
+              if (auto sent = channel.send(m); !sent) {
+                log::error("answer to the queue manager: {}", sent.error().message());
+                channel.close();
+              }
+            },
+            message);
+      });
+  server->sessions.insert(&deliveries);
+  bool draining = false;
+  for (;;) {
+    async::Until until{.deadline = kNever, .cancel = &server->draining};
+    if (draining) until = {.deadline = server->loop.now() + kDrainLook, .cancel = nullptr};
+    auto received = co_await channel.receive(until);
+    if (!received) {
+      const bool look = received.error().is(async::WaitError::timed_out) ||
+                        (!draining && received.error().is(async::WaitError::cancelled));
+      if (!look || !channel.is_open()) {
+        if (!received.error().is(async::WaitError::closed))
+          log::warning("queue manager: {}", received.error().message());
+        break;
+      }
+      if (!draining) {
+        draining = true;
+        deliveries.drain();
+      }
+      if (deliveries.connections() == 0) break;
+      continue;
+    }
+    if (auto handled = deliveries.handle(std::move(received->message), received->fds); !handled) {
+      log::error("queue manager: {}", handled.error().message());
+      break;
+    }
+  }
+  server->sessions.erase(&deliveries);
+  // Destroying the session closes its connections at once: what has not come to end-of-data has no effect.
+}
+
+Result<service::Hooks> start(service::Context& context, bool lmtp) {
+  auto server =
+      std::make_shared<Server>(Server{context.loop(),
+                                      context.draining(),
+                                      {.everyone = false, .mail_owner = context.owner().uid},
+                                      smtp::settings_from(context.settings(), lmtp),
+                                      {}});
+  context.serve([server](async::Listener::Accepted accepted) {
+    return session(server, std::move(accepted));
+  });
+  return service::Hooks{.status = [server] {
+    std::vector<std::string> lines;
+    for (const auto* s : server->sessions)
+      for (auto& line : s->status()) lines.push_back(std::move(line));
+    return lines;
+  }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view self(argc > 0 ? argv[0] : "smtp");
+  const bool lmtp = self.substr(self.rfind('/') + 1) == "lmtp";
+  return pen::service::run(argc, argv,
+                           {.name = lmtp ? "lmtp" : "smtp",
+                            .summary = lmtp ? "delivers mail by LMTP" : "delivers mail by SMTP"},
+                           [lmtp](pen::service::Context& context) { return start(context, lmtp); });
+}

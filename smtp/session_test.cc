@@ -1,0 +1,350 @@
+#include "smtp/session.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/base/log.h"
+#include "smtp/scripted_peer.h"
+
+using namespace pen;
+using namespace pen::smtp;
+using namespace pen::smtp::testing;
+namespace delivery = ipc::delivery;
+using mail::Action;
+
+namespace {
+
+/// A host on loopback: every connection is served by a ScriptedPeer of its own.
+struct Host {
+  async::Loop& loop;
+  PeerOptions options;
+  std::vector<std::unique_ptr<ScriptedPeer>> peers;
+  async::Listener listener;
+  unsigned short port;
+  int ended = 0;
+  bool silent = false;  // reads and never answers
+  async::Gate gate;
+
+  Host(async::Loop& l, PeerOptions o)
+      : loop(l),
+        options(std::move(o)),
+        listener(l, listen(), 1000),
+        port(async::local_address(listener.fd())->port),
+        gate(l) {
+    gate.spawn("accept", accept_all(this));
+  }
+  static async::Fd listen() {
+    return std::move(*async::listen_on(async::SocketAddress::inet("127.0.0.1", 0)));
+  }
+  static async::Task<void> accept_all(Host* self) {
+    for (;;) {
+      auto accepted =
+          co_await self->listener.accept({.deadline = kNever, .cancel = &self->gate.cancel()});
+      if (!accepted) co_return;
+      self->peers.push_back(std::make_unique<ScriptedPeer>(self->options));
+      self->gate.spawn("serve", serve(self, self->peers.back().get(), std::move(*accepted)));
+    }
+  }
+  static async::Task<void> serve(Host* self, ScriptedPeer* peer, async::Listener::Accepted a) {
+    const async::Until until{.deadline = kNever, .cancel = &self->gate.cancel()};
+    for (;;) {
+      const auto out = peer->take_output();
+      if (!self->silent) a.stream.write(out);
+      if (peer->gone()) {
+        (void)co_await a.stream.flush(until);
+        break;
+      }
+      auto in = co_await a.stream.read_some(65536, until);
+      if (!in) break;
+      peer->input(*in);
+    }
+    ++self->ended;
+  }
+};
+
+struct Fixture {
+  async::Loop loop;
+  Settings settings;
+  std::vector<delivery::ConnectionOpened> opened;
+  std::vector<delivery::ConnectionClosed> closed;
+  std::map<std::uint64_t, delivery::JobResult> results;
+  std::unique_ptr<Session> session;
+  std::uint8_t* stages = nullptr;
+  std::uint64_t next_job = 1;
+
+  Fixture() {
+    settings.helo_name = "me.example";
+    BOOST_REQUIRE(log::open(
+        {.program = "smtp", .hostname = {}, .target = log::Target::file, .path = "/dev/null"}));
+  }
+  void start() {
+    session = std::make_unique<Session>(loop, settings, [this](const delivery::FromProgram& m) {
+      if (const auto* o = std::get_if<delivery::ConnectionOpened>(&m)) opened.push_back(*o);
+      if (const auto* c = std::get_if<delivery::ConnectionClosed>(&m)) closed.push_back(*c);
+      if (const auto* r = std::get_if<delivery::JobResult>(&m)) {
+        BOOST_TEST(results.emplace(r->job, *r).second, "one result per job");
+      }
+    });
+    async::Fd page(::memfd_create("stages", 0));
+    BOOST_REQUIRE(::ftruncate(page.get(), 64) == 0);
+    stages = static_cast<std::uint8_t*>(::mmap(nullptr, 64, PROT_READ, MAP_SHARED, page.get(), 0));
+    std::vector<async::Fd> fds;
+    fds.push_back(std::move(page));
+    BOOST_REQUIRE(session->handle(delivery::StagePage{64}, fds));
+  }
+  void open(std::uint64_t id, unsigned short port) {
+    delivery::OpenConnection o;
+    o.connection = id;
+    o.destination.transport = "smtp";
+    o.destination.host = "mx.example";
+    o.destination.address = "127.0.0.1";
+    o.destination.port = port;
+    BOOST_REQUIRE(session->handle(o, {}));
+  }
+  std::uint64_t job(std::uint64_t connection, std::string_view content, bool by_file = false,
+                    bool broken = false) {
+    delivery::Job j;
+    j.job = next_job++;
+    j.connection = connection;
+    j.slot = static_cast<std::uint32_t>(j.job % 64);
+    j.queue_id = "Q" + std::to_string(j.job);
+    j.sender = "a@x.example";
+    j.recipients.emplace_back();
+    j.recipients[0].ordinal = 7;
+    j.recipients[0].recipient.address = "r" + std::to_string(j.job) + "@x.example";
+    j.body.size = content.size();
+    std::vector<async::Fd> fds;
+    if (by_file) {
+      async::Fd file(::memfd_create("body", 0));
+      j.body_offset = 512;
+      if (!broken)
+        BOOST_REQUIRE(::pwrite(file.get(), content.data(), content.size(), 512) ==
+                      static_cast<ssize_t>(content.size()));
+      fds.push_back(std::move(file));
+    } else {
+      j.inline_body = content;
+    }
+    const auto id = j.job;
+    BOOST_REQUIRE(session->handle(std::move(j), fds));
+    return id;
+  }
+  template <class Condition>
+  void until(Condition done) {
+    for (int i = 0; i < 20000 && !done(); ++i) loop.run_once(milliseconds(20));
+    BOOST_REQUIRE(done());
+  }
+  const mail::DeliveryStatus& status(std::uint64_t id) {
+    BOOST_REQUIRE(results.contains(id));
+    BOOST_REQUIRE(results[id].results.size() == 1u);
+    BOOST_REQUIRE(results[id].results[0].ordinals == std::vector<std::uint32_t>{7});
+    return results[id].results[0].status;
+  }
+};
+
+std::string large(char c) {
+  std::string text;
+  while (text.size() < 3'000'000) {
+    text += ".line of " + std::string(60, c) + "\r\n";
+    if (text.size() % 7 == 0) text += "..\r\n\r\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(smtp_session, Fixture)
+
+BOOST_AUTO_TEST_CASE(messages_inline_and_from_a_file_arrive_byte_for_byte) {
+  for (const bool chunking : {false, true}) {
+    for (const bool pipelining : {false, true}) {
+      BOOST_TEST_CONTEXT(chunking << pipelining) {
+        PeerOptions o;
+        o.chunking = chunking;
+        o.pipelining = pipelining;
+        results.clear();
+        closed.clear();
+        start();
+        Host host(loop, o);
+        open(1, host.port);
+        const std::vector<std::string> bodies{"a\r\n", large('x'), ".\r\n..\r\n", large('y'),
+                                              "end\r\n"};
+        std::vector<std::uint64_t> ids;
+        for (const auto& body : bodies) ids.push_back(job(1, body, body.size() > 1000));
+        until([&] { return results.size() == bodies.size(); });
+        for (std::size_t i = 0; i < bodies.size(); ++i) {
+          BOOST_TEST((status(ids[i]).action == Action::delivered));
+          BOOST_TEST(status(ids[i]).text == "250 2.0.0 Ok: queued");
+          BOOST_REQUIRE(host.peers.at(0)->ledger().size() == bodies.size());
+          BOOST_TEST((host.peers[0]->ledger()[i].content == bodies[i]), "content of message " << i);
+          BOOST_TEST(stages[ids[i] % 64] == static_cast<std::uint8_t>(delivery::Stage::committed));
+        }
+        BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
+        until([&] { return closed.size() == 1 && host.ended == 1 && session->connections() == 0; });
+        BOOST_TEST(host.peers[0]->quit());
+        BOOST_TEST((closed[0].trouble == Trouble::none));
+        BOOST_TEST(closed[0].unstarted.empty());
+        session.reset();
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_connection_hands_its_jobs_back) {
+  start();
+  unsigned short port = 0;
+  {
+    async::Fd unused = Host::listen();
+    port = async::local_address(unused.get())->port;
+  }
+  open(1, port);
+  const auto id = job(1, "x\r\n");
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST(!closed[0].opened);
+  BOOST_TEST((closed[0].trouble == Trouble::refused));
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id},
+             boost::test_tools::per_element());
+  BOOST_TEST(closed[0].status.text ==
+             "connect to mx.example[127.0.0.1]:" + std::to_string(port) + ": Connection refused");
+  BOOST_TEST(closed[0].status.dsn == "4.4.1");
+  BOOST_TEST(results.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_silent_peer_is_given_up_after_the_time_out) {
+  settings.helo_timeout = milliseconds(300);
+  start();
+  Host host(loop, {});
+  host.silent = true;
+  open(1, host.port);
+  const auto id = job(1, "x\r\n");
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].trouble == Trouble::timed_out));
+  BOOST_TEST(closed[0].status.text ==
+             "conversation with mx.example[127.0.0.1] timed out while receiving the initial server "
+             "greeting");
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id},
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(unreadable_content_is_deferred_and_never_sent_short) {
+  for (const bool chunking : {false, true}) {
+    results.clear();
+    closed.clear();
+    start();
+    PeerOptions o;
+    o.chunking = chunking;
+    Host host(loop, o);
+    open(1, host.port);
+    const auto id = job(1, std::string(200'000, 'x') + "\r\n", true, true);
+    until([&] { return closed.size() == 1; });
+    BOOST_TEST((status(id).action == Action::deferred));
+    BOOST_TEST(status(id).dsn == "4.3.0");
+    BOOST_TEST((closed[0].trouble == Trouble::local));
+    BOOST_TEST(host.peers[0]->ledger().empty());
+    BOOST_TEST(stages[id % 64] != static_cast<std::uint8_t>(delivery::Stage::committed));
+    session.reset();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(when_qmgr_goes_a_message_under_way_is_never_completed) {
+  start();
+  PeerOptions o;
+  o.chunking = false;
+  o.fault = [](std::string_view c) -> std::string {
+    return c == "data" ? "swallow" : "";
+  };  // holds the client at DATA
+  Host host(loop, o);
+  open(1, host.port);
+  job(1, "x\r\n");
+  until([&] {
+    return !host.peers.empty() && !host.peers[0]->commands().empty() &&
+           host.peers[0]->commands().back() == "DATA";
+  });
+  session.reset();
+  until([&] { return host.ended == 1; });
+  BOOST_TEST(host.peers[0]->ledger().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_crosses_the_end_of_its_connection_had_no_effect) {
+  start();
+  PeerOptions o;
+  o.fault = [](std::string_view c) -> std::string {
+    return c == "greeting" ? "554 5.7.1 go away" : "";
+  };
+  Host host(loop, o);
+  open(1, host.port);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].trouble == Trouble::greeting_5xx));
+  const auto id = job(1, "x\r\n");
+  until([&] { return closed.size() == 2; });
+  BOOST_TEST(closed[1].unstarted == std::vector<std::uint64_t>{id},
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(hundreds_of_connections_work_side_by_side) {
+  start();
+  PeerOptions o;
+  o.chunking = false;
+  Host host(loop, o);
+  for (std::uint64_t c = 1; c <= 300; ++c) {
+    open(c, host.port);
+    for (int i = 0; i < 3; ++i) job(c, "message\r\n");
+  }
+  until([&] { return results.size() == 900; });
+  for (const auto& [id, r] : results) BOOST_TEST((r.results[0].status.action == Action::delivered));
+  for (std::uint64_t c = 1; c <= 300; ++c)
+    BOOST_REQUIRE(session->handle(delivery::CloseConnection{c}, {}));
+  until([&] { return closed.size() == 300 && session->connections() == 0; });
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_spoils_its_replies_is_spoken_to_in_turn_next_time) {
+  start();
+  PeerOptions o;
+  int dots = 0;
+  o.chunking = false;
+  o.fault = [&](std::string_view c) -> std::string {
+    return c == "dot" && dots++ == 0 ? "twice" : "";
+  };
+  Host host(loop, o);
+  open(1, host.port);
+  for (int i = 0; i < 4; ++i) job(1, "message\r\n");
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].trouble == Trouble::lost));
+  open(2, host.port);
+  until([&] { return opened.size() == 2; });
+  BOOST_TEST(opened[0].features.window == 4u);
+  BOOST_TEST(opened[1].features.window == 2u);
+  const auto id = job(2, "again\r\n");
+  until([&] { return results.contains(id); });
+  BOOST_TEST((status(id).action == Action::delivered));
+}
+
+BOOST_AUTO_TEST_CASE(draining_finishes_what_is_in_hand_and_takes_nothing_new) {
+  start();
+  Host host(loop, {});
+  open(1, host.port);
+  const auto id = job(1, "x\r\n");
+  session->drain();
+  until([&] { return closed.size() == 1 && session->connections() == 0; });
+  BOOST_TEST((status(id).action == Action::delivered));
+  open(2, host.port);
+  BOOST_TEST(closed.size() == 2u);
+  BOOST_TEST((closed[1].trouble == Trouble::none));
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_conversation_is_an_error) {
+  start();
+  Host host(loop, {});
+  open(1, host.port);
+  delivery::OpenConnection again;
+  again.connection = 1;
+  BOOST_TEST(!session->handle(again, {}));
+  delivery::Job j;
+  j.connection = 1;
+  j.body.size = 10;  // and no content
+  BOOST_TEST(!session->handle(std::move(j), {}));
+  BOOST_TEST(!session->handle(delivery::StagePage{8}, {}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
