@@ -107,7 +107,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains, [](const auto& item) {
     return item == "smtpd_access_maps";
   });
-  p.always_bcc = config.text("always_bcc").value_or("");
+  p.always_bcc = s.always_bcc;
   for (const auto& option : s.receive_override_options) {
     if (option == "no_unknown_recipient_checks")
       p.unknown_recipient_checks = false;
