@@ -58,9 +58,12 @@ Result<service::Hooks> start(service::Context& c) {
   if (!log) return fail(std::move(log).error());
   auto spool = spool::Spool::open(s.spool_directory);
   if (!spool) return fail(std::move(spool).error());
-  auto* table = new destdb::MemoryTable;
-  auto* program =
-      new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(), spool->release(), *table);
+  auto destinations =
+      destdb::DestDb::open(s.data_directory + "/destdb", c.loop().clock().wall_now());
+  if (!destinations) return fail(std::move(destinations).error());
+  if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
+  auto* program = new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(),
+                                    spool->release(), *destinations->release());
   program->start();
   c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });
   service::Hooks hooks;

@@ -10,16 +10,19 @@
 namespace pen::qmgr {
 
 Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
-                 queue_log::QueueLog& log, spool::Spool* spool, destdb::Table& table)
+                 queue_log::QueueLog& log, spool::Spool* spool, destdb::DestDb& destinations)
     : loop_(loop),
       options_(std::move(options)),
       log_(log),
       spool_(spool),
+      destinations_(destinations),
+      pool_(loop, 1),
       random_(options_.seed),
       writer_(loop, log, storage, [this](const Error& e) { fatal(e.message()); }),
       router_(loop, options_.path(ipc::kRewriteSocket), [this] { poke(); }),
       bounce_(loop, options_.path(ipc::kBounceSocket), [this] { poke(); }),
-      scheduler_(std::make_unique<Scheduler>(options_.scheduler, options_.limits, table, random_)),
+      scheduler_(
+          std::make_unique<Scheduler>(options_.scheduler, options_.limits, destinations, random_)),
       manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
       enqueue_(loop, *manager_, spool, options_.manager.inline_limit, [this] { poke(); }),
       queue_(
@@ -40,6 +43,7 @@ void Program::start() {
   bounce_.start(*manager_);
   loop_.spawn("recovery", recover());
   loop_.spawn("flush", keep_flushing());
+  loop_.spawn("destinations", keep_destinations());
 }
 
 void Program::fatal(const std::string& why) { log::fatal("{}", why); }
@@ -116,6 +120,22 @@ async::Task<void> Program::keep_flushing() {
     seen = appended;
     log_.flush();
     writer_.kick();
+  }
+}
+
+async::Task<void> Program::keep_destinations() {
+  // Off the hot path: what changed in five seconds is one transaction on another thread.
+  SteadyTime collected = loop_.now();
+  for (;;) {
+    static_cast<void>(co_await loop_.sleep(seconds(5)));
+    if (loop_.now() - collected > seconds(3600)) {
+      collected = loop_.now();
+      destinations_.collect(loop_.clock().wall_now());
+    }
+    if (!destinations_.changed()) continue;
+    auto done = co_await pool_.run([changes = destinations_.take_changes(),
+                                    file = destinations_.file()] { return file->write(changes); });
+    if (!done) log::warning("destination database: {}", done.error().message());
   }
 }
 

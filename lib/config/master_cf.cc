@@ -40,8 +40,8 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", false, "TLS does not exist yet"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 8> kOwn = {
-    "smtpd", "qmgr", "trivial-rewrite", "smtp", "lmtp", "local", "virtual", "bounce"};
+constexpr std::array<std::string_view, 8> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
+                                                  "lmtp",  "local", "virtual",         "bounce"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {
