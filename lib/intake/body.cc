@@ -32,9 +32,12 @@ int sync_data(int fd) {
 Body::Problem Body::problem() const {
   if (problem_ != Problem::none) return problem_;
   switch (content_.problem()) {
-    case ContentProblem::too_large: return Problem::too_large;
-    case ContentProblem::too_many_hops: return Problem::too_many_hops;
-    case ContentProblem::none: break;
+    case ContentProblem::too_large:
+      return Problem::too_large;
+    case ContentProblem::too_many_hops:
+      return Problem::too_many_hops;
+    case ContentProblem::none:
+      break;
   }
   return Problem::none;
 }

@@ -209,6 +209,7 @@ std::optional<Batch> QueueLog::next_batch() {
       s.dirty.erase(slot);
       ++s.figures.syncs;
     }
+  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight);
   if (save) {
     for (const Position& at : flight.marks) --s.segments.at(at.use).pins;
     ++s.positions_sequence;

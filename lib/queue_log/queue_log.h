@@ -208,7 +208,8 @@ class QueueLog {
   /// cannot go on), so that the part of the journal that a restart must read stays short. nullopt:
   /// none.
   std::optional<std::string> stale() const;
-  /// Re-appends a message being worked on, with what is left; work on it goes on. Returns where it is now.
+  /// Re-appends a message being worked on, with what is left; work on it goes on. Does nothing while its START is not
+  /// durable yet (it is recent then). Returns where it is now.
   Result<Place> renew(std::string_view queue_id, const Envelope& replacement);
 
   // --- listing ---

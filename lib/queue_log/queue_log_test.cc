@@ -208,4 +208,117 @@ BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
   BOOST_TEST(log->working_count() == 0u);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_full_disk_refuses_new_mail_and_is_drained_by_deliveries, Queue) {
+  recover();
+  disk.capacity = disk.slots() + 3;
+  int accepted = 0;
+  for (;; ++accepted) {
+    BOOST_REQUIRE_LT(accepted, 10000);
+    auto a = log->append(envelope("m" + std::to_string(accepted), std::string(2000, 'p')));
+    if (!a) {
+      BOOST_TEST(a.error().is(QueueLogError::no_space));
+      break;
+    }
+    commit();
+  }
+  BOOST_TEST(!log->has_space());
+  int delivered = 0;
+  while (auto m = due()) {
+    const std::string id = m->envelope.queue_id;
+    BOOST_REQUIRE(log->start(*m).has_value());
+    if (delivered % 5 == 0) {
+      BOOST_REQUIRE(log->defer(id, kFirstRetry, m->envelope).has_value());
+    } else {
+      BOOST_REQUIRE(log->delivered(id, OrdinalSet::one(0), "ok").has_value());
+      BOOST_REQUIRE(log->finish(id).has_value());
+    }
+    commit();
+    ++delivered;
+  }
+  BOOST_TEST(delivered == accepted);
+  log->save_positions();
+  commit();
+  BOOST_TEST(log->has_space());
+  accept(envelope("again"));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_flipped_bit_costs_one_record_and_is_reported, Queue) {
+  recover();
+  accept(envelope("one", std::string(300, 'a')));
+  const auto two = accept(envelope("two", std::string(300, 'b')));
+  accept(envelope("three", std::string(300, 'c')));
+  const Slot slot = 1;
+  disk.flip(slot, two.place.position.offset + 100, 0x10);
+  restart(FaultStorage::Cut::none);
+  BOOST_REQUIRE_EQUAL(log->report().damage.size(), 1u);
+  BOOST_TEST(log->report().damage[0].offset == two.place.position.offset);
+  auto m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->envelope.queue_id == "one");
+  BOOST_REQUIRE(log->start(*m).has_value());
+  m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST(m->envelope.queue_id == "three");
+}
+
+BOOST_FIXTURE_TEST_CASE(unreadable_positions_cost_a_full_read_and_no_message, Queue) {
+  recover();
+  accept(envelope("one"));
+  accept(envelope("two"));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->defer("one", kFirstRetry, envelope("one")).has_value());
+  log->save_positions();
+  commit();
+  for (std::uint64_t copy = 0; copy < 2; ++copy)
+    disk.flip(kPositionsSlot, copy * 256 * 1024 + 30, 1);
+  restart(FaultStorage::Cut::none);
+  BOOST_TEST(!log->report().positions_found);
+  BOOST_TEST(log->report().damage_count == 1u);
+  BOOST_TEST(due()->envelope.queue_id == "two");
+  clock.advance(seconds(300));
+  BOOST_TEST(due(kFirstRetry)->envelope.queue_id == "one");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_lost_segment_is_reported_and_the_rest_lives, Queue) {
+  recover();
+  for (int i = 0; i < 30; ++i) accept(envelope("m" + std::to_string(i), std::string(2000, 'x')));
+  log->save_positions();
+  commit();
+  disk.lose(1);
+  restart(FaultStorage::Cut::none);
+  BOOST_TEST(log->report().damage_count >= 1u);
+  BOOST_TEST(due().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_clock_set_back_does_not_hold_up_the_retry_logs, Queue) {
+  recover();
+  accept(envelope("one"));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->defer("one", kFirstRetry, envelope("one")).has_value());
+  log->flush();
+  commit();
+  clock.step_wall(-std::chrono::hours(24 * 365));
+  bool found = due(kFirstRetry).has_value();
+  for (int i = 0; i < 10 && !found; ++i) {
+    clock.advance(seconds(60));
+    found = due(kFirstRetry).has_value();
+  }
+  BOOST_TEST(found);
+}
+
+BOOST_FIXTURE_TEST_CASE(mail_that_looks_like_records_is_only_a_payload, Queue) {
+  recover();
+  accept(envelope("one", "first"));
+  std::string forged = disk.content(1).substr(1024, 200);  // a valid record of this very segment
+  for (int i = 0; i < 5; ++i) forged += forged.substr(0, 200);
+  accept(envelope("two", forged));
+  restart(FaultStorage::Cut::none);
+  BOOST_TEST(log->report().damage_count == 0u);
+  auto m = due();
+  BOOST_REQUIRE(log->start(*m).has_value());
+  m = due();
+  BOOST_REQUIRE(m.has_value());
+  BOOST_TEST((m->envelope.payload == forged));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -266,10 +266,12 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
     if (*got == LogReader::Got::more) continue;
     if (*got == LogReader::Got::hole) {
       const auto& hole = source.reader->hole();
-      if (hole.damage)
+      if (hole.damage) {
         s.note_damage(report_, hole, source.log);
-      else
+      } else {
         report_.torn_bytes += hole.bytes;
+        if (source.log == kJournal) r.torn_epoch = hole.segment.epoch;
+      }
       continue;
     }
     ++report_.records;

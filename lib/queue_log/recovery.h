@@ -38,6 +38,8 @@ struct RecoveryState {
     bool garbage = false;
     bool started = false;  // known from a START, not from reading the envelope
     Position replaces;
+    bool torn_start =
+        false;  // its START was in the journal's last, unsynced write: what it says need not hold
   };
   struct Seen {
     std::vector<Copy> copies;
@@ -48,7 +50,8 @@ struct RecoveryState {
   std::unordered_map<std::string, Seen> seen;
   std::unordered_map<std::string, Seen>::iterator next;
   bool resolving = false;
-  bool positions_complete = false;
+  std::optional<std::uint32_t>
+      torn_epoch;  // of the last hole in the journal that is an unfinished write
   Position suffix;
   std::map<std::uint64_t, std::uint32_t> live;  // envelopes that stay, by segment
   std::map<std::uint64_t, bool> read_whole;     // segments read from their first record

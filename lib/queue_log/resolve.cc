@@ -13,7 +13,7 @@ RecoveryState::Copy& copy_at(RecoveryState::Seen& seen, const Position& position
                              std::uint32_t generation) {
   for (auto& copy : seen.copies)
     if (copy.position == position) return copy;
-  seen.copies.push_back({position, generation, 0, false, false, {}});
+  seen.copies.push_back({position, generation, 0, false, false, {}, false});
   return seen.copies.back();
 }
 
@@ -66,7 +66,9 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
     case RecordType::start: {
       auto body = decode<StartBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      copy_at(r.seen[body->queue_id], body->envelope, body->generation).started = true;
+      auto& copy = copy_at(r.seen[body->queue_id], body->envelope, body->generation);
+      copy.started = true;
+      copy.torn_start = r.torn_epoch == record.epoch;
       s.remember(body->queue_id, {0, body->envelope});
       return;
     }
@@ -136,7 +138,8 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     if (worked_on) {
       PEN_TRY_ASSIGN(auto body, read_envelope(s, copy.position));
       if (!body || body->queue_id != queue_id) {
-        lost = true;
+        // Renewed in the very write that a crash cut: the version before it still stands, where it was.
+        lost = lost || !copy.torn_start;
         continue;
       }
       working = std::move(body);

@@ -370,6 +370,8 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   Log& journal = s.logs[kJournal];
+  // Not before START is durable: else a crash could keep this version, lose both, and leave the one before them alive.
+  if (work->second.start >= journal.durable_to) return work->second.envelope;
   const EnvelopeBody body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
                                       work->second.envelope.position);
   if (!s.can_append(journal, encode(body).size() + 2 * kMaxQueueId + 256))

@@ -122,6 +122,7 @@ Result<void> FaultStorage::drop_cache(Slot slot) {
 
 FaultStorage FaultStorage::cut(Cut how, Random& random) const {
   FaultStorage after;
+  after.capacity = capacity;
   for (const auto& [slot, file] : files_) {
     auto copy = std::make_unique<File>();
     copy->size = file->size;

@@ -48,7 +48,7 @@ class FaultStorage final : public queue_log::Storage {
   Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) override;
   Result<void> drop_cache(Slot slot) override;
 
-  /// What a restart after the event finds. Hooks and faults are not carried over.
+  /// What a restart after the event finds. Hooks and faults are not carried over, the capacity is.
   FaultStorage cut(Cut how, Random& random) const;
 
   /// Called before each write, sync and allocate takes effect.

@@ -1,0 +1,17 @@
+// The file of restart positions, and a segment header, from outside.
+#include "lib/base/check.h"
+#include "lib/base/codec.h"
+#include "lib/queue_log/format.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace pen;
+  using namespace pen::queue_log;
+  const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
+  (void)decode_positions(bytes);
+  (void)decode_segment_header(bytes);
+  if (auto positions = decode<SavedPositions>(as_text(bytes))) {
+    const auto again = decode_positions(as_bytes(encode_positions(*positions)));
+    PEN_CHECK(again.has_value() == (positions->version == kFormatVersion));
+  }
+  return 0;
+}
