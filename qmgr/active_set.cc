@@ -168,6 +168,10 @@ bool Manager::take_stored(queue_log::Stored&& stored) {
     must(log_.hold(id, as_it_is));
     return true;
   }
+  // A notification from before a restart may be gone when its message asks what is still owed.
+  if (known_discharges_.size() < kMaxKnownDischarges) {
+    for (const auto& d : m->envelope.discharges) known_discharges_[d.queue_id].push_back(d);
+  }
   admit(std::move(m));
   return true;
 }
@@ -241,8 +245,7 @@ void Manager::committed(queue_log::Ticket ticket) {
     const auto it = by_id_.find(*id);
     if (it == by_id_.end()) break;
     Active& m = *active_.at(it->second);
-    m.place = must(log_.renew(*id, to_log(m, body_of(m))));
-    ++m.generation;
+    renew(m);
     break;  // one per commit: renewing moves the head as well
   }
 }
@@ -270,6 +273,7 @@ void Manager::settle() {
       continue;
     }
     run_runners();
+    find_discharges();
     do_actions();
   } while (!to_conclude_.empty());
   if (const bool space = log_.has_space(); space != accepting_) {
@@ -281,6 +285,7 @@ void Manager::settle() {
 SteadyTime Manager::wake_at() const {
   SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
   if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
+  if (discharge_scan_) return clock_.now();
   if (log_.recovery() == queue_log::Recovery::done && has_room()) {
     const WallTime t = clock_.wall_now();
     for (const Runner& r : runners_) {

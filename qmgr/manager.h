@@ -27,6 +27,7 @@
 #include "lib/ipc/queue.h"
 #include "lib/ipc/route.h"
 #include "lib/queue_log/queue_log.h"
+#include "lib/queue_log/scan.h"
 #include "qmgr/message.h"
 #include "qmgr/scheduler/scheduler.h"
 
@@ -180,6 +181,10 @@ class Manager {
   void obey(Active& m);
   void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
   void discharge(const mail::Discharge& d);
+  /// Writes the message as it stands to the journal, if there is space.
+  void renew(Active& m);
+  /// Looks through the queue, a slice at a time, for notifications made before a restart.
+  void find_discharges();
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, int tries);
 
   void when_durable(queue_log::Ticket ticket, std::function<void()> then);
@@ -213,6 +218,13 @@ class Manager {
   std::deque<MessageNumber> to_conclude_;
   SteadyTime report_again_ = kNever;  // after the bounce program was lost
   std::deque<MessageNumber> reports_waiting_;
+  // Reports that were owed before a restart: their notifications may be in the queue already.
+  std::deque<MessageNumber> recovered_reports_;
+  std::unique_ptr<queue_log::Scan> discharge_scan_;
+  bool discharges_known_ = false;
+  std::unordered_map<std::string, std::vector<mail::Discharge>> known_discharges_;
+  static constexpr std::size_t kMaxKnownDischarges =
+      100'000;  // beyond it a notice may be sent twice, none is lost
 
   std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
   std::vector<std::function<void()>> after_commit_;

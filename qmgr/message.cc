@@ -73,7 +73,6 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   m->remaining = std::move(stored.envelope.remaining);
   for (auto& n : payload->notes) m->notes[n.ordinal] = std::move(n);
   for (const auto& result : stored.results) {
-    m->recovered = true;
     auto folded = decode<ResultPayload>(result.payload);
     if (!folded) return nullptr;
     for (auto& n : folded->notes) m->notes[n.ordinal] = std::move(n);
@@ -82,6 +81,7 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   m->body = payload->inline_body;
   m->spool_file = payload->spool_file;
   m->spool_offset = payload->spool_offset;
+  m->recovered = m->owes();
   return m;
 }
 

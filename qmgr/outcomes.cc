@@ -113,6 +113,19 @@ bool Manager::start_report(Active& m) {
     if (failed) log::info("{}: undeliverable notification discarded", m.id());
     return false;
   }
+  if (m.recovered && !discharges_known_) {
+    m.reporting = true;
+    recovered_reports_.push_back(m.number);
+    return true;
+  }
+  if (m.recovered) {
+    m.recovered = false;
+    if (auto it = known_discharges_.find(m.id()); it != known_discharges_.end()) {
+      for (const auto& d : it->second) discharge(d);
+      known_discharges_.erase(it);
+      if (!m.owes()) return false;
+    }
+  }
   const bool failure = std::any_of(m.notes.begin(), m.notes.end(), [](const auto& n) {
     return (n.second.owed & owed::kFailure) != 0;
   });
@@ -182,11 +195,60 @@ void Manager::discharge(const mail::Discharge& d) {
       note->second.owed = static_cast<std::uint8_t>(note->second.owed & ~bit);
     }
   }
+  if (!m.remaining.empty() || m.owes()) {
+    // What is left goes to a retry log, which is synced later than the notification's own deliveries: say it here, in
+    // the journal, before they begin. Without space the price is a second notice after a crash.
+    renew(m);
+  }
   if (m.owes() || !m.reporting) return;
   m.reporting = false;
   std::erase_if(reports_asked_, [&](const auto& r) { return r.second == m.number; });
   ++figures_.bounced;
   to_conclude_.push_back(m.number);
+}
+
+void Manager::renew(Active& m) {
+  std::string body = body_of(m);
+  auto renewed = log_.renew(m.id(), to_log(m, body));
+  if (!renewed) {
+    if (!renewed.error().is(queue_log::QueueLogError::no_space))
+      ports_.fatal(renewed.error().message());
+    return;
+  }
+  m.place = *renewed;
+  ++m.generation;
+  if (!m.body_kept) {
+    // Not in the file yet: the body stays in memory for the rest of the round.
+    m.body = std::move(body);
+    m.body_kept = true;
+    body_bytes_ += m.body.size();
+  }
+}
+
+void Manager::find_discharges() {
+  if (recovered_reports_.empty() || log_.recovery() != queue_log::Recovery::done) return;
+  if (!discharges_known_) {
+    if (!discharge_scan_) discharge_scan_ = log_.scan();
+    auto some = discharge_scan_->step(100);
+    if (!some) ports_.fatal(some.error().message());
+    for (const auto& l : *some) {
+      if (!l.sender.empty() || known_discharges_.size() >= kMaxKnownDischarges) continue;
+      auto stored = log_.read(l.place);
+      if (!stored) continue;
+      const auto notice = from_log(*std::move(stored));
+      if (!notice) continue;
+      for (const auto& d : notice->envelope.discharges) known_discharges_[d.queue_id].push_back(d);
+    }
+    if (!discharge_scan_->done()) return;
+    discharge_scan_.reset();
+    discharges_known_ = true;
+  }
+  for (const MessageNumber n : std::exchange(recovered_reports_, {})) {
+    if (Active* m = find(n)) {
+      m->reporting = false;
+      to_conclude_.push_back(n);
+    }
+  }
 }
 
 void Manager::bounce_lost() {
