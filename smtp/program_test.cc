@@ -36,7 +36,8 @@ struct Program {
     scratch.write("etc/main.cf",
                   "compatibility_level = 3.8\nmyhostname = me.example\nqueue_directory = " +
                       scratch.file("spool") + "\ndata_directory = " + scratch.file("data") +
-                      "\nmaillog_file = " + scratch.file("log") + "\nmail_owner = nobody\n");
+                      "\nmaillog_file = " + scratch.file("log") + "\nmaillog_file_prefixes = " +
+                      scratch.path().string() + "\nmail_owner = nobody\n");
     scratch.write("etc/master.cf", called + " unix - - n - - " + called + "\n");
     std::filesystem::create_directories(scratch.path() / "spool");
     const std::string program = scratch.file(called);
