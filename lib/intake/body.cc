@@ -53,6 +53,10 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
     }
     lease_ = std::move(answer.lease);
   }
+  if (!lease_->valid()) {  // the next qmgr may lease the file to someone else
+    problem_ = Problem::unavailable;
+    co_return;
+  }
   // A descriptor of its own: the write may outlive this task and the lease.
   const int fd = ::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) {

@@ -39,7 +39,8 @@ class EnqueueClient::LeaseImpl final : public Lease {
     return *client_ && (*client_)->channel_ && (*client_)->epoch_ == epoch_;
   }
   std::uint64_t id() const { return id_; }
-  void set_used() { used_ = true; }
+  /// While qmgr may be taking the file it is not given back.
+  void set_used(bool used) { used_ = used; }
 
  private:
   std::shared_ptr<EnqueueClient*> client_;
@@ -173,13 +174,14 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
       answer.text = sent.error().message();
       co_return answer;
     }
-    if (lease) lease->set_used();
+    if (lease) lease->set_used(true);
     if (auto r = co_await pending.settled.wait(until); !r) {
       answer.text = "the queue manager did not answer: " + r.error().message();
       co_return answer;
     }
     if (pending.lost) continue;  // the next qmgr takes it, or finds that it has it already
     answer.outcome = translate(pending.outcome);
+    if (lease && answer.outcome != Enqueued::ok) lease->set_used(false);
     answer.text = std::move(pending.text);
     if (pending.outcome != Outcome::try_later) co_return answer;
     if (auto r = co_await loop_.sleep(pause, until); !r) co_return answer;

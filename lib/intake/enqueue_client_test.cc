@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <unistd.h>
+
 #include "lib/async/test_support.h"
+#include "lib/intake/body.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::intake {
@@ -129,6 +132,46 @@ BOOST_AUTO_TEST_CASE(a_leased_body_dies_with_its_connection) {
   die();
   BOOST_TEST((wait(answer).outcome == Enqueued::unavailable));
   BOOST_TEST(!lease.lease->valid());
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_goes_back_when_its_message_was_not_taken) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 79, 0}, fds);
+  auto lease = wait(leased);
+  auto a = envelope_of("A");
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::no_space, "full"});
+  BOOST_TEST((wait(answer).outcome == Enqueued::no_space));
+  lease.lease.reset();
+  BOOST_TEST(receive<ReturnLease>().lease == 79u);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_stops_writing_into_a_lease_that_died) {
+  accept();
+  async::HandlerPool pool(loop, 1);
+  Body body(pool, *client, {});
+  body.content().text("Subject: x");
+  body.content().line_end();
+  bool drained = false;
+  loop.spawn("d", async::testing::store_done(body.drain(soon()), &drained));
+  const int file = ::memfd_create("spool", 0);
+  async::Fd fds[] = {async::Fd(::dup(file))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 80, 0}, fds);
+  for (int i = 0; i < 1000 && !drained; ++i) loop.run_once(milliseconds(5));
+  BOOST_TEST_REQUIRE(drained);
+  const auto before = ::lseek(file, 0, SEEK_END);
+  BOOST_TEST(before > 0);
+  die();
+  body.content().text("more");
+  body.content().line_end();
+  run(loop, body.finish(soon()));
+  BOOST_TEST((body.problem() == Body::Problem::unavailable));
+  BOOST_TEST(::lseek(file, 0, SEEK_END) == before);
+  ::close(file);
 }
 
 BOOST_AUTO_TEST_CASE(an_unused_lease_goes_back) {
