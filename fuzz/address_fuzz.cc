@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     PEN_CHECK(used <= text.size());
     PEN_CHECK(path->size() <= kMaxPath);
     if (!path->empty()) {
-      PEN_CHECK(to_external(to_internal(*path)) == *path);
+      // Without a domain, an @ in quotes would be taken for the separator.
+      if (has_domain(*path)) PEN_CHECK(to_external(to_internal(*path)) == *path);
       const auto again = parse_path("<" + *path + ">", options);
       PEN_CHECK(again && *again == *path);
     }

@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   const ExpandRules rules{"example.org", "+"};
   if (const auto targets = parse_targets(text)) PEN_CHECK(targets->size() <= kMaxTargets);
-  if (const auto e = expand_forward(text, "bob", rules)) PEN_CHECK(e->forwards.size() <= kMaxTargets);
+  if (const auto e = expand_forward(text, "bob", rules))
+    PEN_CHECK(e->forwards.size() <= kMaxTargets);
   // Every name is an alias for the input, and every include file holds it: circles have to end.
   Lookups lookups;
   std::size_t asked = 0;

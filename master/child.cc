@@ -11,7 +11,6 @@ namespace {
 
 // Out of the way of every number that is about to be given out.
 constexpr int kHigh = 1000;
-constexpr int kLockFd = 4;
 
 // Between fork and exec: nothing but system calls.
 [[noreturn]] void become(const Launch& what, int status, char* const* argv, char* const* envp) {
@@ -26,13 +25,13 @@ constexpr int kLockFd = 4;
   }
   if (high < 0) ::_exit(EX_OSERR);
   bool good = ::dup2(high, service::kStatusFd) >= 0;
-  if (lock >= 0) good = good && ::dup2(lock, kLockFd) >= 0;
+  if (lock >= 0) good = good && ::dup2(lock, service::kProgramsLockFd) >= 0;
   for (int i = 0; i < count; ++i)
     good = good && ::dup2(kHigh + 10 + i, service::kFirstListener + i) >= 0;
   if (!good) ::_exit(EX_OSERR);
   ::close_range(static_cast<unsigned>(service::kFirstListener + count), ~0U, 0);
   ::close(3);
-  if (lock < 0) ::close(kLockFd);
+  if (lock < 0) ::close(service::kProgramsLockFd);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

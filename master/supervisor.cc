@@ -313,31 +313,41 @@ void Supervisor::arm_wakeup(Service& s) {
 
 Task<void> Supervisor::stop() {
   stopping_ = true;
-  std::size_t living = 0;
   for (auto& s : services_) {
     s->tasks = std::make_unique<async::Gate>(loop_);
     s->start_timer.reset();
     s->wakeup_timer.reset();
-    living += s->processes.size();
-    for (auto& p : s->processes) {
-      p->draining = true;
-      ::kill(p->pid, SIGTERM);
-    }
-    set_state(*s, s->processes.empty() ? State::stopped : s->state);
+    if (s->processes.empty()) set_state(*s, State::stopped);
   }
   sockets_.close();
+  // Those that the others ask while they finish go last.
+  const auto asked_by_others = [](const Service& s) {
+    return s.plan.program == "trivial-rewrite" || s.plan.program == "bounce";
+  };
   const async::Until until{.deadline = loop_.now() + stop_drain_time_ + kGrace};
-  bool killed = false;
-  while (living != 0) {
-    const auto r = co_await changed_.wait(killed ? async::Until{} : until);
-    if (!r && !killed) {
-      killed = true;
-      for (auto& s : services_) {
-        for (auto& p : s->processes) ::kill(p->pid, SIGKILL);
+  co_await end_all([&](const Service& s) { return !asked_by_others(s); }, until);
+  co_await end_all([](const Service&) { return true; }, until);
+}
+
+Task<void> Supervisor::end_all(std::function<bool(const Service&)> which, async::Until until) {
+  const auto signal_all = [&](int signo) {
+    std::size_t living = 0;
+    for (auto& s : services_) {
+      if (!which(*s)) continue;
+      for (auto& p : s->processes) {
+        ++living;
+        p->draining = true;
+        if (signo != 0) ::kill(p->pid, signo);
       }
     }
-    living = 0;
-    for (auto& s : services_) living += s->processes.size();
+    return living;
+  };
+  bool killed = false;
+  for (std::size_t living = signal_all(SIGTERM); living != 0; living = signal_all(0)) {
+    const auto waited = co_await changed_.wait(killed ? async::Until{} : until);
+    if (waited || killed) continue;
+    killed = true;
+    signal_all(SIGKILL);
   }
 }
 

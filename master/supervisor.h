@@ -60,6 +60,8 @@ class Supervisor {
   void ended(Service& s, std::size_t process, int wait_status);
   void set_state(Service& s, State state);
   void arm_wakeup(Service& s);
+  /// SIGTERM to the processes of some services, SIGKILL at the deadline; ends when they are gone.
+  async::Task<void> end_all(std::function<bool(const Service&)> which, async::Until until);
   static async::Task<void> watch(Supervisor* self, Service* s);
   static async::Task<void> listen(Supervisor* self, Service* s, Process* p);
 

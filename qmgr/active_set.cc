@@ -33,8 +33,12 @@ bool Manager::has_room() const {
 void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_body,
                       std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
   using ipc::enqueue::Outcome;
+  const auto unused = [&] {
+    if (spool_file != 0) ports_.release_body(spool_file, envelope.queue_id);
+  };
   if (envelope.queue_id.empty() || envelope.recipients.empty() ||
       envelope.recipients.size() > options_.message_recipients) {
+    unused();
     answer(Outcome::refused, "no queue id, no recipients, or too many");
     return;
   }
@@ -45,6 +49,7 @@ void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_bo
   auto appended = log_.append(to_log(envelope, inline_body, spool_file, spool_offset));
   if (!appended) {
     const Error& e = appended.error();
+    unused();
     if (e.is(QueueLogError::no_space)) {
       answer(Outcome::no_space, e.message());
     } else if (e.is(QueueLogError::too_large)) {
@@ -55,7 +60,9 @@ void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_bo
     return;
   }
   std::shared_ptr<Active> fresh;
-  if (!appended->duplicate) {
+  if (appended->duplicate) {
+    unused();  // the first one's body stands
+  } else {
     ++figures_.accepted;
     if (has_room() && log_.recovery() == queue_log::Recovery::done) {
       fresh = std::make_shared<Active>();

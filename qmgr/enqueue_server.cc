@@ -8,9 +8,13 @@ using ipc::enqueue::Enqueued;
 using ipc::enqueue::Outcome;
 using ipc::enqueue::QueueState;
 
-EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, std::size_t inline_limit,
-                             std::function<void()> poke)
-    : loop_(loop), manager_(manager), inline_limit_(inline_limit), poke_(std::move(poke)) {}
+EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool,
+                             std::size_t inline_limit, std::function<void()> poke)
+    : loop_(loop),
+      manager_(manager),
+      spool_(spool),
+      inline_limit_(inline_limit),
+      poke_(std::move(poke)) {}
 
 void EnqueueServer::queue_state(bool accepting) {
   for (const auto& s : sessions_)
@@ -39,6 +43,7 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
       break;
     }
   }
+  for (const std::uint64_t lease : session->leases) spool_->give_back(lease);
   session->alive = false;
   sessions_.erase(session);
 }
@@ -49,10 +54,29 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
         s->channel.send(Enqueued{m.request, Outcome::try_later, "the queue manager is stopping"}));
     return;
   }
+  spool::BodyRef ref = 0;
+  if (m.lease != 0) {
+    if (s->leases.erase(m.lease) == 0) {
+      log::warning(
+          "{}: message refused: its body is in a spool file that the receiver does not hold",
+          m.envelope.queue_id);
+      static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::refused, "no such lease"}));
+      return;
+    }
+    auto taken = spool_->take(m.lease, m.envelope.queue_id, m.envelope.body.size);
+    if (!taken) {
+      spool_->give_back(m.lease);
+      log::warning("{}: message refused: {}", m.envelope.queue_id, taken.error().message());
+      static_cast<void>(
+          s->channel.send(Enqueued{m.request, Outcome::refused, taken.error().message()}));
+      return;
+    }
+    ref = *taken;
+  }
   const std::size_t size = m.inline_body.size() + 1024;
   s->unanswered += size;
   manager_.enqueue(
-      m.envelope, m.inline_body, 0, 0,
+      m.envelope, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
       [s, size, request = m.request, id = m.envelope.queue_id](Outcome outcome, std::string text) {
         s->unanswered -= size;
         if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
@@ -63,9 +87,30 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
 }
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m) {
-  static_cast<void>(s->channel.send(ipc::enqueue::SpoolLeased{m.request, Outcome::no_space, 0, 0}));
+  ipc::enqueue::SpoolLeased answer{m.request, Outcome::ok, 0, 0};
+  if (draining_ || !manager_.accepting() || spool_ == nullptr) {
+    answer.outcome = draining_ ? Outcome::try_later : Outcome::no_space;
+    static_cast<void>(s->channel.send(answer));
+    return;
+  }
+  auto lease = spool_->lease(m.expected_size);
+  if (!lease) {
+    const bool space =
+        lease.error().is(spool::SpoolError::no_space) || lease.error().is_errno(ENOSPC);
+    log::warning("spool: {}", lease.error().message());
+    answer.outcome = space ? Outcome::no_space : Outcome::try_later;
+    static_cast<void>(s->channel.send(answer));
+    return;
+  }
+  s->leases.insert(lease->lease);
+  answer.lease = lease->lease;
+  answer.content_offset = lease->content_offset;
+  async::Fd fds[] = {std::move(lease->fd)};
+  static_cast<void>(s->channel.send(answer, fds));
 }
 
-void EnqueueServer::take(const std::shared_ptr<Session>&, ipc::enqueue::ReturnLease&) {}
+void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::ReturnLease& m) {
+  if (s->leases.erase(m.lease) != 0) spool_->give_back(m.lease);
+}
 
 }  // namespace pen::qmgr

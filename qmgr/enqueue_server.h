@@ -9,13 +9,14 @@
 #include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/enqueue.h"
+#include "lib/spool/spool.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {
 
 class EnqueueServer {
  public:
-  EnqueueServer(async::Loop& loop, Manager& manager, std::size_t inline_limit,
+  EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool, std::size_t inline_limit,
                 std::function<void()> poke);
   /// Serves one receiver until it goes. A coroutine of this object: it must outlive it.
   async::Task<void> serve(ipc::Opening opening);
@@ -31,7 +32,8 @@ class EnqueueServer {
     Session(async::Loop& loop, ipc::Opening opening) : channel(std::move(opening)), drained(loop) {}
     Channel channel;
     async::Event drained;
-    std::size_t unanswered = 0;  // bytes
+    std::set<std::uint64_t> leases;  // of spool files; they die with the session
+    std::size_t unanswered = 0;      // bytes
     bool alive = true;
   };
   static constexpr std::size_t kMaxUnanswered = 4U
@@ -42,6 +44,7 @@ class EnqueueServer {
 
   async::Loop& loop_;
   Manager& manager_;
+  spool::Spool* spool_;  // nullptr: large bodies are refused for want of space
   std::size_t inline_limit_;
   std::function<void()> poke_;
   std::set<std::shared_ptr<Session>> sessions_;

@@ -56,8 +56,14 @@ Result<service::Hooks> start(service::Context& c) {
   auto* kept = storage->release();
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
   if (!log) return fail(std::move(log).error());
-  auto* table = new destdb::MemoryTable;
-  auto* program = new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(), *table);
+  auto spool = spool::Spool::open(s.spool_directory);
+  if (!spool) return fail(std::move(spool).error());
+  auto destinations =
+      destdb::DestDb::open(s.data_directory + "/destdb", c.loop().clock().wall_now());
+  if (!destinations) return fail(std::move(destinations).error());
+  if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
+  auto* program = new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(),
+                                    spool->release(), *destinations->release());
   program->start();
   c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });
   service::Hooks hooks;

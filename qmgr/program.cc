@@ -5,23 +5,29 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/queue_log/scan.h"
 
 namespace pen::qmgr {
 
 Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
-                 queue_log::QueueLog& log, destdb::Table& table)
+                 queue_log::QueueLog& log, spool::Spool* spool, destdb::DestDb& destinations)
     : loop_(loop),
       options_(std::move(options)),
       log_(log),
+      spool_(spool),
+      destinations_(destinations),
+      pool_(loop, 1),
       random_(options_.seed),
       writer_(loop, log, storage, [this](const Error& e) { fatal(e.message()); }),
       router_(loop, options_.path(ipc::kRewriteSocket), [this] { poke(); }),
       bounce_(loop, options_.path(ipc::kBounceSocket), [this] { poke(); }),
-      scheduler_(std::make_unique<Scheduler>(options_.scheduler, options_.limits, table, random_)),
+      scheduler_(
+          std::make_unique<Scheduler>(options_.scheduler, options_.limits, destinations, random_)),
       manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
-      enqueue_(loop, *manager_, options_.manager.inline_limit, [this] { poke(); }),
+      enqueue_(loop, *manager_, spool, options_.manager.inline_limit, [this] { poke(); }),
       queue_(
-          loop, *manager_, [this] { poke(); }, [this] { return status(); }),
+          loop, *manager_, [this] { poke(); }, [this] { return status(); },
+          [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
       committed_(loop) {}
 
 Program::~Program() = default;
@@ -30,12 +36,14 @@ void Program::start() {
   writer_.on_commit([this] {
     committed_.set();
     manager_->committed(log_.committed());
+    if (spool_ != nullptr) spool_->reclaim(log_.last_save());
     poke();
   });
   router_.start(*manager_);
   bounce_.start(*manager_);
   loop_.spawn("recovery", recover());
   loop_.spawn("flush", keep_flushing());
+  loop_.spawn("destinations", keep_destinations());
 }
 
 void Program::fatal(const std::string& why) { log::fatal("{}", why); }
@@ -98,6 +106,7 @@ async::Task<void> Program::recover() {
     log::error("queue log damaged: log {} slot {} offset {}: {} bytes: {} {}", d.log, d.slot,
                d.offset, d.bytes, d.what, d.queue_id);
   }
+  loop_.spawn("orphans", find_orphans());
   poke();
 }
 
@@ -111,6 +120,22 @@ async::Task<void> Program::keep_flushing() {
     seen = appended;
     log_.flush();
     writer_.kick();
+  }
+}
+
+async::Task<void> Program::keep_destinations() {
+  // Off the hot path: what changed in five seconds is one transaction on another thread.
+  SteadyTime collected = loop_.now();
+  for (;;) {
+    static_cast<void>(co_await loop_.sleep(seconds(5)));
+    if (loop_.now() - collected > seconds(3600)) {
+      collected = loop_.now();
+      destinations_.collect(loop_.clock().wall_now());
+    }
+    if (!destinations_.changed()) continue;
+    auto done = co_await pool_.run([changes = destinations_.take_changes(),
+                                    file = destinations_.file()] { return file->write(changes); });
+    if (!done) log::warning("destination database: {}", done.error().message());
   }
 }
 
@@ -134,10 +159,38 @@ void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, as
   agent(transport).hand(job, std::move(body));
 }
 
-Result<async::Fd> Program::open_body(std::uint64_t, const std::string& queue_id) {
-  return fail_errno(queue_id, ENOENT);
+Result<async::Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {
+  if (spool_ == nullptr) return fail_errno(queue_id, ENOENT);
+  return spool_->open_to_read(spool_file);
 }
-void Program::release_body(std::uint64_t, const std::string&) {}
+
+void Program::release_body(std::uint64_t spool_file, const std::string&) {
+  if (spool_ != nullptr) spool_->release(spool_file, log_.next_save());
+}
+
+async::Task<void> Program::find_orphans() {
+  // Files found at start are used again once it is known that no message in the queue owns them.
+  if (spool_ == nullptr) co_return;
+  if (spool_->figures().unknown > 0) {
+    auto scan = log_.scan();
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      if (!some) co_return;  // files stay unknown, and unused, until the next start
+      writer_.kick();
+      for (const auto& l : *some) {
+        auto stored = log_.read(l.place);
+        if (!stored) continue;  // ended, or moved to where the scan meets it again
+        const auto message = from_log(*std::move(stored));
+        if (!message) co_return;  // its body must not be taken for an orphan
+        if (message->spool_file != 0 && !spool_->referenced(message->spool_file)) {
+          log::error("{}: the spool file with its content is missing", message->id());
+        }
+      }
+      co_await loop_.yield();
+    }
+  }
+  spool_->sweep();
+}
 
 async::Task<void> Program::serve(async::Stream stream) {
   auto opening = co_await ipc::greet(std::move(stream), {.everyone = true, .mail_owner = {}},

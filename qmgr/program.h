@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "lib/async/handler_pool.h"
 #include "lib/async/loop.h"
 #include "lib/async/sync.h"
+#include "lib/destdb/destdb.h"
 #include "lib/ipc/channel.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/writer.h"
+#include "lib/spool/spool.h"
 #include "qmgr/bounce_feed.h"
 #include "qmgr/delivery_agent.h"
 #include "qmgr/enqueue_server.h"
@@ -36,9 +39,9 @@ struct ProgramOptions {
 
 class Program final : public Ports {
  public:
-  /// loop, storage, log and table must outlive the program.
+  /// loop, storage, log, spool (nullptr: none, large bodies are refused) and destinations must outlive the program.
   Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
-          queue_log::QueueLog& log, destdb::Table& table);
+          queue_log::QueueLog& log, spool::Spool* spool, destdb::DestDb& destinations);
   ~Program() override;
   /// Starts recovery and the feeds.
   void start();
@@ -71,10 +74,15 @@ class Program final : public Ports {
   void set_timer();
   async::Task<void> recover();
   async::Task<void> keep_flushing();
+  async::Task<void> find_orphans();
+  async::Task<void> keep_destinations();
 
   async::Loop& loop_;
   ProgramOptions options_;
   queue_log::QueueLog& log_;
+  spool::Spool* spool_;
+  destdb::DestDb& destinations_;
+  async::HandlerPool pool_;
   Random random_;
   queue_log::Writer writer_;
   RouterFeed router_;

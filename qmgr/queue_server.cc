@@ -58,8 +58,12 @@ Entry to_entry(const Active& m, Place place) {
 }
 
 QueueServer::QueueServer(async::Loop& loop, Manager& manager, std::function<void()> poke,
-                         std::function<std::vector<StatusLine>()> status)
-    : loop_(loop), manager_(manager), poke_(std::move(poke)), status_(std::move(status)) {}
+                         std::function<std::vector<StatusLine>()> status, OpenBody open_body)
+    : loop_(loop),
+      manager_(manager),
+      poke_(std::move(poke)),
+      status_(std::move(status)),
+      open_body_(std::move(open_body)) {}
 
 async::Task<void> QueueServer::serve(ipc::Opening opening, bool trusted) {
   auto session = std::make_shared<Session>(std::move(opening), trusted);
@@ -224,8 +228,19 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
       if (!stored) continue;
       auto message = from_log(*std::move(stored));
       if (!message) continue;
-      Content content{m.request, message->envelope, 0, message->body};
-      static_cast<void>(s->channel.send(content));
+      Content content{m.request, message->envelope, message->spool_offset, message->body};
+      if (message->spool_file != 0) {
+        auto fd = open_body_(message->spool_file, message->id());
+        if (!fd) {
+          done.outcome = Outcome::failed;
+          done.text = fd.error().message();
+          break;
+        }
+        async::Fd fds[] = {std::move(*fd)};
+        static_cast<void>(s->channel.send(content, fds));
+      } else {
+        static_cast<void>(s->channel.send(content));
+      }
       done.outcome = Outcome::ok;
       done.count = 1;
       break;

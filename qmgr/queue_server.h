@@ -16,8 +16,10 @@ namespace pen::qmgr {
 
 class QueueServer {
  public:
+  using OpenBody =
+      std::function<Result<async::Fd>(std::uint64_t spool_file, const std::string& queue_id)>;
   QueueServer(async::Loop& loop, Manager& manager, std::function<void()> poke,
-              std::function<std::vector<ipc::queue::StatusLine>()> status);
+              std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body);
   /// Serves one tool until it goes; the server must outlive it.
   async::Task<void> serve(ipc::Opening opening, bool trusted);
 
@@ -43,6 +45,7 @@ class QueueServer {
   Manager& manager_;
   std::function<void()> poke_;
   std::function<std::vector<ipc::queue::StatusLine>()> status_;
+  OpenBody open_body_;
 };
 
 /// The entry that a tool shows for a message.

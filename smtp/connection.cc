@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lib/base/check.h"
+#include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "smtp/content.h"
 
@@ -225,7 +226,12 @@ void Connection::pump() {
     auto send = engine_.next_send(loop_.clock().now());
     if (!send) break;
     progress_ = loop_.clock().now();
-    for (const Job* job : send->begun) host_.stages().set(job->slot, Stage::started);
+    for (const Job* job : send->begun) {
+      host_.stages().set(job->slot, Stage::started);
+      if (job->body.eight_bit_body && !engine_.offers().eight_bit_mime)
+        log::info("{}: 8-bit content goes as it is to {}, which does not offer 8BITMIME",
+                  job->queue_id, destination_.shown());
+    }
     stream_->write(send->text);
     if (send->job == nullptr) continue;
     const auto work = works_.at(send->job);

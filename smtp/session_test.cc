@@ -227,6 +227,52 @@ BOOST_AUTO_TEST_CASE(a_silent_peer_is_given_up_after_the_time_out) {
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(each_stage_has_its_own_time_out) {
+  struct Stage {
+    const char* fault;
+    milliseconds Settings::* timeout;
+    const char* doing;
+  };
+  const Stage stages_of_a_session[] = {
+      {"ehlo", &Settings::helo_timeout, "performing the EHLO handshake"},
+      {"mail", &Settings::mail_timeout, "sending MAIL FROM"},
+      {"rcpt", &Settings::rcpt_timeout, "sending RCPT TO"},
+      {"data", &Settings::data_init_timeout, "sending DATA command"},
+      {"dot", &Settings::data_done_timeout,
+       "sending end of data -- message may be sent more than once"},
+  };
+  for (const auto& stage : stages_of_a_session) {
+    BOOST_TEST_CONTEXT(stage.fault) {
+      results.clear();
+      closed.clear();
+      settings = Settings();
+      settings.*stage.timeout = milliseconds(200);
+      start();
+      PeerOptions o;
+      o.chunking = o.pipelining = false;
+      o.fault = [&](std::string_view c) -> std::string {
+        return c.starts_with(stage.fault) ? "swallow" : "";
+      };
+      Host host(loop, o);
+      open(1, host.port);
+      const auto id = job(1, "x\r\n");
+      until([&] { return closed.size() == 1; });
+      BOOST_TEST((closed[0].trouble == Trouble::timed_out));
+      const std::string text =
+          "conversation with mx.example[127.0.0.1] timed out while " + std::string(stage.doing);
+      if (closed[0].opened) {
+        BOOST_TEST(status(id).text == text);
+        BOOST_TEST((status(id).action == Action::deferred));
+        BOOST_TEST(status(id).dsn == "4.4.2");
+      } else {
+        BOOST_TEST(closed[0].status.text == text);
+        BOOST_TEST(closed[0].unstarted.size() == 1u);
+      }
+      session.reset();
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(unreadable_content_is_deferred_and_never_sent_short) {
   for (const bool chunking : {false, true}) {
     results.clear();

@@ -7,7 +7,16 @@ namespace pen::smtpd {
 
 struct AccessAction {
   enum class Kind : unsigned char {
-    permit, dunno, reject, defer, defer_if_permit, defer_if_reject, code, warn, info, discard,
+    permit,
+    dunno,
+    reject,
+    defer,
+    defer_if_permit,
+    defer_if_reject,
+    code,
+    warn,
+    info,
+    discard,
     restrictions,  // anything else: a list of restrictions and classes, in text
     cannot_act,    // an action that this version does not have: text is its name
   };

@@ -19,8 +19,12 @@ std::string domain_of(std::string_view address) { return std::string(mail::domai
 
 Checks::Name Checks::client_name() const { return {subject_.peer->shown(), "Client host"}; }
 Checks::Name Checks::helo_label() const { return {*subject_.helo, "Helo command"}; }
-Checks::Name Checks::sender_label() const { return {subject_.sender.value_or(""), "Sender address"}; }
-Checks::Name Checks::recipient_label() const { return {subject_.recipient.value_or(""), "Recipient address"}; }
+Checks::Name Checks::sender_label() const {
+  return {subject_.sender.value_or(""), "Sender address"};
+}
+Checks::Name Checks::recipient_label() const {
+  return {subject_.recipient.value_or(""), "Recipient address"};
+}
 
 template <class F>
 async::Task<std::invoke_result_t<F&>> Checks::off_loop(bool blocking, F work) {
@@ -29,8 +33,9 @@ async::Task<std::invoke_result_t<F&>> Checks::off_loop(bool blocking, F work) {
 }
 
 void Checks::log_line(std::string_view verb, std::string_view reply) const {
-  std::string line = fmt::format("{}: {}: {} from {}: {};", subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id,
-                                 verb, subject_.where, subject_.peer->shown(), reply);
+  std::string line = fmt::format("{}: {}: {} from {}: {};",
+                                 subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id, verb,
+                                 subject_.where, subject_.peer->shown(), reply);
   if (subject_.sender) line += fmt::format(" from=<{}>", *subject_.sender);
   if (subject_.recipient) line += fmt::format(" to=<{}>", *subject_.recipient);
   line += fmt::format(" proto={}", subject_.esmtp ? "ESMTP" : "SMTP");
@@ -38,7 +43,8 @@ void Checks::log_line(std::string_view verb, std::string_view reply) const {
   log::info("{}", line);
 }
 
-Checks::Answer Checks::reject(int code, std::string_view dsn, const Name& name, std::string_view text) {
+Checks::Answer Checks::reject(int code, std::string_view dsn, const Name& name,
+                              std::string_view text) {
   // What may be better later must not be refused for good.
   const bool soften = (if_reject_ || policy_.settings.soft_bounce) && code >= 500;
   if (soften) code = 450;
@@ -64,13 +70,15 @@ Checks::Answer Checks::server_error(std::string_view what) {
   return Answer::reject;
 }
 
-Checks::Answer Checks::defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text) {
+Checks::Answer Checks::defer_if_permit(int code, std::string_view dsn, const Name& name,
+                                       std::string_view text) {
   if (warn_) return Answer::dunno;
   if (if_permit_.empty()) {
     std::string status(dsn);
     status[0] = '4';
     if_permit_ = name.kind.empty() ? fmt::format("{} {} {}", code, status, text)
-                                   : fmt::format("{} {} <{}>: {} rejected: {}", code, status, name.value, name.kind, text);
+                                   : fmt::format("{} {} <{}>: {} rejected: {}", code, status,
+                                                 name.value, name.kind, text);
   }
   return Answer::dunno;
 }
@@ -84,10 +92,13 @@ Checks::Answer Checks::helo_name(Check check) {
   if (check == Check::reject_invalid_helo_hostname) {
     const bool valid = literal ? mail::literal_address(helo).has_value()
                                : mail::valid_hostname(helo, utf8) || mail::valid_address(helo);
-    if (!valid) return reject(s.invalid_hostname_reject_code, "5.5.2", helo_label(), "Invalid name");
+    if (!valid)
+      return reject(s.invalid_hostname_reject_code, "5.5.2", helo_label(), "Invalid name");
   } else {
-    const bool full = literal ? mail::literal_address(helo).has_value() : mail::fully_qualified(helo, utf8);
-    if (!full) return reject(s.non_fqdn_reject_code, "5.5.2", helo_label(), "need fully-qualified hostname");
+    const bool full =
+        literal ? mail::literal_address(helo).has_value() : mail::fully_qualified(helo, utf8);
+    if (!full)
+      return reject(s.non_fqdn_reject_code, "5.5.2", helo_label(), "need fully-qualified hostname");
   }
   return Answer::dunno;
 }
@@ -96,8 +107,10 @@ Checks::Answer Checks::non_fqdn(std::string_view address, const Name& name) {
   if (address.empty()) return Answer::dunno;
   const auto domain = mail::domain_part(address);
   const bool literal = domain.starts_with('[') && mail::literal_address(domain);
-  if (literal || mail::fully_qualified(domain, policy_.settings.smtputf8_enable)) return Answer::dunno;
-  return reject(policy_.settings.non_fqdn_reject_code, "5.5.2", name, "need fully-qualified address");
+  if (literal || mail::fully_qualified(domain, policy_.settings.smtputf8_enable))
+    return Answer::dunno;
+  return reject(policy_.settings.non_fqdn_reject_code, "5.5.2", name,
+                "need fully-qualified address");
 }
 
 Checks::Answer Checks::unauth_destination(bool defer) {
@@ -127,37 +140,50 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
   const auto& s = policy_.settings;
   const std::string address = policy_.resolve->rewrite(given);
   const auto domain = mail::domain_part(address);
-  const auto cls = domain.empty() ? Result<AddressClass>(AddressClass::local) : policy_.resolve->class_of(domain);
+  const auto cls = domain.empty() ? Result<AddressClass>(AddressClass::local)
+                                  : policy_.resolve->class_of(domain);
   const auto temporary = [&](const Error& error) {
     log::warning("{}: recipient tables: {}", address, error.message());
     return reject(451, "4.3.0", Name{given, ""}, "Temporary lookup failure");
   };
   if (!cls) co_return temporary(cls.error());
   if (*cls == AddressClass::other) co_return Answer::dunno;
-  const auto listed = co_await off_loop(policy_.resolve->blocking(),
-                                        [resolve = policy_.resolve, address] { return resolve->listed(address); });
+  const auto listed =
+      co_await off_loop(policy_.resolve->blocking(),
+                        [resolve = policy_.resolve, address] { return resolve->listed(address); });
   if (!listed) co_return temporary(listed.error());
   if (*listed != resolve::Listed::no) co_return Answer::dunno;
   int code = s.unknown_local_recipient_reject_code;
   switch (*cls) {
-    case AddressClass::relay: code = s.unknown_relay_recipient_reject_code; break;
-    case AddressClass::virtual_alias: code = s.unknown_virtual_alias_reject_code; break;
-    case AddressClass::virtual_mailbox: code = s.unknown_virtual_mailbox_reject_code; break;
-    case AddressClass::local:  // RFC 5321 section 4.5.1: postmaster of every local domain takes mail
+    case AddressClass::relay:
+      code = s.unknown_relay_recipient_reject_code;
+      break;
+    case AddressClass::virtual_alias:
+      code = s.unknown_virtual_alias_reject_code;
+      break;
+    case AddressClass::virtual_mailbox:
+      code = s.unknown_virtual_mailbox_reject_code;
+      break;
+    case AddressClass::
+        local:  // RFC 5321 section 4.5.1: postmaster of every local domain takes mail
       if (iequals(mail::local_part(address), "postmaster")) co_return Answer::dunno;
       break;
-    case AddressClass::other: break;
+    case AddressClass::other:
+      break;
   }
   std::string text = "User unknown";
   if (s.show_user_unknown_table_name) {
     const auto shown = policy_.resolve->unlisted_text(*cls);
-    if (istarts_with(shown, "user unknown")) text = std::string(shown);
-    else if (!shown.empty()) text = "User " + std::string(shown);
+    if (istarts_with(shown, "user unknown"))
+      text = std::string(shown);
+    else if (!shown.empty())
+      text = "User " + std::string(shown);
   }
   co_return reject(code, sender ? "5.1.0" : "5.1.1", name, text);
 }
 
-async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name name, std::string_view missing_dsn,
+async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name name,
+                                                 std::string_view missing_dsn,
                                                  std::string_view null_mx_dsn, int null_mx_code) {
   const std::string address = policy_.resolve->rewrite(given);
   std::string domain = domain_of(address);
@@ -167,12 +193,15 @@ async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name 
   const NameState state = co_await tools_.names.mail_domain(std::move(domain), {});
   const auto& s = policy_.settings;
   switch (state) {
-    case NameState::ok: co_return Answer::dunno;
-    case NameState::missing: co_return reject(s.unknown_address_reject_code, missing_dsn, name, "Domain not found");
+    case NameState::ok:
+      co_return Answer::dunno;
+    case NameState::missing:
+      co_return reject(s.unknown_address_reject_code, missing_dsn, name, "Domain not found");
     case NameState::null_mx:
       co_return reject(null_mx_code, null_mx_dsn, name,
                        fmt::format("Domain {} does not accept mail (nullMX)", domain_of(address)));
-    case NameState::temporary: break;
+    case NameState::temporary:
+      break;
   }
   if (s.unknown_address_tempfail_action == config::TempfailAction::defer)
     co_return reject(450, missing_dsn, name, "Domain not found");
@@ -208,11 +237,13 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
       const bool reverse = r.check == Check::check_reverse_client_hostname_access;
       name = client_name();
       const std::string host = reverse ? peer.reverse_name : peer.name;
-      found = co_await off_loop(maps.blocking(), [maps, host, address = peer.address, parents, reverse] {
-        auto hit = map::find_access_name(maps, host, parents);
-        if (!reverse && hit && !*hit) hit = map::find_access_network(maps, address);
-        return hit;
-      });
+      found = co_await off_loop(maps.blocking(),
+                                [maps, host, address = peer.address, parents, reverse] {
+                                  auto hit = map::find_access_name(maps, host, parents);
+                                  if (!reverse && hit && !*hit)
+                                    hit = map::find_access_network(maps, address);
+                                  return hit;
+                                });
       break;
     }
     case Check::check_helo_access:
@@ -229,9 +260,11 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
       if (!subject) co_return Answer::dunno;
       name = sender ? sender_label() : recipient_label();
       found = co_await off_loop(
-          maps.blocking(), [maps, address = *subject, delimiters, parents,
-                            null_key = policy_.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
-            if (!address.empty()) return map::find_access_address(maps, address, delimiters, parents);
+          maps.blocking(),
+          [maps, address = *subject, delimiters, parents,
+           null_key = policy_.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
+            if (!address.empty())
+              return map::find_access_address(maps, address, delimiters, parents);
             auto value = maps.lookup(null_key);
             if (!value) return std::unexpected(std::move(value).error());
             if (!*value) return std::nullopt;
@@ -239,7 +272,8 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
           });
       break;
     }
-    default: break;
+    default:
+      break;
   }
   if (!found) {
     log::warning("{}: {}", r.name, found.error().message());
@@ -249,31 +283,45 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
 
   const AccessAction action = parse_access((*found)->value);
   const auto& s = policy_.settings;
-  const std::string_view text = action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
-  const auto dsn = [&](const char* otherwise) { return action.dsn.empty() ? std::string(otherwise) : action.dsn; };
+  const std::string_view text =
+      action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
+  const auto dsn = [&](const char* otherwise) {
+    return action.dsn.empty() ? std::string(otherwise) : action.dsn;
+  };
   using Kind = AccessAction::Kind;
   switch (action.kind) {
-    case Kind::permit: co_return Answer::permit;
-    case Kind::dunno: co_return Answer::dunno;
-    case Kind::reject: co_return reject(s.access_map_reject_code, dsn("5.7.1"), name, text);
-    case Kind::defer: co_return reject(s.access_map_defer_code, dsn("4.7.1"), name, text);
-    case Kind::code: co_return reject(action.code, dsn(action.code >= 500 ? "5.7.1" : "4.7.1"), name, text);
+    case Kind::permit:
+      co_return Answer::permit;
+    case Kind::dunno:
+      co_return Answer::dunno;
+    case Kind::reject:
+      co_return reject(s.access_map_reject_code, dsn("5.7.1"), name, text);
+    case Kind::defer:
+      co_return reject(s.access_map_defer_code, dsn("4.7.1"), name, text);
+    case Kind::code:
+      co_return reject(action.code, dsn(action.code >= 500 ? "5.7.1" : "4.7.1"), name, text);
     case Kind::defer_if_permit:
-      co_return defer_if_permit(450, dsn("4.7.1"), name, action.text.empty() ? "Service unavailable" : text);
-    case Kind::defer_if_reject: if_reject_ = true; co_return Answer::dunno;
+      co_return defer_if_permit(450, dsn("4.7.1"), name,
+                                action.text.empty() ? "Service unavailable" : text);
+    case Kind::defer_if_reject:
+      if_reject_ = true;
+      co_return Answer::dunno;
     case Kind::warn:
     case Kind::info:
-      log_line(action.kind == Kind::warn ? "warn" : "info", fmt::format("<{}>: {} triggers {} {}", name.value, name.kind,
-               action.kind == Kind::warn ? "WARN" : "INFO", action.text));
+      log_line(action.kind == Kind::warn ? "warn" : "info",
+               fmt::format("<{}>: {} triggers {} {}", name.value, name.kind,
+                           action.kind == Kind::warn ? "WARN" : "INFO", action.text));
       co_return Answer::dunno;
     case Kind::discard:
-      log_line("discard", fmt::format("<{}>: {} triggers DISCARD action {}", name.value, name.kind, action.text));
+      log_line("discard", fmt::format("<{}>: {} triggers DISCARD action {}", name.value, name.kind,
+                                      action.text));
       discard_ = true;
       co_return Answer::permit;
     case Kind::cannot_act:
-      co_return server_error(fmt::format("access table {} entry \"{}\": action {} is not supported", r.name,
-                                         (*found)->key, action.text));
-    case Kind::restrictions: break;
+      co_return server_error(fmt::format("access table {} entry \"{}\": action {} is not supported",
+                                         r.name, (*found)->key, action.text));
+    case Kind::restrictions:
+      break;
   }
   // Restrictions and classes by name, as if they stood in place of the look-up.
   std::vector<std::string> items = map::split_list(action.text);
@@ -299,20 +347,33 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
       continue;
     }
     switch (r.check) {
-      case Check::permit: answer = Answer::permit; break;
-      case Check::reject: answer = reject(s.reject_code, "5.7.1", name, "Access denied"); break;
-      case Check::defer: answer = reject(s.defer_code, "4.3.2", name, "Try again later"); break;
-      case Check::defer_if_permit: answer = defer_if_permit(450, "4.7.0", Name{}, "Defer_if_permit requested"); break;
-      case Check::defer_if_reject: if_reject_ = true; break;
+      case Check::permit:
+        answer = Answer::permit;
+        break;
+      case Check::reject:
+        answer = reject(s.reject_code, "5.7.1", name, "Access denied");
+        break;
+      case Check::defer:
+        answer = reject(s.defer_code, "4.3.2", name, "Try again later");
+        break;
+      case Check::defer_if_permit:
+        answer = defer_if_permit(450, "4.7.0", Name{}, "Defer_if_permit requested");
+        break;
+      case Check::defer_if_reject:
+        if_reject_ = true;
+        break;
       case Check::permit_mynetworks:
-        if (!peer.trusted) answer = reject(451, "4.3.0", Name{peer.shown(), ""}, "Temporary lookup failure");
-        else if (*peer.trusted) answer = Answer::permit;
+        if (!peer.trusted)
+          answer = reject(451, "4.3.0", Name{peer.shown(), ""}, "Temporary lookup failure");
+        else if (*peer.trusted)
+          answer = Answer::permit;
         break;
       case Check::permit_inet_interfaces:
         if (peer.own_address) answer = Answer::permit;
         break;
       case Check::permit_sasl_authenticated:
-      case Check::permit_dunno: break;  // nobody is authenticated yet
+      case Check::permit_dunno:
+        break;  // nobody is authenticated yet
       case Check::permit_auth_destination:
       case Check::reject_unauth_destination:
       case Check::defer_unauth_destination: {
@@ -321,7 +382,8 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
           const std::string address = policy_.resolve->rewrite(*subject_.recipient);
           auto cls = policy_.resolve->class_of(mail::domain_part(address));
           const auto local = mail::unquote_local(mail::local_part(address));
-          if (cls && *cls != resolve::AddressClass::other && local.find_first_of("@%!") == std::string::npos)
+          if (cls && *cls != resolve::AddressClass::other &&
+              local.find_first_of("@%!") == std::string::npos)
             answer = Answer::permit;
           break;
         }
@@ -330,18 +392,26 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
         break;
       }
       case Check::reject_invalid_helo_hostname:
-      case Check::reject_non_fqdn_helo_hostname: answer = helo_name(r.check); break;
-      case Check::reject_unknown_helo_hostname: answer = co_await helo_known(); break;
+      case Check::reject_non_fqdn_helo_hostname:
+        answer = helo_name(r.check);
+        break;
+      case Check::reject_unknown_helo_hostname:
+        answer = co_await helo_known();
+        break;
       case Check::reject_unknown_client_hostname:
         if (peer.name_state != NameState::ok)
-          answer = reject(peer.name_state == NameState::temporary ? 450 : s.unknown_client_reject_code, "4.7.25", Name{},
-                          fmt::format("Client host rejected: cannot find your hostname, [{}]", peer.address));
+          answer = reject(
+              peer.name_state == NameState::temporary ? 450 : s.unknown_client_reject_code,
+              "4.7.25", Name{},
+              fmt::format("Client host rejected: cannot find your hostname, [{}]", peer.address));
         break;
       case Check::reject_unknown_reverse_client_hostname:
         if (peer.reverse_state != NameState::ok)
-          answer = reject(peer.reverse_state == NameState::temporary ? 450 : s.unknown_client_reject_code, "4.7.25",
-                          Name{}, fmt::format("Client host rejected: cannot find your reverse hostname, [{}]",
-                                              peer.address));
+          answer = reject(
+              peer.reverse_state == NameState::temporary ? 450 : s.unknown_client_reject_code,
+              "4.7.25", Name{},
+              fmt::format("Client host rejected: cannot find your reverse hostname, [{}]",
+                          peer.address));
         break;
       case Check::reject_non_fqdn_sender:
         if (subject_.sender) answer = non_fqdn(*subject_.sender, sender_label());
@@ -355,7 +425,8 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
         break;
       case Check::reject_unknown_recipient_domain:
         if (subject_.recipient)
-          answer = co_await domain_known(*subject_.recipient, recipient_label(), "4.1.2", "5.1.10", 556);
+          answer =
+              co_await domain_known(*subject_.recipient, recipient_label(), "4.1.2", "5.1.10", 556);
         break;
       case Check::reject_unlisted_sender:
       case Check::reject_unlisted_recipient: {
@@ -371,7 +442,8 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
         break;
       case Check::reject_multi_recipient_bounce:
         if (subject_.sender && subject_.sender->empty() && subject_.recipient_count > 1)
-          answer = reject(s.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
+          answer =
+              reject(s.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
         break;
       case Check::reject_plaintext_session:
         answer = reject(s.plaintext_reject_code, "4.7.1", Name{}, "Session encryption is required");
@@ -380,15 +452,20 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
       case Check::check_reverse_client_hostname_access:
       case Check::check_helo_access:
       case Check::check_sender_access:
-      case Check::check_recipient_access: answer = co_await access(r, name); break;
-      case Check::restriction_class: answer = co_await run(policy_.classes[r.class_index], name); break;
+      case Check::check_recipient_access:
+        answer = co_await access(r, name);
+        break;
+      case Check::restriction_class:
+        answer = co_await run(policy_.classes[r.class_index], name);
+        break;
       case Check::unsupported:
         answer = server_error(fmt::format("restriction {} is not supported", r.name));
         break;
       case Check::unknown:
         answer = server_error(fmt::format("unknown smtpd restriction: \"{}\"", r.name));
         break;
-      case Check::warn_if_reject: break;
+      case Check::warn_if_reject:
+        break;
     }
     warn_ = outer_warn;
     if (answer != Answer::dunno) break;
@@ -401,10 +478,12 @@ async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender)
   if (!policy_.client.empty() && co_await run(policy_.client, client_name()) == Answer::reject)
     co_return Answer::reject;
   if_reject_ = false;
-  if (!policy_.helo.empty() && !subject_.helo->empty() && co_await run(policy_.helo, helo_label()) == Answer::reject)
+  if (!policy_.helo.empty() && !subject_.helo->empty() &&
+      co_await run(policy_.helo, helo_label()) == Answer::reject)
     co_return Answer::reject;
   if_reject_ = false;
-  if (with_sender && !policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
+  if (with_sender && !policy_.sender.empty() &&
+      co_await run(policy_.sender, sender_label()) == Answer::reject)
     co_return Answer::reject;
   if_reject_ = false;
   co_return Answer::dunno;
@@ -436,7 +515,8 @@ async::Task<Verdict> Checks::helo() {
 async::Task<Verdict> Checks::sender() {
   subject_.where = "MAIL";
   Answer answer = Answer::dunno;
-  if (!policy_.settings.smtpd_delay_reject && !policy_.sender.empty()) answer = co_await run(policy_.sender, sender_label());
+  if (!policy_.settings.smtpd_delay_reject && !policy_.sender.empty())
+    answer = co_await run(policy_.sender, sender_label());
   if (answer != Answer::reject && policy_.settings.smtpd_reject_unlisted_sender && subject_.sender)
     answer = co_await unlisted(*subject_.sender, sender_label(), true);
   co_return finish(answer);
@@ -445,14 +525,16 @@ async::Task<Verdict> Checks::sender() {
 async::Task<Verdict> Checks::recipient() {
   const auto& s = policy_.settings;
   Answer answer = Answer::dunno;
-  if (s.smtpd_delay_reject) answer = co_await run_lists_before_recipient(subject_.sender.has_value());
+  if (s.smtpd_delay_reject)
+    answer = co_await run_lists_before_recipient(subject_.sender.has_value());
   for (int i = 0; i < 2 && answer != Answer::reject; ++i) {
     const bool relay = (i == 0) == s.smtpd_relay_before_recipient_restrictions;
     if_reject_ = false;
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
-  if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient) {
+  if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient &&
+      policy_.unknown_recipient_checks) {
     if_reject_ = false;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }

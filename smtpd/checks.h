@@ -26,7 +26,12 @@ struct Peer {
   /// In mynetworks; nullopt: a table could not be read.
   std::optional<bool> trusted = false;
   bool own_address = false;  // connects from one of this host's own addresses
-  std::string shown() const { return name + "[" + address + "]"; }
+  bool show_port = false;    // smtpd_client_port_logging
+  std::string shown() const {
+    std::string text = name + "[" + address + "]";
+    if (show_port) text += ":" + std::to_string(port);
+    return text;
+  }
 };
 
 /// What is judged. Owned by value where it must outlive a pipelined batch.
@@ -60,11 +65,11 @@ class Checks {
   Checks(const Policy& policy, CheckTools tools, Subject subject)
       : policy_(policy), tools_(tools), subject_(std::move(subject)) {}
 
-  async::Task<Verdict> client();        // at connect, without delay_reject
-  async::Task<Verdict> helo();          // at HELO/EHLO, without delay_reject
-  async::Task<Verdict> sender();        // at MAIL
-  async::Task<Verdict> recipient();     // at RCPT and VRFY
-  async::Task<Verdict> data();          // at DATA or the first BDAT
+  async::Task<Verdict> client();     // at connect, without delay_reject
+  async::Task<Verdict> helo();       // at HELO/EHLO, without delay_reject
+  async::Task<Verdict> sender();     // at MAIL
+  async::Task<Verdict> recipient();  // at RCPT and VRFY
+  async::Task<Verdict> data();       // at DATA or the first BDAT
   async::Task<Verdict> end_of_data();
 
   Subject& subject() { return subject_; }
@@ -75,19 +80,21 @@ class Checks {
     std::string value;
     std::string_view kind;  // "Client host", "Recipient address", …
   };
-  async::Task<Answer> run(const RestrictionList& list, Name name);
-  async::Task<Answer> run_lists_before_recipient(bool with_sender);
-  async::Task<Answer> access(const Restriction& r, const Name& name);
+  [[gnu::noinline]] async::Task<Answer> run(const RestrictionList& list, Name name);
+  [[gnu::noinline]] async::Task<Answer> run_lists_before_recipient(bool with_sender);
+  [[gnu::noinline]] async::Task<Answer> access(const Restriction& r, const Name& name);
   Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer server_error(std::string_view what);
   Answer defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer helo_name(Check check);
   Answer non_fqdn(std::string_view address, const Name& name);
   Answer unauth_destination(bool defer);
-  async::Task<Answer> unlisted(std::string given, Name name, bool sender);
-  async::Task<Answer> domain_known(const std::string& address, Name name, std::string_view missing_dsn,
-                                   std::string_view null_mx_dsn, int null_mx_code);
-  async::Task<Answer> helo_known();
+  [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
+  [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name,
+                                                     std::string_view missing_dsn,
+                                                     std::string_view null_mx_dsn,
+                                                     int null_mx_code);
+  [[gnu::noinline]] async::Task<Answer> helo_known();
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
   template <class F>

@@ -14,7 +14,9 @@ using net::RecordType;
 
 namespace {
 
-bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
 
 /// A name that could not be looked up as it stands (U-labels): taken as it is rather than refused.
 bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
@@ -23,14 +25,16 @@ bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
 
 async::Task<ClientName> DnsNames::client(std::string address, async::Until until) {
   ClientName result;
-  if (is_loopback(address)) {  // every host says so (RFC 6761 section 6.3), and no server need be asked
+  if (is_loopback(
+          address)) {  // every host says so (RFC 6761 section 6.3), and no server need be asked
     result.verified = result.reverse = NameState::ok;
     result.name = result.reverse_name = "localhost";
     co_return result;
   }
   const net::DnsAnswer reverse = co_await resolver_.lookup_reverse(address, until);
   if (reverse.outcome != DnsOutcome::found || reverse.records.empty()) {
-    if (reverse.outcome == DnsOutcome::temporary) result.verified = result.reverse = NameState::temporary;
+    if (reverse.outcome == DnsOutcome::temporary)
+      result.verified = result.reverse = NameState::temporary;
     co_return result;
   }
   std::string name = reverse.records.front().data;
@@ -42,7 +46,8 @@ async::Task<ClientName> DnsNames::client(std::string address, async::Until until
   const net::DnsAnswer forward = co_await resolver_.lookup(name, type, until);
   if (forward.outcome == DnsOutcome::temporary) {
     result.verified = NameState::temporary;
-  } else if (std::ranges::any_of(forward.records, [&](const auto& r) { return map::parse_ip(r.data) == own; })) {
+  } else if (std::ranges::any_of(forward.records,
+                                 [&](const auto& r) { return map::parse_ip(r.data) == own; })) {
     result.verified = NameState::ok;
     result.name = std::move(name);
   }
@@ -55,7 +60,8 @@ async::Task<NameState> DnsNames::has_address(std::string name, async::Until unti
   if (a.outcome == DnsOutcome::no_domain) co_return NameState::missing;
   const net::DnsAnswer aaaa = co_await resolver_.lookup(name, RecordType::aaaa, until);
   if (aaaa.outcome == DnsOutcome::found) co_return NameState::ok;
-  if (a.outcome == DnsOutcome::temporary || aaaa.outcome == DnsOutcome::temporary) co_return NameState::temporary;
+  if (a.outcome == DnsOutcome::temporary || aaaa.outcome == DnsOutcome::temporary)
+    co_return NameState::temporary;
   co_return NameState::missing;
 }
 
@@ -64,10 +70,14 @@ async::Task<NameState> DnsNames::mail_domain(std::string domain, async::Until un
   const net::DnsAnswer mx = co_await resolver_.lookup(domain, RecordType::mx, until);
   switch (mx.outcome) {
     case DnsOutcome::found:
-      co_return mx.records.size() == 1 && mx.records.front().data.empty() ? NameState::null_mx : NameState::ok;
-    case DnsOutcome::no_domain: co_return NameState::missing;
-    case DnsOutcome::temporary: co_return NameState::temporary;
-    case DnsOutcome::no_data: break;
+      co_return mx.records.size() == 1 && mx.records.front().data.empty() ? NameState::null_mx
+                                                                          : NameState::ok;
+    case DnsOutcome::no_domain:
+      co_return NameState::missing;
+    case DnsOutcome::temporary:
+      co_return NameState::temporary;
+    case DnsOutcome::no_data:
+      break;
   }
   co_return co_await has_address(std::move(domain), until);
 }

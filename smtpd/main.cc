@@ -19,7 +19,8 @@ using namespace pen;
 using service::Context;
 using service::Hooks;
 
-constexpr std::size_t kHandlerThreads = 8;  // look-ups in tables and accounts, and writes of large bodies
+constexpr std::size_t kHandlerThreads =
+    8;  // look-ups in tables and accounts, and writes of large bodies
 
 /// Everything of the process; dies with it.
 struct Program {
@@ -31,8 +32,8 @@ struct Program {
         ids(context.loop().clock(), Random(secure_random_u64())),
         queue(std::make_shared<intake::EnqueueClient>(
             context.loop(), context.queue_path(ipc::kQmgrSocket),
-            intake::EnqueueClient::Options{
-                .inline_limit = static_cast<std::uint64_t>(context.settings().queue_inline_limit)})),
+            intake::EnqueueClient::Options{.inline_limit = static_cast<std::uint64_t>(
+                                               context.settings().queue_inline_limit)})),
         intake{.loop = context.loop(),
                .pool = pool,
                .queue = *queue,
@@ -54,14 +55,16 @@ struct Program {
 Result<net::ResolverOptions> dns_options(const config::Settings& s) {
   net::ResolverOptions options;
   if (s.dns_resolver_addresses.empty()) {
-    std::ifstream file("/etc/resolv.conf");  // a missing one means the server on this host, as in libc
+    std::ifstream file(
+        "/etc/resolv.conf");  // a missing one means the server on this host, as in libc
     std::stringstream text;
     text << file.rdbuf();
     net::apply_resolv_conf(text.str(), options);
   } else {
     std::string list;
     for (const auto& item : s.dns_resolver_addresses) list += item + " ";
-    PEN_TRY_ASSIGN(options.servers, net::parse_servers(list, static_cast<unsigned short>(s.dns_resolver_port)));
+    PEN_TRY_ASSIGN(options.servers,
+                   net::parse_servers(list, static_cast<unsigned short>(s.dns_resolver_port)));
   }
   options.timeout = s.dns_resolver_timeout;
   return options;
@@ -74,10 +77,11 @@ async::Task<void> drain(std::shared_ptr<Program> program, Context* context) {
 
 std::vector<std::string> status(const Program& program) {
   const auto& c = program.server.counts;
-  return {fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live, c.sessions, c.messages,
-                      c.refused),
-          fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
-                      program.queue->last_error().empty() ? "" : ": " + program.queue->last_error())};
+  return {
+      fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live,
+                  c.sessions, c.messages, c.refused),
+      fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
+                  program.queue->last_error().empty() ? "" : ": " + program.queue->last_error())};
 }
 
 Result<Hooks> start(Context& context) {
@@ -95,12 +99,13 @@ Result<Hooks> start(Context& context) {
   settings.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
   settings.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   settings.always_bcc = policy->always_bcc;
+  settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.serve([program](async::Listener::Accepted accepted) {
-    return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
-                                 std::move(accepted.slot));
+    return smtpd::Session::serve(program->server, std::move(accepted.stream),
+                                 std::move(accepted.peer), std::move(accepted.slot));
   });
   return Hooks{.drain = [program, &context] { return drain(program, &context); },
                .status = [program] { return status(*program); }};

@@ -21,10 +21,14 @@ unsigned keyword_bit(std::string_view word) {
     std::string_view word;
     unsigned bit;
   };
-  static constexpr Row kRows[] = {{"pipelining", keyword::kPipelining},   {"size", keyword::kSize},
-                                  {"vrfy", keyword::kVrfy},               {"enhancedstatuscodes", keyword::kEnhancedStatusCodes},
-                                  {"8bitmime", keyword::kEightBitMime},   {"dsn", keyword::kDsn},
-                                  {"smtputf8", keyword::kSmtpUtf8},       {"chunking", keyword::kChunking},
+  static constexpr Row kRows[] = {{"pipelining", keyword::kPipelining},
+                                  {"size", keyword::kSize},
+                                  {"vrfy", keyword::kVrfy},
+                                  {"enhancedstatuscodes", keyword::kEnhancedStatusCodes},
+                                  {"8bitmime", keyword::kEightBitMime},
+                                  {"dsn", keyword::kDsn},
+                                  {"smtputf8", keyword::kSmtpUtf8},
+                                  {"chunking", keyword::kChunking},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -36,15 +40,18 @@ unsigned keyword_bit(std::string_view word) {
 std::string_view describe(PolicyError e) {
   switch (e) {
     case PolicyError::open_relay:
-      return "in parameter smtpd_relay_restrictions or smtpd_recipient_restrictions, specify at least one working "
-             "instance of: reject_unauth_destination, defer_unauth_destination, reject, defer, defer_if_permit";
-    case PolicyError::bad_list: return "bad list";
+      return "in parameter smtpd_relay_restrictions or smtpd_recipient_restrictions, specify at "
+             "least one working "
+             "instance of: reject_unauth_destination, defer_unauth_destination, reject, defer, "
+             "defer_if_permit";
+    case PolicyError::bad_list:
+      return "bad list";
   }
   return "unknown";
 }
 
-Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& config,
-                                                          std::shared_ptr<const resolve::Resolve> resolve) {
+Result<std::shared_ptr<const Policy>> Policy::open_policy(
+    const config::Config& config, std::shared_ptr<const resolve::Resolve> resolve) {
   auto policy = std::make_shared<Policy>();
   Policy& p = *policy;
   p.settings = config.settings();
@@ -67,9 +74,11 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   p.data = reader.read(Stage::data, s.smtpd_data_restrictions);
   p.end_of_data = reader.read(Stage::end_of_data, s.smtpd_end_of_data_restrictions);
   p.warnings = reader.warnings();
-  if (!guards_relaying(p.relay) && !guards_relaying(p.recipient)) return fail(PolicyError::open_relay);
+  if (!guards_relaying(p.relay) && !guards_relaying(p.recipient))
+    return fail(PolicyError::open_relay);
 
-  const auto open_list = [&](map::MatchList& into, map::MatchList::Kind kind, const std::vector<std::string>& items,
+  const auto open_list = [&](map::MatchList& into, map::MatchList::Kind kind,
+                             const std::vector<std::string>& items,
                              const char* name) -> Result<void> {
     auto list = map::MatchList::open(kind, joined(items), {.parent_domains = true, .open = p.open});
     if (!list) return fail(std::move(list).error().within(name));
@@ -85,20 +94,33 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
 
   p.local_rewrite_interfaces = false;
   for (const auto& item : s.local_header_rewrite_clients) {
-    if (iequals(item, "permit_inet_interfaces")) p.local_rewrite_interfaces = true;
-    else if (iequals(item, "permit_mynetworks")) p.local_rewrite_mynetworks = true;
-    else if (!iequals(item, "permit_sasl_authenticated") && !iequals(item, "permit_tls_clientcerts"))
+    if (iequals(item, "permit_inet_interfaces"))
+      p.local_rewrite_interfaces = true;
+    else if (iequals(item, "permit_mynetworks"))
+      p.local_rewrite_mynetworks = true;
+    else if (!iequals(item, "permit_sasl_authenticated") &&
+             !iequals(item, "permit_tls_clientcerts"))
       p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
   }
   for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
   if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
-  p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains,
-                                         [](const auto& item) { return item == "smtpd_access_maps"; });
+  p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains, [](const auto& item) {
+    return item == "smtpd_access_maps";
+  });
   p.always_bcc = config.text("always_bcc").value_or("");
-  p.rcpt_may_wait = p.resolve->blocking() || may_wait(p.relay, p.classes) || may_wait(p.recipient, p.classes);
+  for (const auto& option : s.receive_override_options) {
+    if (option == "no_unknown_recipient_checks")
+      p.unknown_recipient_checks = false;
+    else if (option == "no_address_mappings")
+      p.address_mappings = false;
+    else if (option != "no_header_body_checks" && option != "no_milters")
+      p.warnings.push_back("receive_override_options: unknown option " + option);
+  }
+  p.rcpt_may_wait =
+      p.resolve->blocking() || may_wait(p.relay, p.classes) || may_wait(p.recipient, p.classes);
   if (s.smtpd_delay_reject)
-    p.rcpt_may_wait = p.rcpt_may_wait || may_wait(p.client, p.classes) || may_wait(p.helo, p.classes) ||
-                      may_wait(p.sender, p.classes);
+    p.rcpt_may_wait = p.rcpt_may_wait || may_wait(p.client, p.classes) ||
+                      may_wait(p.helo, p.classes) || may_wait(p.sender, p.classes);
   return policy;
 }
 

@@ -24,8 +24,9 @@ std::string_view describe(PolicyError e);
 
 /// EHLO keywords that can be discarded, as bits.
 namespace keyword {
-inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8, kEightBitMime = 16,
-                          kDsn = 32, kSmtpUtf8 = 64, kChunking = 128, kSilent = 256;
+inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8,
+                          kEightBitMime = 16, kDsn = 32, kSmtpUtf8 = 64, kChunking = 128,
+                          kSilent = 256;
 }
 
 struct Policy {
@@ -39,17 +40,19 @@ struct Policy {
 
   map::MatchList mynetworks;
   map::MatchList bare_newline_exclusions, event_limit_exceptions;
-  bool local_rewrite_mynetworks = false, local_rewrite_interfaces = true;  // local_header_rewrite_clients
+  bool local_rewrite_mynetworks = false,
+       local_rewrite_interfaces = true;  // local_header_rewrite_clients
   unsigned discarded_keywords = 0;
   /// RCPT may have to wait for DNS or a slow table: pipelined ones are looked up together.
   bool rcpt_may_wait = false;
   bool parent_domains = true;  // parent_domain_matches_subdomains names smtpd_access_maps
   std::string always_bcc;
+  bool unknown_recipient_checks = true, address_mappings = true;  // receive_override_options
 
   std::vector<std::string> warnings;  // to be logged once at start
 
-  static Result<std::shared_ptr<const Policy>> open_policy(const config::Config& config,
-                                                           std::shared_ptr<const resolve::Resolve> resolve);
+  static Result<std::shared_ptr<const Policy>> open_policy(
+      const config::Config& config, std::shared_ptr<const resolve::Resolve> resolve);
 };
 
 }  // namespace pen::smtpd

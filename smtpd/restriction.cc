@@ -54,19 +54,45 @@ constexpr Name kNames[] = {
     {"check_recipient_access", Check::check_recipient_access},
 };
 /// With an argument after the name.
-constexpr std::string_view kUnsupportedWithArgument[] = {
-    "check_policy_service", "check_ccert_access", "check_sasl_access", "check_etrn_access", "check_client_a_access",
-    "check_client_mx_access", "check_client_ns_access", "check_reverse_client_hostname_a_access",
-    "check_reverse_client_hostname_mx_access", "check_reverse_client_hostname_ns_access", "check_helo_a_access",
-    "check_helo_mx_access", "check_helo_ns_access", "check_sender_a_access", "check_sender_mx_access",
-    "check_sender_ns_access", "check_recipient_a_access", "check_recipient_mx_access", "check_recipient_ns_access",
-    "reject_rbl_client", "permit_dnswl_client", "reject_rbl", "reject_rhsbl_client", "reject_rhsbl_reverse_client",
-    "reject_rhsbl_helo", "reject_rhsbl_sender", "reject_rhsbl_recipient", "permit_rhswl_client", "sleep"};
-constexpr std::string_view kUnsupportedAlone[] = {
-    "reject_unknown_forward_client_hostname", "reject_unverified_sender", "reject_unverified_recipient",
-    "reject_sender_login_mismatch", "reject_authenticated_sender_login_mismatch",
-    "reject_known_sender_login_mismatch", "reject_unauthenticated_sender_login_mismatch", "permit_mx_backup",
-    "permit_naked_ip_address", "reject_maps_rbl"};
+constexpr std::string_view kUnsupportedWithArgument[] = {"check_policy_service",
+                                                         "check_ccert_access",
+                                                         "check_sasl_access",
+                                                         "check_etrn_access",
+                                                         "check_client_a_access",
+                                                         "check_client_mx_access",
+                                                         "check_client_ns_access",
+                                                         "check_reverse_client_hostname_a_access",
+                                                         "check_reverse_client_hostname_mx_access",
+                                                         "check_reverse_client_hostname_ns_access",
+                                                         "check_helo_a_access",
+                                                         "check_helo_mx_access",
+                                                         "check_helo_ns_access",
+                                                         "check_sender_a_access",
+                                                         "check_sender_mx_access",
+                                                         "check_sender_ns_access",
+                                                         "check_recipient_a_access",
+                                                         "check_recipient_mx_access",
+                                                         "check_recipient_ns_access",
+                                                         "reject_rbl_client",
+                                                         "permit_dnswl_client",
+                                                         "reject_rbl",
+                                                         "reject_rhsbl_client",
+                                                         "reject_rhsbl_reverse_client",
+                                                         "reject_rhsbl_helo",
+                                                         "reject_rhsbl_sender",
+                                                         "reject_rhsbl_recipient",
+                                                         "permit_rhswl_client",
+                                                         "sleep"};
+constexpr std::string_view kUnsupportedAlone[] = {"reject_unknown_forward_client_hostname",
+                                                  "reject_unverified_sender",
+                                                  "reject_unverified_recipient",
+                                                  "reject_sender_login_mismatch",
+                                                  "reject_authenticated_sender_login_mismatch",
+                                                  "reject_known_sender_login_mismatch",
+                                                  "reject_unauthenticated_sender_login_mismatch",
+                                                  "permit_mx_backup",
+                                                  "permit_naked_ip_address",
+                                                  "reject_maps_rbl"};
 
 bool contains(auto const& names, std::string_view name) {
   return std::ranges::any_of(names, [&](std::string_view n) { return iequals(n, name); });
@@ -74,10 +100,14 @@ bool contains(auto const& names, std::string_view name) {
 
 Check table_check(Stage stage) {
   switch (stage) {
-    case Stage::client: return Check::check_client_access;
-    case Stage::helo: return Check::check_helo_access;
-    case Stage::sender: return Check::check_sender_access;
-    default: return Check::check_recipient_access;
+    case Stage::client:
+      return Check::check_client_access;
+    case Stage::helo:
+      return Check::check_helo_access;
+    case Stage::sender:
+      return Check::check_sender_access;
+    default:
+      return Check::check_recipient_access;
   }
 }
 
@@ -101,7 +131,8 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
   for (std::size_t i = 0; i < items.size(); ++i) {
     Restriction r;
     r.name = items[i];
-    if (const auto* known = std::ranges::find_if(kNames, [&](const Name& n) { return iequals(n.name, r.name); });
+    if (const auto* known =
+            std::ranges::find_if(kNames, [&](const Name& n) { return iequals(n.name, r.name); });
         known != std::end(kNames)) {
       r.check = known->check;
       if (r.check >= Check::check_client_access && r.check <= Check::check_recipient_access) {
@@ -112,7 +143,8 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
           open_maps(r, items[++i]);
         }
       }
-    } else if (const auto cls = std::ranges::find_if(classes_, [&](const Class& c) { return iequals(c.name, r.name); });
+    } else if (const auto cls = std::ranges::find_if(
+                   classes_, [&](const Class& c) { return iequals(c.name, r.name); });
                cls != classes_.end()) {
       r.check = Check::restriction_class;
       r.class_index = static_cast<std::size_t>(cls - classes_.begin());
@@ -148,9 +180,12 @@ bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& c
     switch (r.check) {
       case Check::reject_unknown_helo_hostname:
       case Check::reject_unknown_sender_domain:
-      case Check::reject_unknown_recipient_domain: return true;
-      case Check::restriction_class: return depth > 20 || may_wait(classes[r.class_index], classes, depth + 1);
-      default: return r.maps.blocking();
+      case Check::reject_unknown_recipient_domain:
+        return true;
+      case Check::restriction_class:
+        return depth > 20 || may_wait(classes[r.class_index], classes, depth + 1);
+      default:
+        return r.maps.blocking();
     }
   });
 }
@@ -162,8 +197,10 @@ bool guards_relaying(const RestrictionList& list) {
       case Check::defer_unauth_destination:
       case Check::reject:
       case Check::defer:
-      case Check::defer_if_permit: return true;
-      default: return false;
+      case Check::defer_if_permit:
+        return true;
+      default:
+        return false;
     }
   });
 }

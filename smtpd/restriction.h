@@ -16,23 +16,47 @@
 namespace pen::smtpd {
 
 enum class Check : std::uint8_t {
-  permit, reject, defer, defer_if_permit, defer_if_reject, warn_if_reject,
-  permit_mynetworks, permit_inet_interfaces, permit_sasl_authenticated, permit_auth_destination, permit_dunno,
-  reject_unauth_destination, defer_unauth_destination,
-  reject_invalid_helo_hostname, reject_non_fqdn_helo_hostname, reject_unknown_helo_hostname,
-  reject_unknown_client_hostname, reject_unknown_reverse_client_hostname,
-  reject_non_fqdn_sender, reject_non_fqdn_recipient, reject_unknown_sender_domain, reject_unknown_recipient_domain,
-  reject_unlisted_sender, reject_unlisted_recipient,
-  reject_unauth_pipelining, reject_multi_recipient_bounce, reject_plaintext_session,
-  check_client_access, check_reverse_client_hostname_access, check_helo_access, check_sender_access,
+  permit,
+  reject,
+  defer,
+  defer_if_permit,
+  defer_if_reject,
+  warn_if_reject,
+  permit_mynetworks,
+  permit_inet_interfaces,
+  permit_sasl_authenticated,
+  permit_auth_destination,
+  permit_dunno,
+  reject_unauth_destination,
+  defer_unauth_destination,
+  reject_invalid_helo_hostname,
+  reject_non_fqdn_helo_hostname,
+  reject_unknown_helo_hostname,
+  reject_unknown_client_hostname,
+  reject_unknown_reverse_client_hostname,
+  reject_non_fqdn_sender,
+  reject_non_fqdn_recipient,
+  reject_unknown_sender_domain,
+  reject_unknown_recipient_domain,
+  reject_unlisted_sender,
+  reject_unlisted_recipient,
+  reject_unauth_pipelining,
+  reject_multi_recipient_bounce,
+  reject_plaintext_session,
+  check_client_access,
+  check_reverse_client_hostname_access,
+  check_helo_access,
+  check_sender_access,
   check_recipient_access,
-  restriction_class, unsupported, unknown,
+  restriction_class,
+  unsupported,
+  unknown,
 };
 
 struct Restriction {
   Check check = Check::unknown;
-  std::string name;   // as written
-  map::MapList maps;  // check_*_access
+  std::string name;             // as written
+  map::MapList maps;            // check_*_access
   std::size_t class_index = 0;  // restriction_class
 };
 using RestrictionList = std::vector<Restriction>;
@@ -46,7 +70,8 @@ class RestrictionReader {
     std::string name;
     std::vector<std::string> items;
   };
-  RestrictionReader(map::OpenOptions open, std::vector<Class> classes) : open_(open), classes_(std::move(classes)) {}
+  RestrictionReader(map::OpenOptions open, std::vector<Class> classes)
+      : open_(open), classes_(std::move(classes)) {}
 
   RestrictionList read(Stage stage, const std::vector<std::string>& items);
   /// All classes, in the order given: class_index points here.
@@ -63,7 +88,8 @@ class RestrictionReader {
 };
 
 /// Whether some check of the lists may have to wait: for DNS or a slow table.
-bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth = 0);
+bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes,
+              int depth = 0);
 /// Whether the list, as far as it can be seen, ends mail for destinations that are not ours: Postfix wants at least one
 /// of these in smtpd_relay_restrictions or smtpd_recipient_restrictions.
 bool guards_relaying(const RestrictionList& list);

@@ -19,7 +19,8 @@ namespace pen::smtpd {
 
 class Server {
  public:
-  Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in, intake::Intake& intake_in)
+  Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in,
+         intake::Intake& intake_in)
       : loop(loop_in), pool(pool_in), names(names_in), intake(intake_in) {}
 
   void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
@@ -33,7 +34,8 @@ class Server {
   /// Sessions per client address, for smtpd_client_connection_count_limit.
   class ClientCount {
    public:
-    ClientCount(Server& server, std::string address) : server_(server), address_(std::move(address)) {
+    ClientCount(Server& server, std::string address)
+        : server_(server), address_(std::move(address)) {
       count_ = ++server_.clients_[address_];
     }
     ~ClientCount() {

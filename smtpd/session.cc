@@ -7,12 +7,14 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "smtpd/access.h"
 
 namespace pen::smtpd {
 namespace {
 
-constexpr std::size_t kMaxReplyLine = 510;       // RFC 5321 section 4.5.3.1.5, without CRLF
-constexpr std::size_t kUnreadReplies = 64 * 1024;  // a client that does not read its replies waits here
+constexpr std::size_t kMaxReplyLine = 510;  // RFC 5321 section 4.5.3.1.5, without CRLF
+constexpr std::size_t kUnreadReplies =
+    64 * 1024;  // a client that does not read its replies waits here
 
 using mail::Verb;
 
@@ -23,8 +25,10 @@ bool ends_group(Verb verb) {
     case Verb::ehlo:
     case Verb::data:
     case Verb::vrfy:
-    case Verb::noop: return true;
-    default: return false;
+    case Verb::noop:
+      return true;
+    default:
+      return false;
   }
 }
 /// Commands that do nothing for mail: counted by smtpd_junk_command_limit.
@@ -35,8 +39,10 @@ bool is_junk(Verb verb) {
     case Verb::rset:
     case Verb::noop:
     case Verb::vrfy:
-    case Verb::help: return true;
-    default: return false;
+    case Verb::help:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -52,10 +58,12 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
   if (istarts_with(peer_.address, "::ffff:") && peer_.address.find('.') != std::string::npos)
     peer_.address.erase(0, 7);  // IPv4 on an IPv6 socket
   peer_.port = from.port;
+  peer_.show_port = settings().smtpd_client_port_logging;
 }
 
 async::Until Session::until() const {
-  return {.deadline = server_.loop.now() + settings().smtpd_timeout, .cancel = &server_.drain_cancel()};
+  return {.deadline = server_.loop.now() + settings().smtpd_timeout,
+          .cancel = &server_.drain_cancel()};
 }
 
 Subject Session::subject() const {
@@ -75,7 +83,8 @@ Subject Session::subject() const {
 void Session::reply(std::string_view text) {
   std::string line;
   line.reserve(text.size() + 2);
-  for (const char c : text.substr(0, kMaxReplyLine)) line += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+  for (const char c : text.substr(0, kMaxReplyLine))
+    line += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
   line += "\r\n";
   stream_.write(line);
 }
@@ -88,9 +97,60 @@ async::Task<void> Session::refuse(std::string_view text) {
   if (static_cast<int>(errors_) > settings().smtpd_soft_error_limit &&
       settings().smtpd_error_sleep_time > milliseconds(0)) {
     (void)co_await stream_.flush(until());
-    (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time, {.cancel = &server_.drain_cancel()});
+    (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time,
+                                      {.cancel = &server_.drain_cancel()});
+  }
+  if (const std::string more = footer(); !more.empty() && own.size() > 4) {
+    if (more.starts_with("\\c")) {  // on the reply's own line
+      reply(own + more.substr(2));
+    } else {
+      std::string first = own;
+      first[3] = '-';
+      reply(first);
+      std::string_view code = std::string_view(own).substr(0, 4),
+                       rest = std::string_view(own).substr(4);
+      const std::string dsn = take_dsn(rest);
+      reply(std::string(code) + (dsn.empty() ? "" : dsn + " ") + more);
+    }
+    co_return;
   }
   reply(own);
+}
+
+std::string Session::footer() const {
+  const std::string& text = settings().smtpd_reject_footer;
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '$') {
+      out += text[i];
+      continue;
+    }
+    std::size_t start = i + 1, end;
+    const bool braces = start < text.size() && (text[start] == '{' || text[start] == '(');
+    if (braces) {
+      end = text.find_first_of("})", ++start);
+    } else {
+      for (end = start; end < text.size() && (ascii_alnum(text[end]) || text[end] == '_');) ++end;
+    }
+    const std::string_view name = std::string_view(text).substr(start, end - start);
+    if (name == "client")
+      out += peer_.shown();
+    else if (name == "client_address")
+      out += peer_.address;
+    else if (name == "client_name")
+      out += peer_.name;
+    else if (name == "client_port")
+      out += std::to_string(peer_.port);
+    else if (name == "helo_name")
+      out += helo_;
+    else if (name == "server_name")
+      out += settings().myhostname;
+    else if (name == "localtime")
+      out += rfc5322_date(server_.loop.clock().wall_now());
+    if (end == std::string::npos) break;
+    i = braces ? end : end - 1;
+  }
+  return out;
 }
 
 void Session::count(Verb verb, bool ok) {
@@ -103,8 +163,10 @@ void Session::log_disconnect() {
   std::string line = "disconnect from " + peer_.shown();
   std::uint32_t tried = 0, succeeded = 0;
   const auto add = [&](std::string_view name, std::uint32_t ok, std::uint32_t all) {
-    if (ok == all) line += fmt::format(" {}={}", name, all);
-    else line += fmt::format(" {}={}/{}", name, ok, all);
+    if (ok == all)
+      line += fmt::format(" {}={}", name, all);
+    else
+      line += fmt::format(" {}={}/{}", name, ok, all);
   };
   for (std::size_t i = 0; i < mail::kVerbs; ++i) {
     if (tried_[i] == 0) continue;
@@ -145,13 +207,16 @@ async::Task<void> Session::run() {
     log::warning("mynetworks: {}", trusted.error().message());
     peer_.trusted = std::nullopt;
   }
-  if (auto own = async::local_address(stream_.fd())) peer_.own_address = own->is_unix() || own->host == peer_.address;
+  if (auto own = async::local_address(stream_.fd()))
+    peer_.own_address = own->is_unix() || own->host == peer_.address;
 
   if (const auto limit = static_cast<std::size_t>(s.smtpd_client_connection_count_limit);
       limit != 0 && clients.count() > limit &&
       !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false)) {
-    log::warning("Connection concurrency limit exceeded: {} from {} for service smtpd", clients.count(), peer_.shown());
-    reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname, peer_.address));
+    log::warning("Connection concurrency limit exceeded: {} from {} for service smtpd",
+                 clients.count(), peer_.shown());
+    reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
+                      peer_.address));
   } else if (co_await greet() == Flow::go_on) {
     co_await commands();
   }
@@ -161,8 +226,9 @@ async::Task<void> Session::run() {
 
 async::Task<Session::Flow> Session::greet() {
   const auto& s = settings();
-  forbid_bare_newline_ = s.smtpd_forbid_bare_newline == config::BareNewline::reject &&
-                         !policy_->bare_newline_exclusions.matches_host(peer_.name, peer_.address).value_or(false);
+  forbid_bare_newline_ =
+      s.smtpd_forbid_bare_newline == config::BareNewline::reject &&
+      !policy_->bare_newline_exclusions.matches_host(peer_.name, peer_.address).value_or(false);
   // Early talker: bytes before the greeting (RFC 5321 section 4.3.1).
   if (stream_.poll_input() && improper_pipelining(Verb::helo, "CONNECT")) co_return Flow::close;
   Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
@@ -190,7 +256,8 @@ async::Task<void> Session::commands() {
         co_return;
       }
     }
-    auto line = co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), until());
+    auto line =
+        co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), until());
     if (!line) {
       if (line.error().is(async::WaitError::line_too_long)) {
         if (auto skipped = co_await stream_.discard_line(until()); !skipped) {
@@ -225,7 +292,8 @@ Session::Flow Session::read_failed(const Error& error) {
 Session::Flow Session::bare_newline() {
   const auto& s = settings();
   log::info("bare <LF> received after {} from {}", last_command_, peer_.shown());
-  reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received", s.smtpd_forbid_bare_newline_reject_code, s.myhostname));
+  reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received",
+                    s.smtpd_forbid_bare_newline_reject_code, s.myhostname));
   return Flow::close;
 }
 
@@ -281,12 +349,18 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
 async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
   const auto& s = settings();
   switch (line.verb) {
-    case Verb::helo: co_return co_await hello(line, false);
-    case Verb::ehlo: co_return co_await hello(line, true);
-    case Verb::mail: co_return co_await mail_from(line.args);
-    case Verb::rcpt: co_return co_await rcpt_to(line.args);
-    case Verb::data: co_return co_await data(line.args);
-    case Verb::bdat: co_return co_await bdat(line.args);
+    case Verb::helo:
+      co_return co_await hello(line, false);
+    case Verb::ehlo:
+      co_return co_await hello(line, true);
+    case Verb::mail:
+      co_return co_await mail_from(line.args);
+    case Verb::rcpt:
+      co_return co_await rcpt_to(line.args);
+    case Verb::data:
+      co_return co_await data(line.args);
+    case Verb::bdat:
+      co_return co_await bdat(line.args);
     case Verb::rset:
       if (!line.args.empty()) {
         co_await refuse("501 5.5.4 Syntax: RSET");
@@ -295,8 +369,11 @@ async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
         reply("250 2.0.0 Ok");
       }
       co_return Flow::go_on;
-    case Verb::noop: reply("250 2.0.0 Ok"); co_return Flow::go_on;
-    case Verb::vrfy: co_return co_await verify(line.args);
+    case Verb::noop:
+      reply("250 2.0.0 Ok");
+      co_return Flow::go_on;
+    case Verb::vrfy:
+      co_return co_await verify(line.args);
     case Verb::help:
       reply("214 2.0.0 Commands: HELO EHLO MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT");
       co_return Flow::go_on;
@@ -310,7 +387,8 @@ async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
     case Verb::auth:
       co_await refuse("502 5.5.1 Error: command not implemented");
       co_return Flow::go_on;
-    default: break;
+    default:
+      break;
   }
   if (in_list(s.smtpd_noop_commands, line.word)) {
     reply("250 2.0.0 Ok");
@@ -325,7 +403,8 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   const auto end = line.args.find_first_of(" \t");
   std::string name(line.args.substr(0, end));
   if (name.empty()) {
-    co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname");
+    co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname"
+                             : "501 5.5.4 Syntax: HELO hostname");
     co_return Flow::go_on;
   }
   if (name.size() > 255) {
@@ -358,7 +437,8 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
     text += "250-" + keyword + "\r\n";
   };
   add(keyword::kPipelining, "PIPELINING");
-  add(keyword::kSize, s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
+  add(keyword::kSize,
+      s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
   add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
   add(keyword::kEightBitMime, "8BITMIME");
@@ -376,7 +456,8 @@ async::Task<Session::Flow> Session::verify(std::string_view args) {
     co_return Flow::go_on;
   }
   bool smtputf8 = false;
-  if (const auto space = args.rfind(' '); space != std::string_view::npos && iequals(args.substr(space + 1), "SMTPUTF8")) {
+  if (const auto space = args.rfind(' ');
+      space != std::string_view::npos && iequals(args.substr(space + 1), "SMTPUTF8")) {
     smtputf8 = true;  // RFC 6531 section 3.7.4.2
     args = args.substr(0, space);
   }
@@ -394,8 +475,10 @@ async::Task<Session::Flow> Session::verify(std::string_view args) {
     about.recipient = *address;
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
     const Verdict verdict = co_await checks.recipient();
-    if (verdict.rejected()) co_await refuse(verdict.reply);
-    else reply("252 2.0.0 " + *address);
+    if (verdict.rejected())
+      co_await refuse(verdict.reply);
+    else
+      reply("252 2.0.0 " + *address);
   }
   co_return Flow::go_on;
 }

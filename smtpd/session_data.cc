@@ -13,14 +13,21 @@ constexpr std::size_t kTurn = 256 * 1024;
 std::string reply_for(const intake::Commit& commit, const std::string& queue_id) {
   using intake::Outcome;
   switch (commit.outcome) {
-    case Outcome::ok: return "250 2.0.0 Ok: queued as " + queue_id;
-    case Outcome::too_large: return "552 5.3.4 Error: message file too big";
-    case Outcome::too_many_hops: return "554 5.4.0 Error: too many hops";
-    case Outcome::no_space: return "452 4.3.1 Error: queue file write error";
-    case Outcome::expansion_limit: return "554 5.4.6 Error: alias expansion exceeds limit";
-    case Outcome::lookup_failed: return "451 4.3.0 Error: queue file write error";
+    case Outcome::ok:
+      return "250 2.0.0 Ok: queued as " + queue_id;
+    case Outcome::too_large:
+      return "552 5.3.4 Error: message file too big";
+    case Outcome::too_many_hops:
+      return "554 5.4.0 Error: too many hops";
+    case Outcome::no_space:
+      return "452 4.3.1 Error: queue file write error";
+    case Outcome::expansion_limit:
+      return "554 5.4.6 Error: alias expansion exceeds limit";
+    case Outcome::lookup_failed:
+      return "451 4.3.0 Error: queue file write error";
     case Outcome::unavailable:
-    case Outcome::spool_failed: break;
+    case Outcome::spool_failed:
+      break;
   }
   return "451 4.3.0 Error: queue file write error";
 }
@@ -83,7 +90,8 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
     }
     const std::size_t taken = scanner.feed(stream_.buffered(), body.content());
     stream_.consume(taken);
-    if (body.must_drain()) co_await body.drain({.deadline = server_.loop.now() + settings().smtpd_timeout});
+    if (body.must_drain())
+      co_await body.drain({.deadline = server_.loop.now() + settings().smtpd_timeout});
     if ((turn += taken) > kTurn) {
       turn = 0;
       co_await server_.loop.yield();
@@ -126,7 +134,8 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   if (!transaction_ || transaction_->message.recipients() == 0)
     co_return co_await skip_chunk(chunk.size, transaction_ ? "554 5.5.1 Error: no valid recipients"
                                                            : "503 5.5.1 Error: need RCPT command");
-  if (transaction_->bdat_failed) co_return co_await skip_chunk(chunk.size, "503 5.5.1 Error: BDAT after failed BDAT");
+  if (transaction_->bdat_failed)
+    co_return co_await skip_chunk(chunk.size, "503 5.5.1 Error: BDAT after failed BDAT");
   if (!transaction_->bdat) {
     if (!policy_->data.empty()) {
       Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
@@ -138,7 +147,8 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
       }
       transaction_->discard |= verdict.discard;
     }
-    transaction_->message.open_body(std::max(chunk.size, transaction_->message.envelope().body.size));
+    transaction_->message.open_body(
+        std::max(chunk.size, transaction_->message.envelope().body.size));
     transaction_->bdat = std::make_unique<mail::BdatScanner>(
         mail::WirePolicy{.replace_bare_cr = server_.intake.settings.replace_bare_cr});
   }
@@ -152,7 +162,8 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   }
   std::size_t turn = 0;
   for (std::uint64_t left = chunk.size; left > 0;) {
-    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(left, intake::Body::kDrainAt));
+    const auto most =
+        static_cast<std::size_t>(std::min<std::uint64_t>(left, intake::Body::kDrainAt));
     auto part = co_await stream_.read_some(most, until());
     if (!part) {
       last_command_ = fmt::format("BDAT ({} bytes)", body.content().received());
@@ -192,9 +203,10 @@ async::Task<Session::Flow> Session::end_of_message() {
     transaction_->discard |= verdict.discard;
   }
   const std::string queue_id = message.queue_id();
-  log::info("{}: message-id={}", queue_id, message.body()->content().summary().message_id_value.empty()
-                                              ? std::string("<>")
-                                              : message.body()->content().summary().message_id_value);
+  log::info("{}: message-id={}", queue_id,
+            message.body()->content().summary().message_id_value.empty()
+                ? std::string("<>")
+                : message.body()->content().summary().message_id_value);
   if (transaction_->discard) {
     reset_transaction();
     errors_ = junk_ = 0;
@@ -202,8 +214,8 @@ async::Task<Session::Flow> Session::end_of_message() {
     co_return Flow::go_on;
   }
   // Not to be called off by a drain: the message is all here.
-  const intake::Commit commit =
-      co_await message.commit({.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
+  const intake::Commit commit = co_await message.commit(
+      {.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
   const std::string answer = reply_for(commit, queue_id);
   if (commit.outcome == intake::Outcome::ok) {
     ++server_.counts.messages;
@@ -213,8 +225,8 @@ async::Task<Session::Flow> Session::end_of_message() {
     co_return Flow::go_on;
   }
   if (commit.text.empty())
-    log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id, peer_.shown(), answer,
-              message.envelope().sender, esmtp_ ? "ESMTP" : "SMTP", helo_);
+    log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id,
+              peer_.shown(), answer, message.envelope().sender, esmtp_ ? "ESMTP" : "SMTP", helo_);
   else
     log::warning("{}: {}: {}", queue_id, commit.text, answer);
   reset_transaction();

@@ -44,7 +44,8 @@ class Rig {
         "myhostname = mx.example.org\nmydestination = example.org\nmynetworks = 127.0.0.0/8\n"
         "smtpd_error_sleep_time = 0\nlocal_header_rewrite_clients =\n";
     const auto config = config::Config::parse(
-        {.directory = "/", .main_cf = base + main_cf, .master_cf = {}, .overrides = {}}, surroundings);
+        {.directory = "/", .main_cf = base + main_cf, .master_cf = {}, .overrides = {}},
+        surroundings);
     table = std::make_shared<intake::fakes::TableResolve>();
     auto opened = Policy::open_policy(config, table);
     problem = opened ? "" : opened.error().message();
@@ -52,7 +53,8 @@ class Rig {
       policy = *opened;
       intake.resolve = table;
       intake.settings.myhostname = "mx.example.org";
-      intake.settings.message_size_limit = static_cast<std::uint64_t>(policy->settings.message_size_limit);
+      intake.settings.message_size_limit =
+          static_cast<std::uint64_t>(policy->settings.message_size_limit);
       intake.settings.hopcount_limit = static_cast<unsigned>(policy->settings.hopcount_limit);
       intake.expansion_waits = false;
       intake.next_queue_id = [this] { return "Q" + std::to_string(++ids); };
@@ -65,11 +67,13 @@ class Rig {
   std::string connect(std::string address = "192.0.2.7", std::string_view early = {}) {
     hang_up();
     int fds[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) std::abort();
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
+      std::abort();
     client = fds[1];
     if (!early.empty()) send(early);
-    sessions.spawn("session", Session::serve(server, async::Stream(loop, async::Fd(fds[0])),
-                                                    async::SocketAddress::inet(std::move(address), 4711), {}));
+    sessions.spawn("session",
+                   Session::serve(server, async::Stream(loop, async::Fd(fds[0])),
+                                  async::SocketAddress::inet(std::move(address), 4711), {}));
     return settle();
   }
   void send(std::string_view text) {

@@ -11,7 +11,8 @@
 namespace pen::smtpd {
 namespace {
 
-constexpr std::size_t kMaxBatch = 64;  // RCPT commands looked up at once; the rest of a longer group comes after
+constexpr std::size_t kMaxBatch =
+    64;  // RCPT commands looked up at once; the rest of a longer group comes after
 
 std::string refusal(const Error& error, bool rcpt) {
   using mail::CommandError;
@@ -20,7 +21,8 @@ std::string refusal(const Error& error, bool rcpt) {
   if (error.is(CommandError::bad_address))
     return rcpt ? "501 5.1.3 Bad recipient address syntax" : "501 5.1.7 Bad sender address syntax";
   if (error.is(CommandError::needs_smtputf8)) return "553 5.6.7 Address needs SMTPUTF8";
-  if (error.is(CommandError::unknown_parameter)) return "555 5.5.4 Unsupported option: " + error.context();
+  if (error.is(CommandError::unknown_parameter))
+    return "555 5.5.4 Unsupported option: " + error.context();
   if (error.is(CommandError::bad_size)) return "501 5.5.4 Bad message size syntax";
   return fmt::format("501 5.5.4 Bad {} parameter syntax", error.context());
 }
@@ -59,7 +61,8 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
     co_await refuse(refusal(mail.error(), false));
     co_return Flow::go_on;
   }
-  if (mail->size && s.message_size_limit > 0 && *mail->size > static_cast<std::uint64_t>(s.message_size_limit)) {
+  if (mail->size && s.message_size_limit > 0 &&
+      *mail->size > static_cast<std::uint64_t>(s.message_size_limit)) {
     co_await refuse("552 5.3.4 Message size exceeds fixed limit");
     co_return Flow::go_on;
   }
@@ -78,10 +81,11 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
       co_return Flow::go_on;
     }
   }
-  transaction_.reset(new Transaction{.message = intake::Message(server_.intake, std::move(mail->sender)),
-                                     .options = options,
-                                     .smtputf8 = mail->smtputf8,
-                                     .bdat = nullptr});
+  transaction_.reset(
+      new Transaction{.message = intake::Message(server_.intake, std::move(mail->sender)),
+                      .options = options,
+                      .smtputf8 = mail->smtputf8,
+                      .bdat = nullptr});
   mail::Envelope& e = transaction_->message.envelope();
   e.envid = std::move(mail->envid);
   e.ret = mail->ret;
@@ -93,9 +97,11 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   e.client.helo = helo_;
   e.client.protocol = esmtp_ ? "ESMTP" : "SMTP";
   e.client.reverse_name = peer_.reverse_name;
-  e.body.size = mail->size.value_or(0);  // what was announced; replaced by the facts when the content has come
-  transaction_->message.complete_header((policy_->local_rewrite_interfaces && peer_.own_address) ||
-                                        (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)));
+  e.body.size = mail->size.value_or(
+      0);  // what was announced; replaced by the facts when the content has come
+  transaction_->message.complete_header(
+      (policy_->local_rewrite_interfaces && peer_.own_address) ||
+      (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)));
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }
@@ -109,14 +115,16 @@ std::unique_ptr<Session::RcptJob> Session::parse_rcpt(std::string_view args, std
     return job;
   }
   job->rcpt = *std::move(parsed);
-  if (transaction_->message.recipients() + ahead >= static_cast<std::size_t>(settings().smtpd_recipient_limit)) {
+  if (transaction_->message.recipients() + ahead >=
+      static_cast<std::size_t>(settings().smtpd_recipient_limit)) {
     job->done = true;  // answered with 452 in its turn, unless those before it are refused
     return job;
   }
   Subject about = subject();
   about.recipient = job->rcpt.recipient;
   about.recipient_count += ahead;
-  job->checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names}, std::move(about));
+  job->checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names},
+                      std::move(about));
   return job;
 }
 
@@ -135,13 +143,15 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
   } else if (message.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
     // Counts as an error only far beyond the limit: a client may well send the rest in another transaction.
     failed_ = true;
-    if (++transaction_->refused > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit)) ++errors_;
+    if (++transaction_->refused > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit))
+      ++errors_;
     reply("452 4.5.3 Error: too many recipients");
   } else {
     if (!job.checks) {  // it was over the limit when it came in, and is not any more
       Subject about = subject();
       about.recipient = job.rcpt.recipient;
-      job.checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names}, std::move(about));
+      job.checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names},
+                         std::move(about));
       job.verdict = co_await job.checks->recipient();
     }
     if (job.verdict.rejected()) {
@@ -172,7 +182,8 @@ async::Task<Session::Flow> Session::rcpt_to(std::string_view args) {
     co_return Flow::go_on;
   }
   const auto first = parse_rcpt(args, 0);
-  if (policy_->rcpt_may_wait && esmtp_ && istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered())
+  if (policy_->rcpt_may_wait && esmtp_ && istarts_with(stream_.buffered(), "RCPT ") &&
+      stream_.line_buffered())
     co_return co_await rcpt_batch(*first);
   if (!first->done) first->verdict = co_await first->checks->recipient();
   co_await answer_rcpt(*first);
@@ -186,9 +197,11 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
   async::Gate gate(server_.loop);  // after what its tasks point to
   if (!first.done) gate.spawn("rcpt", judge(&first, &changed));
   // Further RCPT lines of this group, as far as they are here.
-  while (more.size() + 1 < kMaxBatch && istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered()) {
+  while (more.size() + 1 < kMaxBatch && istarts_with(stream_.buffered(), "RCPT ") &&
+         stream_.line_buffered()) {
     const auto line_end = stream_.buffered().find('\n');
-    if (line_end >= static_cast<std::size_t>(s.line_length_limit)) break;  // the main loop knows what to say
+    if (line_end >= static_cast<std::size_t>(s.line_length_limit))
+      break;  // the main loop knows what to say
     if (forbid_bare_newline_ && stream_.buffered()[line_end - 1] != '\r') break;
     auto line = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
     if (!line) co_return read_failed(line.error());
@@ -202,7 +215,8 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
       (void)co_await changed.wait();  // every look-up has a bound of its own
     }
     co_await answer_rcpt(*job);
-    if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit) break;  // the rest is not worth an answer
+    if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit)
+      break;  // the rest is not worth an answer
     if (i == more.size()) break;
     job = more[i].get();
   }

@@ -45,15 +45,18 @@ BOOST_AUTO_TEST_CASE(ehlo_lists_keywords_in_postfix_s_order_and_helo_none) {
   Rig rig;
   BOOST_TEST(rig.connect() == kGreeting);
   BOOST_TEST(rig.say("EHLO me\r\n") ==
-             "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-VRFY\r\n250-ENHANCEDSTATUSCODES\r\n"
+             "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE "
+             "10240000\r\n250-VRFY\r\n250-ENHANCEDSTATUSCODES\r\n"
              "250-8BITMIME\r\n250-DSN\r\n250-SMTPUTF8\r\n250 CHUNKING\r\n");
   BOOST_TEST(rig.say("HELO me\r\n") == "250 mx.example.org\r\n");
   BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=1\r\n")) == "555");  // HELO brings no extensions
   BOOST_TEST(codes(rig.say("BDAT 3\r\n")) == "502");
-  Open fewer("smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn\ndisable_vrfy_command = yes\n");
-  BOOST_TEST(fewer.say("EHLO me\r\n") ==
-             "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-ENHANCEDSTATUSCODES\r\n"
-             "250-8BITMIME\r\n250 SMTPUTF8\r\n");
+  Open fewer(
+      "smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn\ndisable_vrfy_command = yes\n");
+  BOOST_TEST(
+      fewer.say("EHLO me\r\n") ==
+      "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-ENHANCEDSTATUSCODES\r\n"
+      "250-8BITMIME\r\n250 SMTPUTF8\r\n");
   BOOST_TEST(codes(fewer.say("VRFY user\r\n")) == "502");
 }
 
@@ -62,7 +65,8 @@ BOOST_AUTO_TEST_CASE(a_message_comes_in_and_is_queued_with_a_trace_field) {
   BOOST_TEST(rig.say(kMail) == "250 2.1.0 Ok\r\n");
   BOOST_TEST(rig.say(kRcpt) == "250 2.1.5 Ok\r\n");
   BOOST_TEST(rig.say("DATA\r\n") == "354 End data with <CR><LF>.<CR><LF>\r\n");
-  BOOST_TEST(rig.say("Subject: x\r\nMessage-ID: <m@x>\r\n\r\n..\r\n.\r\n") == "250 2.0.0 Ok: queued as Q1\r\n");
+  BOOST_TEST(rig.say("Subject: x\r\nMessage-ID: <m@x>\r\n\r\n..\r\n.\r\n") ==
+             "250 2.0.0 Ok: queued as Q1\r\n");
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
   const auto& [envelope, content, was_inline] = rig.queue.stored[0];
   BOOST_TEST(envelope.sender == "s@remote.example");
@@ -73,8 +77,9 @@ BOOST_AUTO_TEST_CASE(a_message_comes_in_and_is_queued_with_a_trace_field) {
   BOOST_TEST(envelope.client.protocol == "ESMTP");
   BOOST_TEST(envelope.client.address == "192.0.2.7");
   BOOST_TEST(was_inline);
-  BOOST_TEST(content.starts_with("Received: from client.example (client.example [192.0.2.7])\r\n\tby mx.example.org "
-                                 "(Penstock) with ESMTP id Q1\r\n\tfor <user@example.org>; "));
+  BOOST_TEST(content.starts_with(
+      "Received: from client.example (client.example [192.0.2.7])\r\n\tby mx.example.org "
+      "(Penstock) with ESMTP id Q1\r\n\tfor <user@example.org>; "));
   BOOST_TEST(content.ends_with("\r\nSubject: x\r\nMessage-ID: <m@x>\r\n\r\n.\r\n"));
   BOOST_TEST(envelope.body.size == content.size());
   BOOST_TEST(rig.say("QUIT\r\n") == "221 2.0.0 Bye\r\n");
@@ -86,35 +91,77 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
   struct Row {
     std::string_view state, command, code;
   };
-  const std::string mail = kMail, rcpt = kMail + kRcpt, refused = kMail + "RCPT TO:<x@elsewhere.example>\r\n",
+  const std::string mail = kMail, rcpt = kMail + kRcpt,
+                    refused = kMail + "RCPT TO:<x@elsewhere.example>\r\n",
                     chunk = rcpt + "BDAT 2\r\nab";
   const Row rows[] = {
-      {"", "MAIL FROM:<a@b>", "250"},     {mail, "MAIL FROM:<a@b>", "503"},    {rcpt, "MAIL FROM:<a@b>", "503"},
-      {"", "MAIL FROM:<>", "250"},        {"", "MAIL", "501"},                 {"", "MAIL FROM:<a@b", "501"},
-      {"", "MAIL FROM: <a@b>", "250"},    {"", "MAIL FROM:<a@b> X=1", "555"},  {"", "MAIL FROM:<a@b> SIZE=x", "501"},
-      {"", "MAIL FROM:<a@b> SIZE=10240001", "552"},                            {"", "MAIL FROM:<a@b> SIZE=10240000", "250"},
-      {"", "MAIL FROM:<a@b> SIZE=99999999999999999999", "552"},                {"", "MAIL FROM:<\xc3\xa9@b>", "553"},
-      {"", "RCPT TO:<user@example.org>", "503"},                               {mail, "RCPT TO:<user@example.org>", "250"},
-      {rcpt, "RCPT TO:<root@example.org>", "250"},                             {mail, "RCPT TO:<>", "501"},
-      {mail, "RCPT TO:<user@example.org> NOTIFY=NEVER,DELAY", "501"},          {mail, "RCPT TO:<nobody@example.org>", "550"},
-      {mail, "RCPT TO:<x@elsewhere.example>", "454"},                          {mail, "RCPT TO:<Postmaster>", "250"},
-      {mail, "RCPT TO:<postMASTER@example.org>", "250"},                       {mail, "RCPT TO:<@a,@b:user@example.org>", "250"},
-      {mail, "RCPT TO:<user%elsewhere.example@example.org>", "454"},           {mail, "RCPT TO:<\"user@elsewhere.example\"@example.org>", "454"},
-      {mail, "RCPT TO:<elsewhere.example!user@example.org>", "454"},           {mail, "RCPT TO:<user%elsewhere.example>", "454"},
+      {"", "MAIL FROM:<a@b>", "250"},
+      {mail, "MAIL FROM:<a@b>", "503"},
+      {rcpt, "MAIL FROM:<a@b>", "503"},
+      {"", "MAIL FROM:<>", "250"},
+      {"", "MAIL", "501"},
+      {"", "MAIL FROM:<a@b", "501"},
+      {"", "MAIL FROM: <a@b>", "250"},
+      {"", "MAIL FROM:<a@b> X=1", "555"},
+      {"", "MAIL FROM:<a@b> SIZE=x", "501"},
+      {"", "MAIL FROM:<a@b> SIZE=10240001", "552"},
+      {"", "MAIL FROM:<a@b> SIZE=10240000", "250"},
+      {"", "MAIL FROM:<a@b> SIZE=99999999999999999999", "552"},
+      {"", "MAIL FROM:<\xc3\xa9@b>", "553"},
+      {"", "RCPT TO:<user@example.org>", "503"},
+      {mail, "RCPT TO:<user@example.org>", "250"},
+      {rcpt, "RCPT TO:<root@example.org>", "250"},
+      {mail, "RCPT TO:<>", "501"},
+      {mail, "RCPT TO:<user@example.org> NOTIFY=NEVER,DELAY", "501"},
+      {mail, "RCPT TO:<nobody@example.org>", "550"},
+      {mail, "RCPT TO:<x@elsewhere.example>", "454"},
+      {mail, "RCPT TO:<Postmaster>", "250"},
+      {mail, "RCPT TO:<postMASTER@example.org>", "250"},
+      {mail, "RCPT TO:<@a,@b:user@example.org>", "250"},
+      {mail, "RCPT TO:<user%elsewhere.example@example.org>", "454"},
+      {mail, "RCPT TO:<\"user@elsewhere.example\"@example.org>", "454"},
+      {mail, "RCPT TO:<elsewhere.example!user@example.org>", "454"},
+      {mail, "RCPT TO:<user%elsewhere.example>", "454"},
       {chunk, "RCPT TO:<user@example.org>", "503"},
-      {"", "DATA", "503"},                {mail, "DATA", "554"},               {refused, "DATA", "554"},
-      {rcpt, "DATA", "354"},              {rcpt, "DATA x", "501"},             {chunk, "DATA", "503"},
-      {"", "BDAT 0", "503"},              {mail, "BDAT 0", "554"},             {rcpt, "BDAT 0", "250"},
-      {rcpt, "BDAT 0 LAST", "250"},       {chunk, "BDAT 0 LAST", "250"},       {rcpt, "BDAT x", "501 421"},
-      {"", "RSET", "250"},                {mail, "RSET", "250"},               {rcpt, "RSET", "250"},
-      {chunk, "RSET", "250"},             {"", "RSET x", "501"},               {"", "NOOP", "250"},
-      {"", "NOOP anything", "250"},       {rcpt, "NOOP", "250"},               {"", "VRFY user", "252"},
-      {"", "VRFY nobody", "550"},         {"", "VRFY", "501"},                 {"", "EXPN list", "502"},
-      {"", "HELP", "214"},                {"", "STARTTLS", "502"},             {"", "AUTH PLAIN", "502"},
-      {"", "ETRN x", "502"},              {"", "FOO", "500"},                  {"", "", "500"},
-      {"", "EHLO", "501"},                {"", "HELO", "501"},                 {rcpt, "EHLO again", "250"},
-      {"", "EHLO [192.0.2.1]", "250"},    {"", "EHLO [IPv6:2001:db8::1]", "250"}, {"", "QUIT", "221"},
-      {rcpt, "QUIT", "221"},              {"", "GET / HTTP/1.1", "221"},       {chunk, "MAIL FROM:<a@b>", "503"},
+      {"", "DATA", "503"},
+      {mail, "DATA", "554"},
+      {refused, "DATA", "554"},
+      {rcpt, "DATA", "354"},
+      {rcpt, "DATA x", "501"},
+      {chunk, "DATA", "503"},
+      {"", "BDAT 0", "503"},
+      {mail, "BDAT 0", "554"},
+      {rcpt, "BDAT 0", "250"},
+      {rcpt, "BDAT 0 LAST", "250"},
+      {chunk, "BDAT 0 LAST", "250"},
+      {rcpt, "BDAT x", "501 421"},
+      {"", "RSET", "250"},
+      {mail, "RSET", "250"},
+      {rcpt, "RSET", "250"},
+      {chunk, "RSET", "250"},
+      {"", "RSET x", "501"},
+      {"", "NOOP", "250"},
+      {"", "NOOP anything", "250"},
+      {rcpt, "NOOP", "250"},
+      {"", "VRFY user", "252"},
+      {"", "VRFY nobody", "550"},
+      {"", "VRFY", "501"},
+      {"", "EXPN list", "502"},
+      {"", "HELP", "214"},
+      {"", "STARTTLS", "502"},
+      {"", "AUTH PLAIN", "502"},
+      {"", "ETRN x", "502"},
+      {"", "FOO", "500"},
+      {"", "", "500"},
+      {"", "EHLO", "501"},
+      {"", "HELO", "501"},
+      {rcpt, "EHLO again", "250"},
+      {"", "EHLO [192.0.2.1]", "250"},
+      {"", "EHLO [IPv6:2001:db8::1]", "250"},
+      {"", "QUIT", "221"},
+      {rcpt, "QUIT", "221"},
+      {"", "GET / HTTP/1.1", "221"},
+      {chunk, "MAIL FROM:<a@b>", "503"},
   };
   for (const auto& row : rows) {
     Open rig;
@@ -127,8 +174,10 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
 BOOST_AUTO_TEST_CASE(every_reply_after_ehlo_has_an_enhanced_code_of_its_class) {
   Open rig;
   const std::string replies =
-      rig.say("MAIL\r\n" + kMail + kMail + "RCPT TO:<a@b>\r\nRCPT TO:<nobody@example.org>\r\n" + kRcpt + "RSET\r\nFOO\r\n") +
-      rig.say("NOOP\r\n") + rig.say("VRFY user\r\n") + rig.say("HELP\r\n") + rig.say("DATA\r\n") + rig.say("QUIT\r\n");
+      rig.say("MAIL\r\n" + kMail + kMail + "RCPT TO:<a@b>\r\nRCPT TO:<nobody@example.org>\r\n" +
+              kRcpt + "RSET\r\nFOO\r\n") +
+      rig.say("NOOP\r\n") + rig.say("VRFY user\r\n") + rig.say("HELP\r\n") + rig.say("DATA\r\n") +
+      rig.say("QUIT\r\n");
   std::string_view rest = replies;
   int lines = 0;
   for (; !rest.empty(); rest.remove_prefix(rest.find("\r\n") + 2), ++lines) {
@@ -148,12 +197,14 @@ BOOST_AUTO_TEST_CASE(ehlo_and_rset_forget_the_transaction) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pipelined_group_is_answered_in_order_wherever_it_is_cut) {
-  const std::string group = kMail + kRcpt + "RCPT TO:<nobody@example.org>\r\nRCPT TO:<root@example.org>\r\nDATA\r\n";
+  const std::string group =
+      kMail + kRcpt + "RCPT TO:<nobody@example.org>\r\nRCPT TO:<root@example.org>\r\nDATA\r\n";
   const std::string rest = "S: x\r\n\r\na\r\n.\r\n" + kMail + kRcpt + "RSET\r\nQUIT\r\n";
   for (std::size_t cut = 1; cut <= group.size(); ++cut) {
     Open rig;
     const std::string first = rig.say(std::string_view(group).substr(0, cut));
-    BOOST_TEST_REQUIRE(codes(first + rig.say(std::string_view(group).substr(cut))) == "250 250 550 250 354");
+    BOOST_TEST_REQUIRE(codes(first + rig.say(std::string_view(group).substr(cut))) ==
+                       "250 250 550 250 354");
     BOOST_TEST_REQUIRE(codes(rig.say_in_pieces(rest, cut)) == "250 250 250 250 221");
     BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
     BOOST_TEST_REQUIRE(rig.queue.stored[0].envelope.recipients.size() == 2u);
@@ -170,14 +221,18 @@ BOOST_AUTO_TEST_CASE(the_next_transaction_may_follow_the_data_in_one_write) {
 }
 
 BOOST_AUTO_TEST_CASE(no_stray_ending_smuggles_a_second_message) {
-  const std::string_view endings[] = {"\n.\n", "\n.\r\n", "\r\n.\n", "\r.\r", "\r\n.\r", "\r.\r\n", "\n.\r",
-                                      "\r\r\n.\r\r\n", "\r\n.\r\r\n", "\n\r.\r\n"};
+  const std::string_view endings[] = {"\n.\n",       "\n.\r\n",  "\r\n.\n", "\r.\r",
+                                      "\r\n.\r",     "\r.\r\n",  "\n.\r",   "\r\r\n.\r\r\n",
+                                      "\r\n.\r\r\n", "\n\r.\r\n"};
   for (const auto ending : endings)
     for (const bool chunked : {false, true}) {
       Open rig;
-      const std::string evil = "x" + std::string(ending) + "MAIL FROM:<evil@x>\r\nRCPT TO:<user@example.org>\r\nDATA\r\nevil\r\n";
+      const std::string evil =
+          "x" + std::string(ending) +
+          "MAIL FROM:<evil@x>\r\nRCPT TO:<user@example.org>\r\nDATA\r\nevil\r\n";
       if (chunked) {
-        BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT " + std::to_string(evil.size()) + " LAST\r\n" + evil)) == "250 250 250");
+        BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT " + std::to_string(evil.size()) +
+                                 " LAST\r\n" + evil)) == "250 250 250");
       } else {
         rig.say(kMail + kRcpt + "DATA\r\n");
         BOOST_TEST(codes(rig.say(evil + ".\r\n")) == "250");
@@ -193,7 +248,8 @@ BOOST_AUTO_TEST_CASE(no_stray_ending_smuggles_a_second_message) {
 }
 
 BOOST_AUTO_TEST_CASE(bare_newlines_are_refused_when_the_setting_says_so_but_for_excluded_clients) {
-  const std::string reject = "smtpd_forbid_bare_newline = reject\nsmtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n";
+  const std::string reject =
+      "smtpd_forbid_bare_newline = reject\nsmtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n";
   Open rig(reject);
   BOOST_TEST(codes(rig.say("NOOP\n")) == "550");
   BOOST_TEST(rig.closed());
@@ -214,8 +270,8 @@ BOOST_AUTO_TEST_CASE(bare_newlines_are_refused_when_the_setting_says_so_but_for_
 BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
   for (std::size_t piece : {1u, 2u, 7u, 1000u}) {
     Open rig;
-    const std::string input = kMail + kRcpt + "BDAT 10\r\nS: x\r\n\r\nab" + "BDAT 5\r\n.\r\nQU" + "BDAT 0\r\n" + "BDAT 4 LAST\r\nIT\r\n" +
-                              "NOOP\r\n";
+    const std::string input = kMail + kRcpt + "BDAT 10\r\nS: x\r\n\r\nab" + "BDAT 5\r\n.\r\nQU" +
+                              "BDAT 0\r\n" + "BDAT 4 LAST\r\nIT\r\n" + "NOOP\r\n";
     BOOST_TEST(codes(rig.say_in_pieces(input, piece)) == "250 250 250 250 250 250 250");
     BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
     BOOST_TEST(rig.queue.stored[0].content.ends_with("S: x\r\n\r\nab.\r\nQUIT\r\n"));
@@ -223,7 +279,8 @@ BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
   Open lost;  // octets of a refused chunk are read off
   BOOST_TEST(codes(lost.say("BDAT 6\r\nQUIT\r\nNOOP\r\n")) == "503 250");
   lost.say("RSET\r\n");
-  BOOST_TEST(codes(lost.say(kMail + kRcpt + "BDAT 3\r\nabcRSET\r\n" + kRcpt)) == "250 250 250 250 503");
+  BOOST_TEST(codes(lost.say(kMail + kRcpt + "BDAT 3\r\nabcRSET\r\n" + kRcpt)) ==
+             "250 250 250 250 503");
   BOOST_TEST(lost.queue.stored.empty());
 }
 
@@ -234,9 +291,10 @@ BOOST_AUTO_TEST_CASE(the_size_limit_holds_for_data_and_chunks) {
   BOOST_TEST(codes(rig.say(std::string(998, 'x') + "\r\n.\r\n")) == "250");
   rig.say(kMail + kRcpt + "DATA\r\n");
   BOOST_TEST(codes(rig.say(std::string(999, 'x') + "\r\n.\r\nNOOP\r\n")) == "552 250");
-  BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT 1001\r\n" + std::string(1001, 'x') + "BDAT 1\r\nxRSET\r\n")) ==
-             "250 250 552 503 250");
-  BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=10\r\n" + kRcpt + "DATA\r\n")) == "250 250 354");  // declared too small
+  BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT 1001\r\n" + std::string(1001, 'x') +
+                           "BDAT 1\r\nxRSET\r\n")) == "250 250 552 503 250");
+  BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=10\r\n" + kRcpt + "DATA\r\n")) ==
+             "250 250 354");  // declared too small
   BOOST_TEST(codes(rig.say(std::string(500, 'x') + "\r\n.\r\n")) == "250");
 }
 
@@ -246,7 +304,8 @@ BOOST_AUTO_TEST_CASE(a_large_body_goes_to_a_leased_file) {
   rig.say(kMail + kRcpt + "DATA\r\n");
   std::string body;
   Random random(7);
-  while (body.size() < 700'000) body += std::string(random.below(70), static_cast<char>('a' + random.below(26))) + "\r\n";
+  while (body.size() < 700'000)
+    body += std::string(random.below(70), static_cast<char>('a' + random.below(26))) + "\r\n";
   std::string replies = rig.say(body + ".\r\n");
   for (int i = 0; i < 1000 && replies.empty(); ++i) {
     rig.loop.run_once(milliseconds(10));
@@ -310,7 +369,8 @@ BOOST_AUTO_TEST_CASE(recipients_beyond_the_limit_get_452_and_the_rest_deliver) {
 
 BOOST_AUTO_TEST_CASE(early_talkers_and_unauthorised_pipelining_are_refused) {
   Rig early;
-  BOOST_TEST(early.connect("192.0.2.7", "EHLO x\r\n") == "554 5.5.0 Error: SMTP protocol synchronization\r\n");
+  BOOST_TEST(early.connect("192.0.2.7", "EHLO x\r\n") ==
+             "554 5.5.0 Error: SMTP protocol synchronization\r\n");
   BOOST_TEST(early.closed());
   Rig hello;
   hello.connect();
@@ -322,7 +382,8 @@ BOOST_AUTO_TEST_CASE(early_talkers_and_unauthorised_pipelining_are_refused) {
   BOOST_TEST(data.queue.stored.empty());
   Open lenient("smtpd_forbid_unauth_pipelining = no\n");
   BOOST_TEST(codes(lenient.say(kMail + kRcpt + "DATA\r\nx\r\n.\r\n")) == "250 250 354 250");
-  Open checked("smtpd_forbid_unauth_pipelining = no\nsmtpd_data_restrictions = reject_unauth_pipelining\n");
+  Open checked(
+      "smtpd_forbid_unauth_pipelining = no\nsmtpd_data_restrictions = reject_unauth_pipelining\n");
   BOOST_TEST(codes(checked.say(kMail + kRcpt + "DATA\r\nNOOP\r\n")) == "250 250 503 250");
 }
 
@@ -361,7 +422,8 @@ BOOST_AUTO_TEST_CASE(idle_sessions_time_out_with_421) {
 }
 
 BOOST_AUTO_TEST_CASE(a_drain_says_421_in_any_waiting_state) {
-  for (const std::string& state : {std::string(), kMail, kMail + kRcpt + "DATA\r\n", kMail + kRcpt + "BDAT 10\r\n"}) {
+  for (const std::string& state :
+       {std::string(), kMail, kMail + kRcpt + "DATA\r\n", kMail + kRcpt + "BDAT 10\r\n"}) {
     Open rig;
     if (!state.empty()) rig.say(state);
     rig.server.drain();
@@ -374,7 +436,8 @@ BOOST_AUTO_TEST_CASE(over_long_lines_are_refused_whole) {
   Open rig;
   BOOST_TEST(codes(rig.say("NOOP " + std::string(2100, 'x') + "\r\nNOOP\r\n")) == "500 250");
   Open path;
-  BOOST_TEST(codes(path.say("MAIL FROM:<" + std::string(64, 'l') + "@" + std::string(60, 'd') + ".example>\r\n")) == "250");
+  BOOST_TEST(codes(path.say("MAIL FROM:<" + std::string(64, 'l') + "@" + std::string(60, 'd') +
+                            ".example>\r\n")) == "250");
   Open domain;
   BOOST_TEST(codes(domain.say("MAIL FROM:<a@" + std::string(300, 'd') + ">\r\n")) == "501");
   Open text;
@@ -419,6 +482,21 @@ BOOST_AUTO_TEST_CASE(one_client_cannot_take_all_sessions) {
   BOOST_TEST(rig.connect("192.0.2.8") == kGreeting);
   const Server::ClientCount three(rig.server, "127.0.0.1"), four(rig.server, "127.0.0.1");
   BOOST_TEST(rig.connect("127.0.0.1") == kGreeting);  // smtpd_client_event_limit_exceptions
+}
+
+BOOST_AUTO_TEST_CASE(refusals_carry_the_footer) {
+  Open rig("smtpd_reject_footer = see https://x/?c=$client_address&h=${helo_name}.\n");
+  BOOST_TEST(rig.say("FOO\r\n") ==
+             "500-5.5.2 Error: command not recognized\r\n"
+             "500 5.5.2 see https://x/?c=192.0.2.7&h=client.example.\r\n");
+  Open same("smtpd_reject_footer = \\c; call us\n");
+  BOOST_TEST(same.say("FOO\r\n") == "500 5.5.2 Error: command not recognized; call us\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(recipient_checks_can_be_left_to_others) {
+  Open rig("receive_override_options = no_unknown_recipient_checks\n");
+  rig.say(kMail);
+  BOOST_TEST(codes(rig.say("RCPT TO:<nobody@example.org>\r\n")) == "250");
 }
 
 BOOST_AUTO_TEST_CASE(helo_can_be_required) {

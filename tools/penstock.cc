@@ -1,11 +1,9 @@
 // penstock: makes, starts, stops and looks at an instance. See penstock(1).
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -99,9 +97,10 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 /// Runs master; the text it reports is empty when it died without a word.
 int start(const config::Config& config) {
-  if (const auto pid = service::running_master(config.settings().data_directory)) {
+  const auto running = service::running_master(config.settings().data_directory);
+  if (running && !service::wait_until_gone(*running, service::kDyingMaster)) {
     return complain(EX_UNAVAILABLE,
-                    fmt::format("the mail system is already running (master pid {})", *pid));
+                    fmt::format("the mail system is already running (master pid {})", *running));
   }
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0)
@@ -151,16 +150,12 @@ int signal_master(const config::Config& config, int signo, const char* done,
                   milliseconds patience) {
   const auto pid = service::running_master(config.settings().data_directory);
   if (!pid) return complain(EX_UNAVAILABLE, "the mail system is not running");
-  const async::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
   if (::kill(*pid, signo) != 0) {
     return complain(EX_NOPERM, fmt::format("signal to master pid {}: {}", *pid,
                                            Error::from_errno(errno).message()));
   }
-  if (patience.count() != 0 && process) {
-    pollfd ended{process.get(), POLLIN, 0};
-    if (::poll(&ended, 1, static_cast<int>(patience.count())) <= 0) {
-      return complain(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", *pid));
-    }
+  if (patience.count() != 0 && !service::wait_until_gone(*pid, patience)) {
+    return complain(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", *pid));
   }
   say("{}", done);
   return EX_OK;

@@ -141,8 +141,6 @@ BOOST_AUTO_TEST_CASE(transports_take_their_own_overrides_of_master_cf) {
   BOOST_TEST(!t->at("smtp").hosts.ipv6);
   BOOST_TEST((t->at("smtp").hosts.lookup == net::HostLookup::native_then_dns));
   BOOST_TEST((t->at("smtp").hosts.own_ports == std::set<unsigned short>{25, 2525}));
-  BOOST_TEST((t->at("error").program == Transport::Program::error));
-  BOOST_TEST((t->at("retry").program == Transport::Program::retry));
   BOOST_TEST((t->at("local").program == Transport::Program::other));
   BOOST_TEST(!read_transports(configured("smtp_tcp_port = nonsense-port\n"), {}).has_value());
 }

@@ -319,6 +319,8 @@ BOOST_AUTO_TEST_CASE(error_and_retry_transports_have_their_text_and_code) {
   BOOST_TEST(route("u@b.example") == "deferred 4.2.1 later");
   BOOST_TEST(route("u@c.example") == "failed 5.0.0 no code");
   BOOST_TEST(route("u@d.example").starts_with("deferred 4.3.5"));
+  transports["error"];
+  BOOST_TEST(route("u@a.example") == "error:5.7.1 go away <u@a.example> error 3600");
 }
 BOOST_AUTO_TEST_CASE(bad_addresses_fail_and_broken_tables_defer) {
   BOOST_TEST(route("u@-bad").starts_with("failed 5.1.3"));

@@ -69,13 +69,10 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
                        "address resolving failed: " + printable(route.error().message(), 400));
 
   const Transport* transport = transports_(route->transport);
-  const auto program = route->transport == "error"   ? Transport::Program::error
-                       : route->transport == "retry" ? Transport::Program::retry
-                       : transport == nullptr        ? Transport::Program::other
-                                                     : transport->program;
-  if (program == Transport::Program::error || program == Transport::Program::retry) {
+  const bool retry = route->transport == "retry";
+  if (transport == nullptr && (retry || route->transport == "error")) {
     Unroutable u;
-    u.status = status_from_nexthop(route->nexthop, program == Transport::Program::retry);
+    u.status = status_from_nexthop(route->nexthop, retry);
     co_return u;
   }
   if (transport == nullptr) {
@@ -88,7 +85,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
   // Only routing brought out of the local part changes an address, not the case of its domain.
   out.recipient =
       iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
-  if (program == Transport::Program::other) {
+  if (transport->program == Transport::Program::other) {
     ipc::Destination d;
     d.transport = out.transport;
     d.host = out.nexthop;

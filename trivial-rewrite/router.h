@@ -17,7 +17,7 @@ namespace pen::rewrite {
 
 /// What master.cf says of a transport.
 struct Transport {
-  enum class Program : std::uint8_t { smtp, lmtp, error, retry, other };
+  enum class Program : std::uint8_t { smtp, lmtp, other };
   Program program = Program::other;
   HostOptions hosts;  // smtp, lmtp
 };
@@ -41,7 +41,8 @@ class Router {
   HostFinder finder_;
 };
 
-/// "5.7.1 text" as error: and retry: next hops have it; a text without code gets the default one.
+/// "5.7.1 text" as next hops of error and retry have it; a text without code gets the default one. Used where
+/// master.cf has no such service: the answer is then given at once.
 mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry);
 
 }  // namespace pen::rewrite

@@ -93,8 +93,6 @@ Result<std::map<std::string, Transport>> read_transports(
       t.hosts = *std::move(hosts);
       t.hosts.own_addresses = {own_addresses.begin(), own_addresses.end()};
       t.hosts.own_ports = ports;
-    } else if (service.command == "error") {
-      t.program = service.name == "retry" ? Transport::Program::retry : Transport::Program::error;
     }
     transports.insert_or_assign(service.name, std::move(t));
   }

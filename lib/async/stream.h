@@ -107,7 +107,7 @@ class Stream {
   /// Queues text. Dropped when the stream is closed or broken (the next flush says so).
   void write(std::string_view text);
   std::size_t queued() const;
-  /// Waits until everything written has been taken by the kernel.
+  /// Waits until everything written has been taken by the kernel. Any number may wait.
   Task<Result<void>> flush(Until until = {});
   /// Large data without a copy: writes the pieces (after what is queued) and waits until the kernel
   /// has them.

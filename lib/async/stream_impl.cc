@@ -337,7 +337,7 @@ void Stream::Impl::pump_output() {
     poll.drop_write();
   }
   if (!output_pending()) {
-    if (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
+    while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
   }
 }
 

@@ -174,6 +174,22 @@ BOOST_AUTO_TEST_CASE(a_writer_waits_for_a_slow_reader_and_loses_nothing) {
   BOOST_TEST(a.queued() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(all_who_wait_for_the_output_are_told) {
+  Loop loop;
+  auto [a, b] = stream_pair(loop);
+  a.write(std::string(2'000'000, 'm'));
+  std::optional<Result<void>> one, two;
+  loop.spawn("one", testing::store_result(a.flush(), &one));
+  loop.spawn("two", testing::store_result(a.flush(), &two));
+  settle(loop);
+  BOOST_TEST(!one.has_value());
+  for (std::size_t got = 0; got < 2'000'000;)
+    got += run(loop, b.read_some(1'000'000)).value().size();
+  settle(loop);
+  BOOST_TEST(one.value().has_value());
+  BOOST_TEST(two.value().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_is_written_while_write_all_runs_comes_behind_it) {
   Loop loop;
   auto [a, b] = stream_pair(loop);

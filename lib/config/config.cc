@@ -261,7 +261,6 @@ void Config::fill() {
       complain(name, std::move(error));
   };
 #define PEN_TEXT(f, ...) each(#f, settings_.f, true);
-#define PEN_TEXT_AS(f, name, ...) each(name, settings_.f, true);
 #define PEN_RAW(f, ...) each(#f, settings_.f, false);
 #define PEN_LIST(f, ...) each(#f, settings_.f, true);
 #define PEN_BOOL(f, ...) each(#f, settings_.f, true);
@@ -273,6 +272,14 @@ void Config::fill() {
 #define PEN_UNSUPPORTED(...)
 #define PEN_OBSOLETE(...)
 #include "lib/config/params.def"
+
+  const std::string& log = settings_.maillog_file;
+  const auto covers = [&](const std::string& prefix) {
+    return log.starts_with(prefix) &&
+           (prefix.ends_with('/') || log.size() == prefix.size() || log[prefix.size()] == '/');
+  };
+  if (!log.empty() && std::ranges::none_of(settings_.maillog_file_prefixes, covers))
+    complain("maillog_file", Parser::shown(log) + " lies below none of maillog_file_prefixes");
 }
 
 void Config::check_transports() {

@@ -1,18 +1,16 @@
 #pragma once
 /// The configuration of an instance: main.cf and master.cf read, expanded and checked.
 ///
-/// Use:     auto config = config::load("/etc/penstock", overrides);      // overrides: the -o of
-/// the command line
+/// Use:     auto config = config::load("/etc/penstock", overrides);   // the -o of the command line
 ///          if (!config) log::fatal("{}", config.error().message());
-///          const config::Settings& s = config->settings();               // typed, by name
-///          (settings.h) config->text("submission_milters")                            // any name,
-///          also the administrator's own config->transport("smtp").destination_concurrency_limit //
-///          by transport, with defaults config->master() // master.cf's services for (const auto& p
-///          : config->report()) …                      // what `penstock check` prints
+///          const config::Settings& s = config->settings();           // typed, by name: settings.h
+///          config->text("submission_milters")                        // any name, also user-defined
+///          config->transport("smtp").destination_concurrency_limit   // with the defaults filled in
+///          for (const Service& service : config->master()) …         // master.cf
+///          for (const Problem& p : config->report()) …               // what `penstock check` prints
 /// A Config is a value that never changes once made; any thread may read it.
 /// Errors:  load() fails at the first problem of severity error; inspect() never fails on what the
-/// files say, so
-///          that tools can show all problems at once.
+///          files say, so that tools can show all problems at once.
 #include <chrono>
 #include <functional>
 #include <map>

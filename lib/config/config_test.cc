@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(an_empty_main_cf_gives_the_defaults_without_a_problem) {
   BOOST_TEST((s.smtpd_forbid_bare_newline == BareNewline::normalize));
   BOOST_TEST(!s.append_dot_mydomain);
   BOOST_TEST(s.relay_domains.empty());
-  BOOST_TEST(s.twobounce_notice_recipient == "postmaster");
+  BOOST_TEST(find_row("2bounce_notice_recipient") != nullptr);
 }
 BOOST_AUTO_TEST_CASE(every_default_is_a_value_of_its_setting_at_every_compatibility_level) {
   for (const char* level : {"0", "1", "2", "3.6", "3.11"})
@@ -183,6 +183,12 @@ BOOST_AUTO_TEST_CASE(values_that_do_not_fit_are_errors_with_file_line_and_what_i
   BOOST_TEST(has(error("relayhost = $relayhost"), "refers to itself"));
   BOOST_TEST(has(error("smtp_destination_rate_delay = often"), "not a time"));
   BOOST_TEST(has(error("smtp_destination_concurrency_limit = many"), "not a number"));
+}
+BOOST_AUTO_TEST_CASE(the_log_file_must_lie_below_a_prefix) {
+  BOOST_TEST(errors(config("maillog_file = /var/log/x")) == "");
+  BOOST_TEST(errors(config("maillog_file = /dev/stdout")) == "");
+  BOOST_TEST(has(errors(config("maillog_file = /etc/passwd")), "maillog_file_prefixes"));
+  BOOST_TEST(has(errors(config("maillog_file = /variable")), "maillog_file_prefixes"));
 }
 BOOST_AUTO_TEST_CASE(a_raw_setting_keeps_its_dollars) {
   BOOST_TEST(config("luser_relay = $user@other.example").settings().luser_relay ==

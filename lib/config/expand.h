@@ -6,7 +6,8 @@
 ///          the same with "level" after the operator for compatibility levels, and $$ for one
 ///          dollar.
 /// Bounds:  depth kMaxDepth, kMaxNames look-ups, kMaxText bytes out and kMaxWalked bytes read per
-/// expansion: a loop or a blow-up is an error. Pure; any thread.
+///          expansion: a loop or a blow-up is an error.
+/// Pure; any thread.
 #include <functional>
 #include <optional>
 #include <string>

@@ -2,9 +2,8 @@
 /// The text of main.cf as a list of settings; nothing is expanded or checked against what exists.
 ///
 /// Source:  postconf(5): "name = value" lines; a line that starts with a blank continues the one
-/// before;
-///          empty lines and lines whose first non-blank is # are skipped and do not end a continued
-///          line.
+///          before; empty lines and lines whose first non-blank is # are skipped and do not end a
+///          continued line.
 /// Bounds:  kMaxFile bytes, kMaxLine bytes per logical line; NUL bytes are refused.
 /// Pure; any thread.
 #include <string>

@@ -26,8 +26,6 @@ constexpr ProgramNote kNotes[] = {
     {"verify", false,
      "address probes do not exist yet: reject_unverified_sender and reject_unverified_recipient do "
      "not act"},
-    {"error", false, "a transport that returns mail with a text does not exist yet"},
-    {"discard", false, "a transport that drops mail does not exist yet"},
     {"pipe", false, "delivery to commands by a transport does not exist yet"},
     {"spawn", false, "commands as services do not exist yet"},
     {"anvil", false,
@@ -40,8 +38,9 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", false, "TLS does not exist yet"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 8> kOwn = {
-    "smtpd", "qmgr", "trivial-rewrite", "smtp", "lmtp", "local", "virtual", "bounce"};
+constexpr std::array<std::string_view, 11> kOwn = {
+    "smtpd",   "qmgr",   "trivial-rewrite", "smtp",  "lmtp",   "local",
+    "virtual", "bounce", "error",           "retry", "discard"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

@@ -1,8 +1,7 @@
 #pragma once
 /// The text of master.cf as a list of services; Postfix's file is read as it is.
 ///
-/// Source:  master(5): name, type, private, unpriv, chroot, wakeup, maxproc, command with
-/// arguments;
+/// Source:  master(5): name, type, private, unpriv, chroot, wakeup, maxproc, command with arguments;
 ///          "-" takes the default; { … } makes one argument with blanks in it.
 /// Pure; any thread. Bounds as main_cf.h.
 #include <optional>

@@ -22,7 +22,6 @@ std::vector<Row> make_rows() {
 #define PEN_PLAIN(type, name, def, low, high, programs, when, text) \
   rows.push_back({name, type, Class::acts, def, low, high, programs, Applies::when, text, "", ""});
 #define PEN_TEXT(f, def, p, w, t) PEN_PLAIN(Type::text, #f, def, 0, 0, p, w, t)
-#define PEN_TEXT_AS(f, name, def, p, w, t) PEN_PLAIN(Type::text, name, def, 0, 0, p, w, t)
 #define PEN_RAW(f, def, p, w, t) PEN_PLAIN(Type::raw, #f, def, 0, 0, p, w, t)
 #define PEN_LIST(f, def, p, w, t) PEN_PLAIN(Type::list, #f, def, 0, 0, p, w, t)
 #define PEN_BOOL(f, def, p, w, t) PEN_PLAIN(Type::boolean, #f, def, 0, 0, p, w, t)
@@ -68,9 +67,6 @@ std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle) 
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction) {
   return pick<TempfailAction>(word, {{"defer_if_permit", TempfailAction::defer_if_permit},
                                      {"defer", TempfailAction::defer}});
-}
-std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) {
-  return pick<DestdbBackend>(word, {{"lmdb", DestdbBackend::lmdb}});
 }
 
 std::span<const Row> rows() {

@@ -2,19 +2,18 @@
 /// Every setting that acts, as a typed field; made from params.def, the one place where settings
 /// are declared.
 ///
-/// Use:     const config::Settings& s = config.settings();      // config.h reads main.cf into it
+/// Use:     const config::Settings& s = config.settings();   // config.h reads main.cf into it
 ///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;
-/// Fields:  named as in main.cf; only 2bounce_notice_recipient is called
-/// twobounce_notice_recipient.
-///          TEXT    std::string                 "$name" already expanded
-///          RAW     std::string                 as written: its "$name" are for the program at run
-///          time LIST    std::vector<std::string>    split at blanks and commas; "{ … }" stays one
-///          item, braces included BOOL    bool INT     int                         within the row's
-///          bounds SIZE    std::int64_t, bytes         within the row's bounds; k, m, g suffixes
-///          are taken TIME    std::chrono::milliseconds   s m h d w suffixes as Postfix, and ms
+/// Fields:  named as in main.cf.
+///          TEXT    std::string                "$name" already expanded
+///          RAW     std::string                as written: its "$name" are for the program at run time
+///          LIST    std::vector<std::string>   split at blanks and commas; "{ … }" is one item
+///          BOOL    bool
+///          INT     int                        within the row's bounds
+///          SIZE    std::int64_t, bytes        within the row's bounds; k, m, g suffixes are taken
+///          TIME    std::chrono::milliseconds  s m h d w suffixes as Postfix, and ms
 ///          CHOICE  one of the enums below
-/// Rows:    rows() holds what Settings cannot: documentation, bounds, and the names that do not act
-/// here.
+/// Rows:    rows() holds what Settings cannot: texts, bounds, and the names that do not act here.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -33,15 +32,12 @@ enum class AddressPreference { any, ipv4, ipv6 };
 enum class NetworksStyle { host, subnet, address_class };
 /// reject_tempfail_action and its children.
 enum class TempfailAction { defer_if_permit, defer };
-/// destdb_backend.
-enum class DestdbBackend { lmdb };
 
 /// The word of main.cf for a choice; nullopt: not a word of this setting.
 std::optional<BareNewline> parse_choice(std::string_view word, BareNewline);
 std::optional<AddressPreference> parse_choice(std::string_view word, AddressPreference);
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
-std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
 
 struct Settings {
 #define PEN_TEXT(field, ...) std::string field;
@@ -52,7 +48,6 @@ struct Settings {
 #define PEN_SIZE(field, ...) std::int64_t field = 0;
 #define PEN_TIME(field, ...) std::chrono::milliseconds field{};
 #define PEN_CHOICE(type, field, ...) type field{};
-#define PEN_TEXT_AS(field, ...) std::string field;
 #define PEN_ACCEPTED(...)
 #define PEN_UNSUPPORTED(...)
 #define PEN_OBSOLETE(...)

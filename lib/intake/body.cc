@@ -32,9 +32,12 @@ int sync_data(int fd) {
 Body::Problem Body::problem() const {
   if (problem_ != Problem::none) return problem_;
   switch (content_.problem()) {
-    case ContentProblem::too_large: return Problem::too_large;
-    case ContentProblem::too_many_hops: return Problem::too_many_hops;
-    case ContentProblem::none: break;
+    case ContentProblem::too_large:
+      return Problem::too_large;
+    case ContentProblem::too_many_hops:
+      return Problem::too_many_hops;
+    case ContentProblem::none:
+      break;
   }
   return Problem::none;
 }
@@ -49,6 +52,10 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
       co_return;
     }
     lease_ = std::move(answer.lease);
+  }
+  if (!lease_->valid()) {  // the next qmgr may lease the file to someone else
+    problem_ = Problem::unavailable;
+    co_return;
   }
   // A descriptor of its own: the write may outlive this task and the lease.
   const int fd = ::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0);

@@ -20,7 +20,8 @@ namespace pen::intake {
 
 class Body {
  public:
-  static constexpr std::size_t kDrainAt = 256 * 1024;  // large enough that a write's hand-over costs little per byte
+  static constexpr std::size_t kDrainAt =
+      256 * 1024;  // large enough that a write's hand-over costs little per byte
 
   Body(async::HandlerPool& pool, Queue& queue, ContentOptions options)
       : pool_(pool), queue_(queue), content_(std::move(options)) {}
@@ -30,7 +31,14 @@ class Body {
   async::Task<void> drain(async::Until until);
   async::Task<void> finish(async::Until until);
 
-  enum class Problem : std::uint8_t { none, too_large, too_many_hops, no_space, unavailable, write_failed };
+  enum class Problem : std::uint8_t {
+    none,
+    too_large,
+    too_many_hops,
+    no_space,
+    unavailable,
+    write_failed
+  };
   Problem problem() const;
   /// What went wrong with the file, for the log; valid with write_failed.
   const std::string& error_text() const { return error_text_; }
@@ -39,7 +47,9 @@ class Body {
   mail::BodyFacts take_facts() { return std::move(facts_); }
   Lease* lease() const { return lease_.get(); }
   /// The content when there is no lease.
-  std::string_view text() const { return lease_ ? std::string_view() : std::string_view(content_.pending()); }
+  std::string_view text() const {
+    return lease_ ? std::string_view() : std::string_view(content_.pending());
+  }
 
  private:
   async::Task<void> write_out(async::Until until, bool sync);

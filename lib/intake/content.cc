@@ -7,7 +7,8 @@ using Line = mail::HeaderScanner::Line;
 void ContentBuilder::keep(std::string_view part) {
   if (part.empty()) return;
   line_open_ = true;
-  if (options_.size_limit != 0 && received_ > options_.size_limit) problem_ = ContentProblem::too_large;
+  if (options_.size_limit != 0 && received_ > options_.size_limit)
+    problem_ = ContentProblem::too_large;
   if (problem_ == ContentProblem::too_large) return;
   out_ += part;
   facts_.text(part);
@@ -15,7 +16,8 @@ void ContentBuilder::keep(std::string_view part) {
 
 void ContentBuilder::keep_end() {
   line_open_ = false;
-  if (options_.size_limit != 0 && received_ > options_.size_limit) problem_ = ContentProblem::too_large;
+  if (options_.size_limit != 0 && received_ > options_.size_limit)
+    problem_ = ContentProblem::too_large;
   if (problem_ == ContentProblem::too_large) return;
   out_ += "\r\n";
   facts_.line_end();

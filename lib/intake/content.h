@@ -83,7 +83,7 @@ class ContentBuilder {
   ContentProblem problem_ = ContentProblem::none;
   bool in_body_ = false;
   bool first_line_ = true;
-  bool decided_ = false;     // the present header line was passed on in part
+  bool decided_ = false;  // the present header line was passed on in part
   bool line_open_ = false;
 };
 

@@ -74,27 +74,33 @@ BOOST_AUTO_TEST_CASE(a_loop_shows_in_the_received_fields_of_the_header_only) {
   for (int i = 0; i < 48; ++i) input += "Received: hop\r\n";
   BOOST_TEST((build(input + "\r\nReceived: not\r\n").problem == ContentProblem::none));
   BOOST_TEST((build(input + "Received: hop\r\n\r\n").problem == ContentProblem::too_many_hops));
-  BOOST_TEST((build(input + "Received: hop\r\n\r\n", 1, {.hop_limit = 100}).problem == ContentProblem::none));
+  BOOST_TEST((build(input + "Received: hop\r\n\r\n", 1, {.hop_limit = 100}).problem ==
+              ContentProblem::none));
 }
 
 BOOST_AUTO_TEST_CASE(beyond_the_size_limit_nothing_is_kept) {
   const std::string head = "S: x\r\n\r\n";
-  BOOST_TEST((build(head + std::string(90, 'x') + "\r\n", 7, {.size_limit = 100}).problem == ContentProblem::none));
-  const auto b = build(head + std::string(91, 'x') + "\r\n" + std::string(100000, 'y'), 7, {.size_limit = 100});
+  BOOST_TEST((build(head + std::string(90, 'x') + "\r\n", 7, {.size_limit = 100}).problem ==
+              ContentProblem::none));
+  const auto b = build(head + std::string(91, 'x') + "\r\n" + std::string(100000, 'y'), 7,
+                       {.size_limit = 100});
   BOOST_TEST((b.problem == ContentProblem::too_large));
   BOOST_TEST(b.content.size() < 200u);
 }
 
 BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
-  const ContentOptions options{.date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
+  const ContentOptions options{
+      .date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
   auto b = build("Subject: a\r\nFROM: me\r\n\r\nb\r\n", 3, options);
-  BOOST_TEST(b.content == kTrace + "Subject: a\r\nFROM: me\r\nMessage-Id: <m@h>\r\nDate: now\r\n\r\nb\r\n");
+  BOOST_TEST(b.content ==
+             kTrace + "Subject: a\r\nFROM: me\r\nMessage-Id: <m@h>\r\nDate: now\r\n\r\nb\r\n");
   BOOST_TEST(b.summary.message_id_value == "<m@h>");
   b = build("Message-ID: <own@y>\r\nDate: d\r\nFrom: f\r\n\r\n", 3, options);
   BOOST_TEST(b.content == kTrace + "Message-ID: <own@y>\r\nDate: d\r\nFrom: f\r\n\r\n");
   BOOST_TEST(b.summary.message_id_value == "<own@y>");
   b = build("just text\r\n", 3, options);
-  BOOST_TEST(b.content == kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
+  BOOST_TEST(b.content ==
+             kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {

@@ -10,10 +10,14 @@ namespace {
 
 Enqueued translate(Outcome outcome) {
   switch (outcome) {
-    case Outcome::ok: return Enqueued::ok;
-    case Outcome::no_space: return Enqueued::no_space;
-    case Outcome::refused: return Enqueued::refused;
-    case Outcome::try_later: break;
+    case Outcome::ok:
+      return Enqueued::ok;
+    case Outcome::no_space:
+      return Enqueued::no_space;
+    case Outcome::refused:
+      return Enqueued::refused;
+    case Outcome::try_later:
+      break;
   }
   return Enqueued::unavailable;
 }
@@ -22,17 +26,21 @@ Enqueued translate(Outcome outcome) {
 
 class EnqueueClient::LeaseImpl final : public Lease {
  public:
-  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id, async::Fd fd,
-            std::uint64_t offset)
+  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id,
+            async::Fd fd, std::uint64_t offset)
       : client_(std::move(client)), epoch_(epoch), id_(id), fd_(std::move(fd)), offset_(offset) {}
   ~LeaseImpl() override {
-    if (valid() && !used_) (void)(*client_)->channel_->send(ReturnLease{id_});  // too large it cannot be
+    if (valid() && !used_)
+      (void)(*client_)->channel_->send(ReturnLease{id_});  // too large it cannot be
   }
   int fd() const override { return fd_.get(); }
   std::uint64_t content_offset() const override { return offset_; }
-  bool valid() const override { return *client_ && (*client_)->channel_ && (*client_)->epoch_ == epoch_; }
+  bool valid() const override {
+    return *client_ && (*client_)->channel_ && (*client_)->epoch_ == epoch_;
+  }
   std::uint64_t id() const { return id_; }
-  void set_used() { used_ = true; }
+  /// While qmgr may be taking the file it is not given back.
+  void set_used(bool used) { used_ = used; }
 
  private:
   std::shared_ptr<EnqueueClient*> client_;
@@ -58,7 +66,8 @@ EnqueueClient::EnqueueClient(async::Loop& loop, std::string path, Options option
 
 EnqueueClient::~EnqueueClient() { *alive_ = nullptr; }
 
-async::Task<void> EnqueueClient::keep_connected(std::shared_ptr<EnqueueClient> self, async::Cancel* cancel) {
+async::Task<void> EnqueueClient::keep_connected(std::shared_ptr<EnqueueClient> self,
+                                                async::Cancel* cancel) {
   EnqueueClient& c = *self;
   milliseconds pause = c.options_.first_pause;
   while (!cancel || !cancel->raised()) {
@@ -107,11 +116,12 @@ void EnqueueClient::take(Channel::Received& received) {
   if (auto* leased = std::get_if<SpoolLeased>(&received.message)) {
     std::unique_ptr<LeaseImpl> lease;
     if (leased->outcome == Outcome::ok && !received.fds.empty())
-      lease = std::make_unique<LeaseImpl>(alive_, epoch_, leased->lease, std::move(received.fds.front()),
-                                          leased->content_offset);
+      lease = std::make_unique<LeaseImpl>(alive_, epoch_, leased->lease,
+                                          std::move(received.fds.front()), leased->content_offset);
     const auto found = pending_.find(leased->request);
     if (found == pending_.end()) return;  // nobody waits any more: the lease goes back by itself
-    found->second->outcome = lease || leased->outcome != Outcome::ok ? leased->outcome : Outcome::refused;
+    found->second->outcome =
+        lease || leased->outcome != Outcome::ok ? leased->outcome : Outcome::refused;
     found->second->lease = std::move(lease);
     found->second->settled.set();
     return;
@@ -135,8 +145,8 @@ async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async
   co_return answer;
 }
 
-async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given, std::string_view body,
-                                                  async::Until until) {
+async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given,
+                                                  std::string_view body, async::Until until) {
   auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
   EnqueueAnswer answer;
   milliseconds pause = options_.first_pause;
@@ -146,7 +156,8 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
       co_return answer;
     }
     if (auto r = co_await connected_.wait(until); !r) {
-      answer.text = "no connection to the queue manager" + (last_error_.empty() ? "" : ": " + last_error_);
+      answer.text =
+          "no connection to the queue manager" + (last_error_.empty() ? "" : ": " + last_error_);
       co_return answer;
     }
     if (lease && !lease->valid()) continue;
@@ -163,13 +174,14 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
       answer.text = sent.error().message();
       co_return answer;
     }
-    if (lease) lease->set_used();
+    if (lease) lease->set_used(true);
     if (auto r = co_await pending.settled.wait(until); !r) {
       answer.text = "the queue manager did not answer: " + r.error().message();
       co_return answer;
     }
     if (pending.lost) continue;  // the next qmgr takes it, or finds that it has it already
     answer.outcome = translate(pending.outcome);
+    if (lease && answer.outcome != Enqueued::ok) lease->set_used(false);
     answer.text = std::move(pending.text);
     if (pending.outcome != Outcome::try_later) co_return answer;
     if (auto r = co_await loop_.sleep(pause, until); !r) co_return answer;

@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <unistd.h>
+
 #include "lib/async/test_support.h"
+#include "lib/intake/body.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::intake {
@@ -21,7 +24,8 @@ struct Fixture {
   std::unique_ptr<async::Listener> listener = listen();
   async::Listener::Slot slot;
   std::shared_ptr<EnqueueClient> client = std::make_shared<EnqueueClient>(
-      loop, path, EnqueueClient::Options{.first_pause = milliseconds(1), .longest_pause = milliseconds(5)});
+      loop, path,
+      EnqueueClient::Options{.first_pause = milliseconds(1), .longest_pause = milliseconds(5)});
   async::Cancel stop;
   std::unique_ptr<Server> server;
 
@@ -31,12 +35,14 @@ struct Fixture {
     for (int i = 0; i < 20; ++i) loop.run_once();
   }
   std::unique_ptr<async::Listener> listen() {
-    return std::make_unique<async::Listener>(loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10);
+    return std::make_unique<async::Listener>(
+        loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10);
   }
   void accept() {
     auto accepted = run(loop, listener->accept()).value();
     slot = std::move(accepted.slot);
-    server = std::make_unique<Server>(run(loop, ipc::greet(std::move(accepted.stream), {})).value());
+    server =
+        std::make_unique<Server>(run(loop, ipc::greet(std::move(accepted.stream), {})).value());
     for (int i = 0; i < 1000 && !client->connected(); ++i) loop.run_once(milliseconds(5));
     BOOST_TEST_REQUIRE(client->connected());
   }
@@ -128,6 +134,46 @@ BOOST_AUTO_TEST_CASE(a_leased_body_dies_with_its_connection) {
   BOOST_TEST(!lease.lease->valid());
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_goes_back_when_its_message_was_not_taken) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 79, 0}, fds);
+  auto lease = wait(leased);
+  auto a = envelope_of("A");
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::no_space, "full"});
+  BOOST_TEST((wait(answer).outcome == Enqueued::no_space));
+  lease.lease.reset();
+  BOOST_TEST(receive<ReturnLease>().lease == 79u);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_stops_writing_into_a_lease_that_died) {
+  accept();
+  async::HandlerPool pool(loop, 1);
+  Body body(pool, *client, {});
+  body.content().text("Subject: x");
+  body.content().line_end();
+  bool drained = false;
+  loop.spawn("d", async::testing::store_done(body.drain(soon()), &drained));
+  const int file = ::memfd_create("spool", 0);
+  async::Fd fds[] = {async::Fd(::dup(file))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 80, 0}, fds);
+  for (int i = 0; i < 1000 && !drained; ++i) loop.run_once(milliseconds(5));
+  BOOST_TEST_REQUIRE(drained);
+  const auto before = ::lseek(file, 0, SEEK_END);
+  BOOST_TEST(before > 0);
+  die();
+  body.content().text("more");
+  body.content().line_end();
+  run(loop, body.finish(soon()));
+  BOOST_TEST((body.problem() == Body::Problem::unavailable));
+  BOOST_TEST(::lseek(file, 0, SEEK_END) == before);
+  ::close(file);
+}
+
 BOOST_AUTO_TEST_CASE(an_unused_lease_goes_back) {
   accept();
   std::optional<LeaseAnswer> leased;
@@ -156,7 +202,8 @@ BOOST_AUTO_TEST_CASE(without_a_qmgr_the_answer_comes_by_the_deadline) {
   listener.reset();
   ::unlink(path.c_str());
   auto a = envelope_of("A");
-  const auto answer = run(loop, client->enqueue(a, nullptr, "x", {.deadline = loop.now() + milliseconds(50)}));
+  const auto answer =
+      run(loop, client->enqueue(a, nullptr, "x", {.deadline = loop.now() + milliseconds(50)}));
   BOOST_TEST((answer.outcome == Enqueued::unavailable));
   BOOST_TEST(!answer.text.empty());
 }

@@ -23,7 +23,8 @@ class MemoryQueue final : public Queue {
     bool was_inline = true;
   };
   struct MemoryLease final : Lease {
-    explicit MemoryLease(MemoryQueue& queue_in) : queue(queue_in), file(::memfd_create("lease", 0)) {
+    explicit MemoryLease(MemoryQueue& queue_in)
+        : queue(queue_in), file(::memfd_create("lease", 0)) {
       ++queue.leases;
     }
     ~MemoryLease() override {
@@ -69,7 +70,8 @@ class MemoryQueue final : public Queue {
 /// Domains and users from sets; no tables.
 class TableResolve final : public resolve::Resolve {
  public:
-  std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains, users{"user", "root"};
+  std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains,
+      users{"user", "root"};
   std::map<std::string, std::vector<std::string>, std::less<>> aliases;
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
@@ -78,7 +80,8 @@ class TableResolve final : public resolve::Resolve {
                       std::optional<std::string_view> = std::nullopt) const override {
     if (address.empty() || mail::has_domain(address)) return std::string(address);
     if (const auto percent = address.rfind('%'); percent != std::string_view::npos)
-      return std::string(address.substr(0, percent)) + "@" + std::string(address.substr(percent + 1));
+      return std::string(address.substr(0, percent)) + "@" +
+             std::string(address.substr(percent + 1));
     return std::string(address) + "@" + myorigin;
   }
   Result<std::string> canonical(std::string_view address, resolve::Place) const override {
@@ -101,14 +104,19 @@ class TableResolve final : public resolve::Resolve {
     if (relay_domains.contains(domain)) return resolve::AddressClass::relay;
     return resolve::AddressClass::other;
   }
-  Result<resolve::Route> route(std::string_view, std::string_view) const override { return resolve::Route{}; }
+  Result<resolve::Route> route(std::string_view, std::string_view) const override {
+    return resolve::Route{};
+  }
   Result<resolve::Listed> listed(std::string_view recipient) const override {
     if (broken) return fail(map::MapError::unreadable, "users");
     if (!local_domains.contains(mail::domain_part(recipient))) return resolve::Listed::not_checked;
     const auto local = mail::local_part(recipient);
-    return users.contains(local) || aliases.contains(recipient) ? resolve::Listed::yes : resolve::Listed::no;
+    return users.contains(local) || aliases.contains(recipient) ? resolve::Listed::yes
+                                                                : resolve::Listed::no;
   }
-  std::string_view unlisted_text(resolve::AddressClass) const override { return "unknown in local recipient table"; }
+  std::string_view unlisted_text(resolve::AddressClass) const override {
+    return "unknown in local recipient table";
+  }
   bool blocking() const override { return blocks; }
   std::vector<Error> problems() const override { return {}; }
   const resolve::Options& options() const override { return options_; }

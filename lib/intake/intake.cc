@@ -21,7 +21,9 @@ std::string new_message_id(const std::string& queue_id, const std::string& host,
 
 }  // namespace
 
-Message::Message(Intake& intake, std::string sender) : intake_(intake) { envelope_.sender = std::move(sender); }
+Message::Message(Intake& intake, std::string sender) : intake_(intake) {
+  envelope_.sender = std::move(sender);
+}
 
 void Message::add_recipient(mail::Recipient recipient) {
   if (envelope_.queue_id.empty()) {
@@ -38,7 +40,8 @@ Body& Message::open_body(std::uint64_t expected) {
   options.hop_limit = s.hopcount_limit;
   if (complete_header_) {
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
-    options.message_id = "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
+    options.message_id =
+        "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
     options.from = "From: " + intake_.resolve->rewrite(from);
   }
@@ -51,15 +54,17 @@ Body& Message::open_body(std::uint64_t expected) {
       .myhostname = s.myhostname,
       .mail_name = s.mail_name,
       .queue_id = envelope_.queue_id,
-      .only_recipient = envelope_.recipients.size() == 1 ? std::string_view(envelope_.recipients.front().address)
-                                                         : std::string_view(),
+      .only_recipient = envelope_.recipients.size() == 1
+                            ? std::string_view(envelope_.recipients.front().address)
+                            : std::string_view(),
       .smtputf8 = envelope_.smtputf8,
       .when = envelope_.arrival,
   }));
   return *body_;
 }
 
-Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc, mail::Envelope& envelope) {
+Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc,
+                       mail::Envelope& envelope) {
   using resolve::Place;
   if (!envelope.sender.empty()) {
     auto sender = resolve.canonical(resolve.rewrite(envelope.sender), Place::envelope_sender);
@@ -80,7 +85,8 @@ Commit expand_envelope(const resolve::Resolve& resolve, const std::string& alway
     if (!canonical) return {Outcome::lookup_failed, canonical.error().message()};
     auto expansion = resolve.expand_virtual(*canonical);
     if (!expansion) return {Outcome::lookup_failed, expansion.error().message()};
-    if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
+    if (!expansion->limit_passed.empty())
+      return {Outcome::expansion_limit, expansion->limit_passed};
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success of one is no success of the original (RFC 3461 section 5.2.7.3).
@@ -88,7 +94,8 @@ Commit expand_envelope(const resolve::Resolve& resolve, const std::string& alway
       if (notify == 0) notify = mail::notify::kNever;
     }
     for (auto& address : expansion->addresses) {
-      mail::Recipient r{.address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
+      mail::Recipient r{
+          .address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
       if (r.address != first) r.original = first;
       add(std::move(r));
     }
@@ -108,8 +115,9 @@ Commit expand_envelope(const resolve::Resolve& resolve, const std::string& alway
 }
 
 bool expansion_may_wait(const resolve::Options& o) {
-  for (const std::string* spec : {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps,
-                                  &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination}) {
+  for (const std::string* spec :
+       {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps,
+        &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination}) {
     if (spec->find(':') == std::string::npos) continue;
     const auto maps = map::MapList::open(*spec, o.open);
     if (!maps || maps->blocking()) return true;  // a mixed list: to be on the safe side
@@ -125,7 +133,8 @@ async::Task<Commit> Message::expand() {
     mail::Envelope envelope;
     Commit commit;
   };
-  auto work = [resolve = intake_.resolve, bcc = intake_.settings.always_bcc, envelope = std::move(envelope_)]() mutable {
+  auto work = [resolve = intake_.resolve, bcc = intake_.settings.always_bcc,
+               envelope = std::move(envelope_)]() mutable {
     Commit commit = expand_envelope(*resolve, bcc, envelope);
     return Done{std::move(envelope), std::move(commit)};
   };
@@ -140,22 +149,38 @@ async::Task<Commit> Message::commit(async::Until until) {
   const auto& summary = body.content().summary();
   envelope_.message_id = summary.message_id_value;
   switch (body.problem()) {
-    case Body::Problem::none: break;
-    case Body::Problem::too_large: co_return Commit{Outcome::too_large, {}};
-    case Body::Problem::too_many_hops: co_return Commit{Outcome::too_many_hops, {}};
-    case Body::Problem::no_space: co_return Commit{Outcome::no_space, {}};
-    case Body::Problem::unavailable: co_return Commit{Outcome::unavailable, "no spool file from the queue manager"};
-    case Body::Problem::write_failed: co_return Commit{Outcome::spool_failed, body.error_text()};
+    case Body::Problem::none:
+      break;
+    case Body::Problem::too_large:
+      co_return Commit{Outcome::too_large, {}};
+    case Body::Problem::too_many_hops:
+      co_return Commit{Outcome::too_many_hops, {}};
+    case Body::Problem::no_space:
+      co_return Commit{Outcome::no_space, {}};
+    case Body::Problem::unavailable:
+      co_return Commit{Outcome::unavailable, "no spool file from the queue manager"};
+    case Body::Problem::write_failed:
+      co_return Commit{Outcome::spool_failed, body.error_text()};
   }
-  Commit expanded = co_await expand();
-  if (expanded.outcome != Outcome::ok) co_return std::move(expanded);
+  if (intake_.settings.address_mappings) {
+    Commit expanded = co_await expand();
+    if (expanded.outcome != Outcome::ok) co_return std::move(expanded);
+  } else {
+    const auto& resolve = *intake_.resolve;
+    envelope_.sender = resolve.rewrite(envelope_.sender);
+    for (auto& r : envelope_.recipients) r.address = resolve.rewrite(r.address);
+  }
   envelope_.body = body.take_facts();
-  EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), until);
+  EnqueueAnswer answer =
+      co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), until);
   switch (answer.outcome) {
-    case Enqueued::ok: co_return Commit{Outcome::ok, {}};
-    case Enqueued::no_space: co_return Commit{Outcome::no_space, std::move(answer.text)};
+    case Enqueued::ok:
+      co_return Commit{Outcome::ok, {}};
+    case Enqueued::no_space:
+      co_return Commit{Outcome::no_space, std::move(answer.text)};
     case Enqueued::refused:
-    case Enqueued::unavailable: break;
+    case Enqueued::unavailable:
+      break;
   }
   co_return Commit{Outcome::unavailable, std::move(answer.text)};
 }

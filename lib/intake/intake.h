@@ -28,6 +28,8 @@ struct Settings {
   std::uint64_t message_size_limit = 10240000;
   unsigned hopcount_limit = 50;
   std::string always_bcc;
+  bool address_mappings =
+      true;  // receive_override_options: canonical maps, virtual aliases, always_bcc
   bool replace_bare_cr = true;  // cleanup_replace_stray_cr_lf
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};
@@ -79,10 +81,10 @@ class Message {
   Body* body() { return body_ ? &*body_ : nullptr; }
 
   /// After the last byte: completes, expands, syncs and enqueues. May be called once.
-  async::Task<Commit> commit(async::Until until);
+  [[gnu::noinline]] async::Task<Commit> commit(async::Until until);
 
  private:
-  async::Task<Commit> expand();
+  [[gnu::noinline]] async::Task<Commit> expand();
 
   Intake& intake_;
   mail::Envelope envelope_;
@@ -95,6 +97,7 @@ bool expansion_may_wait(const resolve::Options& options);
 
 /// The pure part of commit(): envelope addresses after rewriting, canonical maps, aliases, always_bcc. Duplicates (same
 /// address, original, orcpt, notify) are dropped.
-Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc, mail::Envelope& envelope);
+Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc,
+                       mail::Envelope& envelope);
 
 }  // namespace pen::intake

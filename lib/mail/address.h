@@ -68,7 +68,8 @@ std::string unquote_local(std::string_view local);
 /// Internal to external: quoted when it is not a dot-atom (RFC 5321 Dot-string). UTF-8 counts as
 /// atom text.
 std::string quote_local(std::string_view local);
-/// Whole addresses. to_external takes an internal address: the last @ separates.
+/// Whole addresses. to_external takes an internal address: the last @ separates (so that a local part
+/// with an @ needs its domain to come back).
 std::string to_internal(std::string_view external);
 std::string to_external(std::string_view internal);
 

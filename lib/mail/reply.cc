@@ -41,7 +41,7 @@ std::optional<std::string_view> enhanced_code(std::string_view text) {
 Reply ReplyParser::finish(int code, bool malformed) {
   reply_.code = malformed ? 0 : code;
   reply_.malformed = malformed;
-  if (!malformed && !reply_.dsn.empty() && reply_.dsn[0] - '0' != code / 100) reply_.dsn.clear();
+  if (malformed || (!reply_.dsn.empty() && reply_.dsn[0] - '0' != code / 100)) reply_.dsn.clear();
   count_ = 0;
   return std::exchange(reply_, Reply{});
 }

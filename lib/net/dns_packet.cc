@@ -1,6 +1,7 @@
 #include "lib/net/dns_packet.h"
 
 #include <arpa/inet.h>
+#include <idn2.h>
 
 #include <algorithm>
 #include <array>
@@ -169,6 +170,19 @@ DnsAnswer negative(DnsOutcome outcome, std::string name, const DnsReply& reply,
   return answer;
 }
 
+/// U-labels to A-labels (RFC 5891); nullopt: no valid name.
+std::optional<std::string> ascii_name(std::string_view name) {
+  if (name.size() > 1000 || name.find('\0') != std::string_view::npos) return std::nullopt;
+  char* out = nullptr;
+  if (idn2_to_ascii_8z(std::string(name).c_str(), &out, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL) !=
+      IDN2_OK) {
+    return std::nullopt;
+  }
+  std::string ascii(out);
+  idn2_free(out);
+  return ascii;
+}
+
 std::string_view rcode_text(unsigned rcode) {
   switch (rcode) {
     case 1:
@@ -187,6 +201,13 @@ std::string_view rcode_text(unsigned rcode) {
 }  // namespace
 
 std::optional<std::string> normal_name(std::string_view name) {
+  std::string ascii;
+  if (std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) {
+    auto converted = ascii_name(name);
+    if (!converted) return std::nullopt;
+    ascii = *std::move(converted);
+    name = ascii;
+  }
   if (name.ends_with('.')) name.remove_suffix(1);
   if (name.empty() || name.size() > 253) return std::nullopt;
   std::size_t label = 0;

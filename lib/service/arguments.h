@@ -21,6 +21,8 @@ namespace pen::service {
 /// The status socket to master: one packet per word (see link.h).
 inline constexpr int kStatusFd = 5;
 inline constexpr int kFirstListener = 6;
+/// The lock that tells a new master whether programs of a former one still run (lock.h).
+inline constexpr int kProgramsLockFd = 4;
 
 struct Arguments {
   std::string service;

@@ -1,8 +1,10 @@
 #include "lib/service/lock.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -30,16 +32,32 @@ pid_t read_pid(int fd) {
   return n > 0 ? static_cast<pid_t>(std::atoi(text)) : 0;
 }
 
+bool lock_whole(int fd) {
+  struct flock whole = whole_file();
+  return ::fcntl(fd, F_OFD_SETLK, &whole) == 0;
+}
+
 }  // namespace
+
+bool wait_until_gone(pid_t pid, milliseconds patience) {
+  const async::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return errno == ESRCH;
+  pollfd ended{process.get(), POLLIN, 0};
+  return ::poll(&ended, 1, static_cast<int>(patience.count())) == 1;
+}
 
 Result<Locks> take_locks(const std::string& data_directory, seconds patience) {
   Locks locks;
   PEN_TRY_ASSIGN(locks.master, open_lock(data_directory + "/master.lock"));
-  struct flock whole = whole_file();
-  if (::fcntl(locks.master.get(), F_OFD_SETLK, &whole) != 0) {
-    if (errno != EAGAIN && errno != EACCES)
+  if (!lock_whole(locks.master.get())) {
+    if (errno != EAGAIN && errno != EACCES) {
       return fail_errno("lock " + data_directory + "/master.lock");
-    return fail(LockError::held, "master pid " + std::to_string(read_pid(locks.master.get())));
+    }
+    const pid_t holder = read_pid(locks.master.get());
+    const bool gone = holder > 0 && wait_until_gone(holder, kDyingMaster);
+    if (!gone || !lock_whole(locks.master.get())) {
+      return fail(LockError::held, "master pid " + std::to_string(holder));
+    }
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(locks.master.get(), 0) != 0 ||

@@ -23,6 +23,11 @@ inline std::string_view describe(LockError e) {
 struct Locks {
   async::Fd master, programs;
 };
+/// Waits for the end of a process. False: it lives on after that time.
+bool wait_until_gone(pid_t pid, milliseconds patience);
+/// How long a start waits for a master that holds the lock: one that was killed a moment ago may
+/// still be about to end.
+inline constexpr milliseconds kDyingMaster{500};
 /// Waits at most `patience` for former programs (they end by themselves at once).
 Result<Locks> take_locks(const std::string& data_directory, seconds patience);
 /// The pid of the running master; nullopt: none.

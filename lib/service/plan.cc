@@ -97,18 +97,19 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
       skip("services of type " + std::string(config::to_word(entry.type)) + " are not started");
       continue;
     }
-    if (const auto* note = config::note_on_program(entry.command);
-        note && !machine.has_program(entry.command)) {
+    const std::string program = entry.command == "oqmgr" ? "qmgr" : entry.command;
+    if (const auto* note = config::note_on_program(program);
+        note && !machine.has_program(program)) {
       skip(entry.command + ": " + std::string(note->text));
       continue;
     }
-    if (!machine.has_program(entry.command)) {
+    if (!machine.has_program(program)) {
       skip("there is no program \"" + entry.command + "\"");
       continue;
     }
     Planned p;
     p.label = label;
-    p.program = entry.command;
+    p.program = program;
     if (std::string why = plan_sockets(config, entry, machine, p); !why.empty()) {
       skip(std::move(why));
       continue;
@@ -126,8 +127,8 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     p.exclusive = entry.process_limit == 1;
     p.wakeup = seconds(entry.wakeup_seconds);
     p.wakeup_if_used = entry.wakeup_if_used;
-    p.at_once = entry.type != ServiceType::unix_stream || entry.command == "qmgr" ||
-                entry.command == "trivial-rewrite" || (p.wakeup.count() != 0 && !p.wakeup_if_used);
+    p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" ||
+                program == "trivial-rewrite" || (p.wakeup.count() != 0 && !p.wakeup_if_used);
     plan.services.push_back(std::move(p));
   }
   return plan;

@@ -187,6 +187,7 @@ int run(int argc, char** argv, Options options, Start start) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   ::fcntl(kStatusFd, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kProgramsLockFd, F_SETFD, FD_CLOEXEC);  // commands of users must not hold it
   ::fcntl(kStatusFd, F_SETFL, ::fcntl(kStatusFd, F_GETFL) | O_NONBLOCK);
   std::vector<Fd> listeners;
   for (int i = 0; i < arguments->sockets; ++i) {

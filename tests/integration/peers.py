@@ -316,4 +316,8 @@ service anvil {{
     def messages(self, user):
         """The bytes of each message delivered to a user."""
         box = os.path.join(self.mail, user, "new")
-        return [open(os.path.join(box, f), "rb").read() for f in sorted(os.listdir(box))] if os.path.isdir(box) else []
+        found = []
+        for name in sorted(os.listdir(box)) if os.path.isdir(box) else []:
+            with open(os.path.join(box, name), "rb") as raw:
+                found.append(raw.read())
+        return found

@@ -1,6 +1,7 @@
 """kill -9 under load, with a ledger: what got its 250 arrives, whole, and twice only if it was in flight."""
 import collections
 import os
+import pwd
 import random
 import re
 import threading
@@ -44,6 +45,13 @@ class Load(threading.Thread):
             client.close()
 
 
+def system_user():
+    """An account that mail can be delivered for here."""
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    return next(u.pw_name for u in pwd.getpwall() if u.pw_name in ("games", "nobody") and u.pw_uid)
+
+
 class Crash(Suite):
     def run_case(self, victims, rounds=4, all_at_once=False):
         seed = int(os.environ.get("PEN_SEED", "0")) or random.randrange(1 << 30)
@@ -76,7 +84,7 @@ class Crash(Suite):
                 if not all_at_once:
                     for victim in victims:
                         self.assertGreater(kills[victim], 0, f"{victim} was never running")
-                mx.tool("penqueue", "-f")
+                mx.flush()
                 try:
                     mx.wait_empty_queue(120)
                 finally:
@@ -113,6 +121,35 @@ class Crash(Suite):
 
     def test_kill_virtual(self):
         self.run_case(["virtual"])
+
+    def test_kill_local_while_it_writes_mailbox_files(self):
+        user = system_user()
+        with Instance({**SOON, "mail_spool_directory": ""}, start=False) as mx:
+            mx.set(mail_spool_directory=mx.mail_spool)  # without the slash: one file per user
+            mx.start()
+            loads = [Load(mx.port, f"c{i}", [user + "@local.test.example"], 300 if i % 2 else 40000) for i in range(3)]
+            for load in loads:
+                load.start()
+            killed = 0
+            for goal in (10, 25, 40, 60):
+                eventually(lambda: sum(len(x.accepted) for x in loads) >= goal, f"{goal} accepted", 90)
+                killed += mx.kill("local")
+            for load in loads:
+                load.stop.set()
+            for load in loads:
+                load.join(60)
+            self.assertGreater(killed, 0)
+            mx.flush()
+            mx.wait_empty_queue(120)
+            with open(os.path.join(mx.mail_spool, user), "rb") as raw:
+                parts = re.split(rb"(?m)^From ada@sender\.example  .*\n", raw.read())[1:]
+            arrived = collections.Counter()
+            sent = {k: v for x in loads for k, v in x.sent.items()}
+            for part in parts:
+                key = re.search(rb"^X-Key: (\S+)$", part, re.M).group(1).decode()
+                arrived[key] += 1
+                self.assertIsNone(without_trace(part[:-1], sent[key].replace(b"\r\n", b"\n"), b"\n"), key)
+            self.assertEqual([k for x in loads for k in x.accepted if not arrived[k]], [])
 
     def test_kill_everything_at_once(self):
         self.run_case([], all_at_once=True)

@@ -11,7 +11,7 @@ class DiskFull(Suite):
         if os.geteuid() != 0:
             self.skipTest("needs root: mounts a small tmpfs")
         self.where = tempfile.mkdtemp(prefix="pen-full-")
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs", self.where],
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m,mode=755", "tmpfs", self.where],
                               capture_output=True, text=True)
         if done.returncode != 0:
             os.rmdir(self.where)
@@ -41,7 +41,7 @@ class DiskFull(Suite):
                 self.assertRegex(refusal, r"^4\d\d 4\.3\.\d")
                 self.assertGreater(len(accepted), 5)
                 with Peer(port=port) as up:
-                    mx.tool("penqueue", "-f")
+                    mx.flush()
                     up.wait_messages(len(accepted), seconds=120)
                     self.assertEqual(sorted({m.recipients[0] for m in up.messages}), sorted(accepted))
                     mx.wait_empty_queue(60)

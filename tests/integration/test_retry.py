@@ -49,7 +49,7 @@ class Retry(Suite):
                 send(mx.port, "ada@sender.example", [f"u{i}@rcpt.example"], mail(str(i)))
             mx.wait_log("status=deferred")
             with Peer(port=port) as up:
-                mx.tool("penqueue", "-f", check=True)
+                mx.flush()
                 up.wait_messages(5, seconds=60)
                 mx.wait_empty_queue(60)
                 self.assertEqual(len(up.messages), 5)

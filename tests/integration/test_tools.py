@@ -1,11 +1,15 @@
 """The queue seen and handled by the tools, and a configuration that is wrong."""
 import json
+import os
 
 from harness import *
 
 
 class Tools(Suite):
     def test_the_queue_is_listed_and_a_message_removed(self):
+        for name in ("penqueue", "pensuper"):
+            if not os.path.exists(os.path.join(BIN, name)):
+                self.skipTest(f"{name} is not built")
         with Peer() as peer:
             settings = relay_to(peer)
             peer.close()
@@ -47,6 +51,30 @@ class Tools(Suite):
                 client.expect("MAIL FROM:<ada@sender.example>", "250")
                 reply = client.command("RCPT TO:<v@virtual.test.example>")
                 self.assertRegex(reply, r"^(250|451) ")
+
+    def test_a_reload_refuses_no_connection_and_new_settings_apply(self):
+        with Peer() as peer, Instance({**relay_to(peer), "virtual_mailbox_maps": inline({"v@virtual.test.example": "v/"})}) as mx:
+            for i, address in enumerate(("a@rcpt.example", "v@virtual.test.example", "x@local.test.example")):
+                send(mx.port, "", [address], mail(f"before {i}"))  # so that every program runs
+            mx.wait_empty_queue()
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<ada@sender.example>", "250")
+                mx.set(virtual_mailbox_maps=inline({"w@virtual.test.example": "w/"}))
+                mx.reload()
+                # A session that waits for its client is told 421; the client comes again and finds the new program.
+                self.assertRegex(client.command("RCPT TO:<a@rcpt.example>"), r"^(250|421) ")
+            for i in range(20):
+                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail(f"during {i}"))
+            peer.wait_messages(21)
+
+            def taken():
+                try:
+                    return send(mx.port, "ada@sender.example", ["w@virtual.test.example"], mail("after"))
+                except (Refused, OSError):
+                    return None
+            eventually(taken, "the new mailbox is known")
+            mx.virtual_box("w").wait(1)
+            mx.wait_empty_queue()
 
     def test_stop_and_start_keep_the_queue(self):
         peer = Peer()

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The load generator and the sink against each other: whatever is refused or dropped, the ledgers must agree.
+
+    tools_test.py DIRECTORY_OF_THE_TOOLS
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = [
+    ("plain", [], ["-n", "300", "-c", "5"], 0),
+    ("groups", [], ["-n", "300", "-c", "5", "--pipelining", "--dots", "-r", "3"], 0),
+    ("bdat", ["--chunking"], ["-n", "300", "-c", "5", "--pipelining", "--bdat", "--dots"], 0),
+    ("large", ["--chunking"], ["-n", "6", "-c", "2", "-s", "3000000", "--dots"], 0),
+    ("no offers", ["--no-pipelining"], ["-n", "100", "-c", "5", "--pipelining", "-m", "7"], 0),
+    ("refusals", ["--refuse-rcpt", "7", "--refuse-dot", "5", "--refuse-mail", "9"],
+     ["-n", "200", "-c", "5", "-r", "2", "--retries", "50", "--pipelining"], 0),
+    ("drops", ["--drop-dot", "10", "--drop", "50", "--close-421", "70"], ["-n", "200", "-c", "5", "--retries", "50"], 1),
+    ("few for each connection", ["--max-messages", "3"], ["-n", "60", "-c", "4", "--retries", "50"], 0),
+]
+
+
+def run(tools, name, sink_options, load_options, load_status):
+    with tempfile.TemporaryDirectory() as scratch:
+        sent, took = os.path.join(scratch, "sent"), os.path.join(scratch, "took")
+        sink = subprocess.Popen([os.path.join(tools, "pensink"), "--port", "0", "--ledger", took, *sink_options],
+                                stdout=subprocess.PIPE, text=True)
+        try:
+            port = sink.stdout.readline().split()[1]
+            load = subprocess.run([os.path.join(tools, "penload"), "--port", port, "--ledger", sent, "--limit", "60",
+                                   *load_options], stdout=subprocess.PIPE, text=True, timeout=90)
+            figures = json.loads(load.stdout)
+        finally:
+            sink.terminate()
+            counts = json.loads(sink.communicate()[0].splitlines()[-1])
+        compared = subprocess.run([os.path.join(HERE, "ledger-compare"), sent, took], stdout=subprocess.PIPE, text=True)
+        ledger = json.loads(compared.stdout)
+    good = (load.returncode == load_status and compared.returncode == 0 and counts["duplicates"] == 0
+            and figures["taken"] == counts["messages"] and ledger["acknowledged"] == ledger["arrived"] > 0
+            and ledger["duplicated"] == 0)
+    print("%-6s %s" % ("ok" if good else "FAILED", name))
+    if not good:
+        print(load.returncode, figures, counts, ledger, sep="\n")
+    return good
+
+
+def comparison_finds_damage():
+    """The comparison itself must be able to fail."""
+    def compare(sent, took):
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, lines in (("sent", sent), ("took", took)):
+                with open(os.path.join(scratch, name), "w", encoding="ascii") as out:
+                    out.writelines(line + "\n" for line in lines)
+            return subprocess.run([os.path.join(HERE, "ledger-compare"), os.path.join(scratch, "sent"),
+                                   os.path.join(scratch, "took")], stdout=subprocess.DEVNULL).returncode
+    sent = ["sent L.1 aa u@x", "doubt L.2 bb v@x"]
+    good = (compare(sent, ["took L.1 aa u@x"]) == 0 and compare(sent, []) == 1
+            and compare(sent, ["took L.1 ab u@x"]) == 1
+            and compare(sent, ["took L.1 aa u@x", "took L.3 cc w@x"]) == 1)
+    print("%-6s %s" % ("ok" if good else "FAILED", "lost, corrupted and unknown messages are found"))
+    return good
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(__doc__.strip())
+        return 2
+    return 0 if all([comparison_finds_damage(), *(run(sys.argv[1], *case) for case in CASES)]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+#include "lib/destdb/destdb.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/testing/scratch.h"
+
+namespace pen::destdb {
+namespace {
+
+const WallTime kNow{seconds(1'800'000'000)};
+
+Facts used_at(WallTime t) {
+  Facts f;
+  f.last_close = f.used = t;
+  f.shown = "mx.example[192.0.2.1]:25";
+  return f;
+}
+
+struct Fixture {
+  testing::ScratchDir scratch;
+  std::string directory = scratch.file("destdb");
+  std::unique_ptr<DestDb> open(WallTime now = kNow) {
+    auto db = DestDb::open(directory, now);
+    BOOST_REQUIRE_MESSAGE(db.has_value(), (db ? "" : db.error().message()));
+    return std::move(*db);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(destdb, Fixture)
+
+BOOST_AUTO_TEST_CASE(what_was_written_is_there_after_a_restart) {
+  const std::string long_key(3000, 'x');
+  {
+    auto db = open();
+    db->put("smtp\0a", used_at(kNow));
+    db->put(long_key, used_at(kNow));
+    BOOST_TEST(db->changed());
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+    BOOST_TEST(!db->changed());
+    db->put("lost", used_at(kNow));
+  }
+  auto db = open();
+  BOOST_TEST(db->warning().empty());
+  BOOST_TEST(db->find(long_key).has_value());
+  BOOST_TEST((db->find("smtp\0a") == used_at(kNow)));
+  BOOST_TEST(!db->find("lost").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_forgotten_destination_stays_forgotten) {
+  {
+    auto db = open();
+    db->put("a", used_at(kNow));
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+    BOOST_TEST(db->forget("a"));
+    BOOST_TEST(!db->forget("a"));
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  BOOST_TEST(open()->size() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside_and_made_anew) {
+  {
+    auto db = open();
+    for (int i = 0; i < 1000; ++i) db->put("d" + std::to_string(i), used_at(kNow));
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  for (const bool cut_short : {true, false}) {
+    if (cut_short) {
+      std::filesystem::resize_file(directory + "/data.mdb", 3 * 4096);
+    } else {
+      std::ofstream(directory + "/data.mdb")
+          << "this is no database, but long enough to be looked at" << std::string(20000, '!');
+    }
+    auto db = open();
+    BOOST_TEST(!db->warning().empty());
+    BOOST_TEST(db->size() == 0U);
+    BOOST_TEST(std::filesystem::exists(directory + ".damaged"));
+    db->put("again", used_at(kNow));
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stale_records_are_collected) {
+  auto db = open();
+  db->put("old", used_at(kNow - std::chrono::hours(24 * 8)));
+  db->put("new", used_at(kNow - std::chrono::hours(24)));
+  Facts failing = used_at(kNow - std::chrono::hours(30));
+  failing.failures = 2;
+  failing.next_retry = kNow - std::chrono::hours(25);
+  db->put("failed", failing);
+  failing.next_retry = kNow + std::chrono::hours(1);
+  db->put("failing", failing);
+  BOOST_TEST(db->collect(kNow) == 2U);
+  BOOST_TEST(db->find("new").has_value());
+  BOOST_TEST(db->find("failing").has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::destdb

@@ -1,0 +1,135 @@
+/// The destination database's file: one unnamed LMDB database.
+///
+/// Record: key, or its hash where LMDB's keys are too short for it; value encode(Record).
+#include <lmdb.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "lib/destdb/destdb.h"
+
+namespace pen::destdb {
+namespace {
+
+struct Record {
+  std::string key;
+  Facts facts;
+  PEN_FIELDS(key, facts)
+};
+
+constexpr std::size_t kMapSize = std::size_t{1} << 31;  // address space, not memory
+constexpr std::size_t kMaxPlainKey = 500;               // LMDB takes 511 bytes
+
+std::string stored_key(const std::string& key) {
+  if (key.size() <= kMaxPlainKey) return "k" + key;
+  const XXH128_hash_t h = XXH3_128bits(key.data(), key.size());
+  return "h" + std::string(reinterpret_cast<const char*>(&h), sizeof h);
+}
+
+std::unexpected<Error> lmdb_error(int code, const std::string& what) {
+  if (code > 0) return fail_errno(what, code);
+  const bool damaged = code == MDB_INVALID || code == MDB_CORRUPTED || code == MDB_PAGE_NOTFOUND ||
+                       code == MDB_VERSION_MISMATCH || code == MDB_PANIC ||
+                       code == MDB_INCOMPATIBLE;
+  return fail(damaged ? DestDbError::damaged : DestDbError::failed,
+              what + ": " + ::mdb_strerror(code));
+}
+
+class LmdbFile final : public File {
+ public:
+  ~LmdbFile() override {
+    if (env_ != nullptr) ::mdb_env_close(env_);
+  }
+
+  Result<void> open(const std::string& directory) {
+    std::error_code code;
+    std::filesystem::create_directories(directory, code);
+    if (code) return fail(Error::from_errno(code.value(), directory));
+    path_ = directory;
+    if (int rc = ::mdb_env_create(&env_); rc != 0) return lmdb_error(rc, path_);
+    ::mdb_env_set_mapsize(env_, kMapSize);
+    if (int rc = ::mdb_env_open(env_, directory.c_str(), MDB_NOTLS, 0600); rc != 0)
+      return lmdb_error(rc, path_);
+    // A file cut short would be a bus error later: look before.
+    MDB_envinfo info{};
+    MDB_stat stat{};
+    ::mdb_env_info(env_, &info);
+    ::mdb_env_stat(env_, &stat);
+    struct stat st{};
+    if (::stat((directory + "/data.mdb").c_str(), &st) != 0) return fail_errno(path_);
+    if (static_cast<std::uint64_t>(st.st_size) <
+        (info.me_last_pgno + 1) * std::uint64_t{stat.ms_psize}) {
+      return fail(DestDbError::damaged, path_ + ": shorter than it says it is");
+    }
+    MDB_txn* txn = nullptr;
+    if (int rc = ::mdb_txn_begin(env_, nullptr, 0, &txn); rc != 0) return lmdb_error(rc, path_);
+    if (int rc = ::mdb_dbi_open(txn, nullptr, 0, &dbi_); rc != 0) {
+      ::mdb_txn_abort(txn);
+      return lmdb_error(rc, path_);
+    }
+    if (int rc = ::mdb_txn_commit(txn); rc != 0) return lmdb_error(rc, path_);
+    return {};
+  }
+
+  Result<std::vector<std::pair<std::string, Facts>>> load() override {
+    std::vector<std::pair<std::string, Facts>> out;
+    MDB_txn* txn = nullptr;
+    if (int rc = ::mdb_txn_begin(env_, nullptr, MDB_RDONLY, &txn); rc != 0)
+      return lmdb_error(rc, path_);
+    MDB_cursor* cursor = nullptr;
+    int rc = ::mdb_cursor_open(txn, dbi_, &cursor);
+    if (rc == 0) {
+      MDB_val key{}, value{};
+      while ((rc = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
+        auto record = decode<Record>({static_cast<const char*>(value.mv_data), value.mv_size});
+        // A record that cannot be read is a hint less, not damage: an older or newer form.
+        if (record) out.emplace_back(std::move(record->key), std::move(record->facts));
+      }
+      ::mdb_cursor_close(cursor);
+    }
+    ::mdb_txn_abort(txn);
+    if (rc != MDB_NOTFOUND) return lmdb_error(rc, path_);
+    return out;
+  }
+
+  Result<void> write(const std::vector<Change>& changes) override {
+    MDB_txn* txn = nullptr;
+    if (int rc = ::mdb_txn_begin(env_, nullptr, 0, &txn); rc != 0) return lmdb_error(rc, path_);
+    for (const Change& c : changes) {
+      std::string name = stored_key(c.key);
+      MDB_val key{name.size(), name.data()};
+      int rc = 0;
+      if (c.facts) {
+        std::string text = encode(Record{c.key, *c.facts});
+        MDB_val value{text.size(), text.data()};
+        rc = ::mdb_put(txn, dbi_, &key, &value, 0);
+      } else {
+        rc = ::mdb_del(txn, dbi_, &key, nullptr);
+        if (rc == MDB_NOTFOUND) rc = 0;
+      }
+      if (rc != 0) {
+        ::mdb_txn_abort(txn);
+        return lmdb_error(rc, path_);
+      }
+    }
+    if (int rc = ::mdb_txn_commit(txn); rc != 0) return lmdb_error(rc, path_);
+    return {};
+  }
+
+ private:
+  std::string path_;
+  MDB_env* env_ = nullptr;
+  MDB_dbi dbi_ = 0;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<File>> open_lmdb(const std::string& directory) {
+  auto file = std::make_shared<LmdbFile>();
+  PEN_TRY(file->open(directory));
+  return file;
+}
+
+}  // namespace pen::destdb

@@ -1,0 +1,101 @@
+#include "lib/service/plan.h"
+
+#include <boost/test/unit_test.hpp>
+
+namespace pen::service {
+namespace {
+
+struct Fixture {
+  Machine machine{
+      .has_program = [](const std::string& p) { return p != "missing" && p != "cleanup"; },
+      .port = [](const std::string& text) -> std::optional<unsigned short> {
+        if (text == "smtp") return 25;
+        if (text == "2525") return 2525;
+        return std::nullopt;
+      },
+      .addresses = [](const std::string& host) -> std::vector<std::string> {
+        if (host == "two.example") return {"192.0.2.1", "fd00::1"};
+        return {host};
+      }};
+  Plan plan(const std::string& master_cf, const std::string& main_cf = "") {
+    config::Sources sources;
+    sources.directory = "/etc/x";
+    sources.main_cf = "queue_directory = /q\n" + main_cf;
+    sources.master_cf = master_cf;
+    config::Surroundings here;
+    here.hostname = "host.example";
+    return make_plan(config::Config::parse(std::move(sources), here), machine);
+  }
+  static std::vector<std::string> addresses(const Planned& p) {
+    std::vector<std::string> out;
+    for (const auto& a : p.sockets) out.push_back(a.text());
+    return out;
+  }
+};
+
+BOOST_FIXTURE_TEST_SUITE(plan, Fixture)
+
+BOOST_AUTO_TEST_CASE(the_eight_columns_become_arguments) {
+  const Plan p = this->plan(
+      "smtp inet n n y 30? 50 smtpd -o a=b -o { c = d e } -v\n"
+      "qmgr unix n - n 300 1 qmgr\n");
+  BOOST_REQUIRE(p.services.size() == 2U);
+  const Planned& smtp = p.services[0];
+  BOOST_TEST(smtp.label == "smtp/inet");
+  BOOST_TEST(smtp.program == "smtpd");
+  BOOST_TEST(smtp.at_once);
+  BOOST_TEST(!smtp.exclusive);
+  BOOST_TEST(!smtp.arguments.unprivileged);
+  BOOST_TEST(smtp.arguments.chroot);
+  BOOST_TEST(smtp.arguments.limit == 50U);
+  BOOST_TEST(smtp.wakeup.count() == 30);
+  BOOST_TEST(smtp.wakeup_if_used);
+  BOOST_REQUIRE(smtp.arguments.overrides.size() == 2U);
+  BOOST_TEST(smtp.arguments.overrides[1].name == "c");
+  BOOST_TEST(smtp.arguments.overrides[1].value == "d e");
+  BOOST_TEST(Arguments::parse(smtp.arguments.to_words())->debug);
+  const Planned& qmgr = p.services[1];
+  BOOST_TEST(qmgr.exclusive);
+  BOOST_TEST(qmgr.at_once);
+  BOOST_TEST(addresses(qmgr) == std::vector<std::string>{"/q/public/qmgr"},
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(inet_interfaces_and_protocols_decide_where_a_bare_port_listens) {
+  const std::string line = "smtp inet n - n - - smtpd\n";
+  const auto at = [&](const std::string& main_cf) {
+    return addresses(this->plan(line, main_cf).services.at(0));
+  };
+  using Strings = std::vector<std::string>;
+  BOOST_TEST(at("") == (Strings{"[0.0.0.0]:25", "[::]:25"}), boost::test_tools::per_element());
+  BOOST_TEST(at("inet_protocols = ipv4\n") == Strings{"[0.0.0.0]:25"},
+             boost::test_tools::per_element());
+  BOOST_TEST(at("inet_interfaces = loopback-only\n") == (Strings{"[127.0.0.1]:25", "[::1]:25"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(at("inet_interfaces = two.example\n") == (Strings{"[192.0.2.1]:25", "[fd00::1]:25"}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_service_may_name_its_own_address) {
+  const Plan p =
+      this->plan("127.0.0.1:2525 inet n - n - - smtpd\n[::1]:2525 inet n - n - - smtpd\n");
+  BOOST_TEST(addresses(p.services.at(0)) == std::vector<std::string>{"[127.0.0.1]:2525"},
+             boost::test_tools::per_element());
+  BOOST_TEST(addresses(p.services.at(1)) == std::vector<std::string>{"[::1]:2525"},
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_started_is_told_and_the_rest_goes_on) {
+  const Plan p = this->plan(
+      "nowhere inet n - n - - smtpd\nold fifo n - n - - smtpd\ncleanup unix n - n - 0 cleanup\n"
+      "own unix - n n - - missing\nsmtp unix - - n - - smtp\n");
+  BOOST_TEST(p.skipped.size() == 4U);
+  BOOST_REQUIRE(p.services.size() == 1U);
+  BOOST_TEST(!p.services[0].at_once);
+  BOOST_TEST(p.services[0].arguments.limit == 100U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::service

@@ -1,0 +1,113 @@
+"""Other people's software on both sides: Postfix and Exim send to it and receive from it, Dovecot takes LMTP."""
+import glob
+import os
+import shutil
+import smtplib
+import subprocess
+
+import peers
+from harness import *
+
+OWN = sorted(glob.glob(os.path.join(TOP, "tests", "corpus", "*.eml")))
+
+
+def messages():
+    """Own corpus messages with a whole header, so that no server has a reason to add to it or to refuse it."""
+    picked = {}
+    for path in OWN:
+        name = os.path.basename(path)
+        if name[:2] in ("01", "02", "06", "07", "08", "09", "14", "15", "17", "18", "19", "21", "23", "24"):
+            with open(path, "rb") as raw:
+                picked[name] = raw.read()
+    return picked
+
+
+class Peers(Suite):
+    def setUp(self):
+        reason = peers.unavailable()
+        if reason:
+            self.skipTest(reason)
+
+    def check(self, wanted, got):
+        """Each wanted body arrived once, and the wanted header fields in order within what arrived."""
+        self.assertEqual(len(got), len(wanted))
+        for name, content in wanted.items():
+            header, body = split(content)
+            key = [f for f in fields(header) if f.startswith(b"Message-ID:")][0]
+            mine = [g for g in got if key in g]
+            self.assertEqual(len(mine), 1, name)
+            their_header, their_body = split(mine[0])
+            self.assertEqual(their_body, body, name)
+            kept = iter(fields(their_header))
+            for field in fields(header):
+                self.assertTrue(any(field == k for k in kept), (name, field))
+
+    def through(self, make):
+        """Client → Penstock → the other server → Penstock → a peer that records."""
+        wanted = messages()
+        with Peer() as sink:
+            port = free_port()
+            settings = {"relay_domains": "there.example, back.example", "local_header_rewrite_clients": "",
+                        "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{port}",
+                                                  "back.example": f"smtp:[127.0.0.1]:{sink.port}"}),
+                        "smtp_line_length_limit": "0", "hopcount_limit": "100"}
+            with Instance({**settings, "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{port}"})}) as out:
+                with Instance({"relay_domains": "there.example", "transport_maps": inline(
+                        {"there.example": f"smtp:[127.0.0.1]:{sink.port}"}), "local_header_rewrite_clients": ""}) as back:
+                    with make(port, back.port) as other:
+                        with Client(out.port) as client:
+                            for name, content in wanted.items():
+                                client.send("ada@sender.example", ["ben@there.example"], content, mail="BODY=8BITMIME")
+                        try:
+                            sink.wait_messages(len(wanted), seconds=90)
+                        except AssertionError:
+                            print(other.log()[-4000:])
+                            raise
+                        out.wait_empty_queue(60)
+                        back.wait_empty_queue(60)
+                        self.check(wanted, [m.content for m in sink.messages])
+                        self.assertEqual(sink.violations, [])
+
+    def test_postfix_receives_from_it_and_sends_to_it(self):
+        self.through(lambda port, back: peers.Postfix(port=port, relay_port=back))
+
+    def test_exim_receives_from_it_and_sends_to_it(self):
+        self.through(lambda port, back: peers.Exim(port=port, relay_port=back))
+
+    def lmtp(self, nexthop, dovecot):
+        wanted = messages()
+        settings = {"relay_domains": "box.example", "transport_maps": inline({"box.example": nexthop}),
+                    "local_header_rewrite_clients": "", "smtp_line_length_limit": "0"}
+        with Instance(settings) as mx:
+            with Client(mx.port) as client:
+                for content in wanted.values():
+                    client.send("ada@sender.example", ["ben@box.example"], content, mail="BODY=8BITMIME")
+            eventually(lambda: len(dovecot.messages("ben")) >= len(wanted),
+                       lambda: f"Dovecot has {len(dovecot.messages('ben'))}\n{dovecot.log()[-2000:]}", 60)
+            mx.wait_empty_queue()
+            got = [g.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n") for g in dovecot.messages("ben")]
+            self.check(wanted, got)
+
+    def test_dovecot_takes_lmtp_over_tcp(self):
+        with peers.Dovecot(port=free_port()) as dovecot:
+            self.lmtp(f"lmtp:inet:127.0.0.1:{dovecot.port}", dovecot)
+
+    def test_dovecot_takes_lmtp_over_a_unix_socket(self):
+        with peers.Dovecot(port=free_port()) as dovecot:
+            self.lmtp(f"lmtp:unix:{dovecot.socket}", dovecot)
+
+    def test_smtplib_and_swaks_deliver(self):
+        with Peer() as sink, Instance(relay_to(sink)) as mx:
+            with smtplib.SMTP("127.0.0.1", mx.port, "client.example") as client:
+                client.sendmail("ada@sender.example", ["a@rcpt.example"], mail("smtplib").decode())
+            count = 1
+            if shutil.which("swaks"):
+                subprocess.run(["swaks", "--server", f"127.0.0.1:{mx.port}", "--from", "ada@sender.example", "--to",
+                                "b@rcpt.example", "--pipeline"], check=True, capture_output=True, timeout=60)
+                count = 2
+            sink.wait_messages(count)
+            mx.wait_empty_queue()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,58 @@
+#include "tools/queue_client.h"
+
+#include <sysexits.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace pen::tools {
+
+void die(const std::string& program, int code, const std::string& text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), text.c_str());
+  std::exit(code);
+}
+
+config::Config load_instance(const std::string& program, const std::string& directory) {
+  auto config = config::load(config::config_directory(directory), {}, false);
+  if (!config) die(program, EX_CONFIG, config.error().message());
+  return *std::move(config);
+}
+
+QueueClient::QueueClient(std::string program, const config::Config& config)
+    : program_(std::move(program)),
+      path_(config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket)) {}
+
+ipc::queue::Done QueueClient::ask(const ipc::queue::ToQmgr& request, const See& see) {
+  async::Loop loop;
+  ipc::queue::Done done;
+  loop.spawn("ask",
+             [](QueueClient* self, async::Loop* l, const ipc::queue::ToQmgr* r, const See* s,
+                ipc::queue::Done* d) -> async::Task<void> {
+               auto channel =
+                   co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
+                       *l, self->path_, ipc::queue::kName, {.deadline = l->now() + seconds(30)});
+               if (!channel) {
+                 die(self->program_, EX_UNAVAILABLE,
+                     "cannot reach the queue manager (is the mail system running?): " +
+                         channel.error().message());
+               }
+               std::visit([&](const auto& m) { static_cast<void>(channel->send(m)); }, *r);
+               for (;;) {
+                 auto received = co_await channel->receive({.deadline = l->now() + seconds(600)});
+                 if (!received)
+                   die(self->program_, EX_UNAVAILABLE,
+                       "the queue manager went away: " + received.error().message());
+                 if (auto* end = std::get_if<ipc::queue::Done>(&received->message)) {
+                   *d = std::move(*end);
+                   break;
+                 }
+                 (*s)(received->message, received->fds);
+               }
+               l->stop();
+             }(this, &loop, &request, &see, &done));
+  loop.run();
+  return done;
+}
+
+}  // namespace pen::tools

@@ -1,0 +1,35 @@
+#pragma once
+/// What the queue tools share: options that every one has, the conversation "queue" with qmgr, exit codes.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/async/loop.h"
+#include "lib/config/config.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/queue.h"
+
+namespace pen::tools {
+
+using QueueChannel = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
+
+/// Prints "program: text" to standard error and ends with a code of sysexits.h.
+[[noreturn]] void die(const std::string& program, int code, const std::string& text);
+
+/// The settings of the instance in `directory` ("": MAIL_CONFIG or the default). Ends the program (EX_CONFIG).
+config::Config load_instance(const std::string& program, const std::string& directory);
+
+/// One request: sends it and calls see() for every answer until Done, which is returned.
+/// Ends the program with EX_UNAVAILABLE when the queue manager cannot be reached or goes away.
+class QueueClient {
+ public:
+  QueueClient(std::string program, const config::Config& config);
+  using See = std::function<void(ipc::queue::FromQmgr&, std::vector<async::Fd>&)>;
+  ipc::queue::Done ask(const ipc::queue::ToQmgr& request, const See& see);
+
+ private:
+  std::string program_, path_;
+};
+
+}  // namespace pen::tools
