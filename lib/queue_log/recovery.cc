@@ -167,7 +167,9 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
                             {},
                             "segment is missing or its header unreadable"});
   s.epoch = highest_epoch + 1;
-  s.next_use = highest_use + 1;
+  // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
+  // may come twice, so each epoch numbers in a range of its own.
+  s.next_use = std::max(highest_use + 1, std::uint64_t{s.epoch} << 32);
   s.positions_sequence = saved ? saved->sequence : 0;
   s.id_seed = s.random.next();
   s.reserve_segments =
