@@ -122,13 +122,13 @@ class Sampler(threading.Thread):
         self.start()
 
     def run(self):
-        while not self.stop.wait(0.25):
+        while not self.stop.wait(0.05):
             self.peak = max(self.peak, self.group.anonymous())
 
     def end(self):
         self.stop.set()
         self.join()
-        return self.peak
+        return max(self.peak, self.group.anonymous())
 
 
 def free_port():
