@@ -5,10 +5,10 @@ import unittest
 from client import Client, Refused, mail, send
 from dns import (GARBAGE, LOOP, POINTER_LOOP, REFUSED, SERVFAIL, SILENT, TRUNCATED, WRONG_ID, Dns)
 from instance import BIN, LIBEXEC, PROGRAMS, TOP, Instance, Maildir, missing
-from peer import DROP, Peer
+from peer import DROP, NOTHING, Peer
 from waiting import answers, eventually, free_port
 
-__all__ = ["BIN", "Client", "DROP", "Dns", "GARBAGE", "Instance", "LIBEXEC", "LOOP", "Maildir", "POINTER_LOOP",
+__all__ = ["BIN", "Client", "DROP", "Dns", "GARBAGE", "Instance", "LIBEXEC", "LOOP", "Maildir", "NOTHING", "POINTER_LOOP",
            "PROGRAMS", "Peer", "REFUSED", "Refused", "SERVFAIL", "SILENT", "Suite", "TOP", "TRACE", "TRUNCATED",
            "WRONG_ID", "answers", "eventually", "fields", "free_port", "inline", "mail", "missing", "relay_to", "send",
            "split", "strip_trace", "unittest", "without_trace"]
