@@ -170,6 +170,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     static_cast<void>(s->channel.send(done));
     co_return;
   }
+  if (m.verb == Verb::flush) manager_.forgive();
   // Collected first: orders move messages, and the scan would meet them again.
   std::vector<queue_log::Listed> wanted;
   std::unordered_set<std::string> ids(m.queue_ids.begin(), m.queue_ids.end());

@@ -247,6 +247,7 @@ struct Model {
   Random& random;
   SteadyTime now{};
   WallTime wall{};
+  WallTime forgiven{};  // failures noted before this keep nobody from trying; see forgive()
   bool draining = false;
   std::vector<Action> actions;
 
