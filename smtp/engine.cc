@@ -231,7 +231,10 @@ std::optional<Send> Engine::next_send(SteadyTime now) {
       begin(*t, send, now);
     }
     if (!send_commands(*t, out)) break;
-    if (t->at != At::content) continue;
+    if (t->at != At::content) {
+      report_settled(now);  // without PIPELINING the next one begins only when this one has gone
+      continue;
+    }
     if (!t->dot_only) {
       send_content(*t, send);
       return send;

@@ -310,6 +310,16 @@ class Outgoing(Suite):
         self.assertEqual(len(peer.sessions), 1)
         self.assertIn(b"DATA\r\n.\r\n", bytes(peer.sessions[0].raw))
 
+    def test_c19_the_next_message_follows_one_whose_recipients_were_all_refused(self):
+        for features in KINDS:
+            with self.subTest(features):
+                peer, mx = self.with_peer(features)
+                peer.replies["RCPT"] = lambda s, line: "550 5.1.1 gone" if "gone@" in line else None
+                self.batch(mx, peer, ["one", "gone", "two"])
+                self.assertEqual(sorted(m.recipients for m in peer.messages), [["one@rcpt.example"], ["two@rcpt.example"]])
+                self.assertEqual(len(peer.sessions), 1)
+                self.assertEqual(peer.violations, [])
+
     def test_2920_5_a_thousand_recipients_through_a_small_window(self):
         settings = {"smtp_destination_recipient_limit": "1000"}
         for features in KINDS[:2]:
