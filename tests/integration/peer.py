@@ -6,16 +6,20 @@ Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
              … peer.wait_messages(1)[0].content
 Replies: keyed by verb (GREETING, EHLO, HELO, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
          is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
-         DROP closes the connection instead of an answer.
+         DROP closes the connection instead of an answer; NOTHING: no answer, the session goes on.
 Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
          protocol that can be told on the spot.
 """
 import re
+import select
 import socket
 import threading
 import time
 
 DROP = object()
+NOTHING = type("Nothing", (str,), {})()
+# RFC 2920 section 3.1: these end a group, whoever sends more with them waits for no answer.
+LAST_OF_GROUP = ("EHLO", "LHLO", "DATA", "VRFY", "EXPN", "QUIT", "NOOP")
 
 
 class Message:
@@ -45,6 +49,7 @@ class Peer:
         self.sessions = []
         self.messages = []
         self.violations = []
+        self.trickle = False  # replies byte by byte
         self.delay = 0.0  # before each reply, for tests that need a slow peer
         self.changed = threading.Condition()
         self.listener = socket.create_server((host, port), backlog=200)
@@ -133,10 +138,16 @@ class Peer:
             time.sleep(self.delay)
         if reply is DROP:
             raise EOFError
-        connection.sendall(reply.encode() + b"\r\n")
+        if reply is NOTHING:
+            return
+        data = reply.encode() + b"\r\n"
+        for part in [data[i:i + 1] for i in range(len(data))] if self.trickle else [data]:
+            connection.sendall(part)
 
     def _talk(self, connection, session, reader):
         greeting = self._scripted("GREETING", session, "", "220 peer.example ESMTP")
+        if reader.early():
+            self._violation(session, "the client spoke before the greeting")
         self._send(connection, greeting)
         message = None
         esmtp = False
@@ -147,6 +158,8 @@ class Peer:
             line = raw.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
             session.commands.append(line)
             verb = line.split(" ")[0].upper()
+            if verb in LAST_OF_GROUP and reader.buffer:
+                self._violation(session, f"{verb} is followed by {bytes(reader.buffer[:60])!r} before its answer")
             if verb in ("EHLO", "LHLO"):
                 esmtp, message = True, None
                 session.helo = line
@@ -244,6 +257,10 @@ class Peer:
 class _Reader:
     def __init__(self, connection, session):
         self.connection, self.session, self.buffer = connection, session, bytearray()
+
+    def early(self):
+        """Whether bytes have come that nobody has read."""
+        return bool(self.buffer or select.select([self.connection], [], [], 0)[0])
 
     def _more(self):
         chunk = self.connection.recv(65536)
