@@ -89,7 +89,7 @@ Result<Hooks> start(Context& context) {
   PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
   PEN_TRY_ASSIGN(auto policy, smtpd::Policy::open_policy(context.config(), resolve));
   for (const auto& warning : policy->warnings) log::warning("{}", warning);
-  for (const auto& problem : resolve->problems()) log::warning("{}", problem.message());
+  for (const auto& problem : resolve->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto dns, dns_options(s));
 
   intake::Settings settings;
