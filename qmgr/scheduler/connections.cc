@@ -209,8 +209,20 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   std::vector<Job*> again, lost;
+  // The peer's end may come in the same turn as the result that moved these jobs up: the program has
+  // not seen them.
+  std::vector<JobNumber> unsent;
+  std::erase_if(actions, [&](const Action& a) {
+    const auto* hand = std::get_if<HandJob>(&a);
+    if (hand == nullptr || hand->connection != c.number) return false;
+    unsent.push_back(hand->job);
+    return true;
+  });
+  const auto in = [](const std::vector<JobNumber>& list, JobNumber job) {
+    return std::find(list.begin(), list.end(), job) != list.end();
+  };
   for (Job* j : c.handed) {
-    const bool clean = std::find(unstarted.begin(), unstarted.end(), j->number) != unstarted.end();
+    const bool clean = in(unstarted, j->number) || in(unsent, j->number);
     (clean ? again : lost).push_back(j);
   }
   while (ConnectionShare* s = c.round.front()) {

@@ -12,6 +12,7 @@
 ///   unroutable MSG ORDINAL opened CONN [N]                   with a window of N refused CONN |
 ///   lost CONN [all|none unstarted; "all" when left out]; died CONN …: the same, and not the peer's
 ///   doing done CONN [D]                     the oldest job in hand; service time D down | up |
+///   last CONN: the oldest job is done and the peer closes in the same turn
 ///   isolate CONN | withdraw MSG COUNT advance D expect route MSG N | open CONN HOST[|HOST] | hand
 ///   CONN MSG|ANY [COUNT] | close CONN | defer MSG [COUNT] expect nothing                    every
 ///   action so far was expected expect finished MSG within D      after its arrival, of hosts that
@@ -420,6 +421,14 @@ class World {
                     rest);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
+    } else if (verb == "last") {  // nothing is carried out between the two
+      const auto c = connection(w.at(1));
+      finish(c, milliseconds(1));
+      std::vector<JobNumber> rest;
+      for (auto& j : live_[c].in_hand) rest.push_back(j.job);
+      live_.erase(c);
+      core().closed(c, true, ipc::delivery::Trouble::peer_421,
+                    {mail::Action::deferred, "4.7.0", "enough messages", {}, {}}, rest);
     } else if (verb == "down" || verb == "up") {
       core().transport_up("smtp", verb == "up");
     } else if (verb == "isolate") {
