@@ -241,7 +241,9 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
       it != d.connections.end()) {
     d.connections.erase(it);
   }
-  if (!was_opened || (trouble != Trouble::none && done == 0 && had_work)) {
+  const bool failure =
+      was_opened ? trouble != Trouble::none && done == 0 && had_work : trouble != Trouble::replaced;
+  if (failure) {
     failed(d, trouble, status);
   } else {
     if (was_opened && trouble != Trouble::none && done > 0) {

@@ -12,6 +12,7 @@
 ///   unroutable MSG ORDINAL opened CONN [N]                   with a window of N refused CONN |
 ///   lost CONN [all|none unstarted; "all" when left out]; died CONN …: the same, and not the peer's
 ///   doing done CONN [D]                     the oldest job in hand; service time D down | up |
+///   replaced CONN: not opened, its program ends
 ///   last CONN: the oldest job is done and the peer closes in the same turn
 ///   isolate CONN | withdraw MSG COUNT advance D expect route MSG N | open CONN HOST[|HOST] | hand
 ///   CONN MSG|ANY [COUNT] | close CONN | defer MSG [COUNT] expect nothing                    every
@@ -421,6 +422,11 @@ class World {
                     rest);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
+    } else if (verb == "replaced") {
+      const auto c = connection(w.at(1));
+      live_.erase(c);
+      core().closed(c, false, ipc::delivery::Trouble::replaced,
+                    {mail::Action::deferred, "4.3.0", "program is being replaced", {}, {}}, {});
     } else if (verb == "last") {  // nothing is carried out between the two
       const auto c = connection(w.at(1));
       finish(c, milliseconds(1));
