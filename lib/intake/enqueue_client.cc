@@ -136,13 +136,19 @@ void EnqueueClient::take(Channel::Received& received) {
 
 async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async::Until until) {
   LeaseAnswer answer;
-  if (!co_await connected_.wait(until)) co_return answer;
-  Pending pending(*this, ++next_request_);
-  if (!channel_->send(LeaseSpool{pending.request, expected_size})) co_return answer;
-  if (!co_await pending.settled.wait(until) || pending.lost) co_return answer;
-  answer.outcome = translate(pending.outcome);
-  answer.lease = std::move(pending.lease);
-  co_return answer;
+  milliseconds pause = options_.first_pause;
+  for (;;) {
+    if (!co_await connected_.wait(until)) co_return answer;
+    Pending pending(*this, ++next_request_);
+    if (!channel_->send(LeaseSpool{pending.request, expected_size})) co_return answer;
+    if (!co_await pending.settled.wait(until)) co_return answer;
+    if (pending.lost) continue;  // the next qmgr has files too
+    answer.outcome = translate(pending.outcome);
+    answer.lease = std::move(pending.lease);
+    if (pending.outcome != Outcome::try_later) co_return answer;
+    if (!co_await loop_.sleep(pause, until)) co_return answer;
+    pause = std::min(pause * 2, options_.longest_pause);
+  }
 }
 
 async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given,

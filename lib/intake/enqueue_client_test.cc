@@ -198,6 +198,20 @@ BOOST_AUTO_TEST_CASE(the_queue_state_is_known_and_try_later_is_tried_later) {
   BOOST_TEST((wait(answer).outcome == Enqueued::ok));
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_is_asked_for_until_a_qmgr_gives_one) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::try_later, 0, 0});
+  receive<LeaseSpool>();
+  die();
+  BOOST_TEST(!leased.has_value());
+  accept();
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 81, 0}, fds);
+  BOOST_TEST((wait(leased).outcome == Enqueued::ok));
+}
+
 BOOST_AUTO_TEST_CASE(without_a_qmgr_the_answer_comes_by_the_deadline) {
   listener.reset();
   ::unlink(path.c_str());
