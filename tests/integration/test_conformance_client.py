@@ -193,7 +193,7 @@ class Outgoing(Suite):
             self.assertEqual(mx.tool("penconf", "-d", "-h", "maximal_queue_lifetime", check=True).stdout.strip(), "5d")
 
     def test_c16_a_peer_that_says_nothing_is_left_and_the_mail_kept(self):
-        for features in KINDS[:2]:
+        for features in KINDS:
             for stage in ("GREETING", "EHLO", "MAIL", "RCPT", "DATA", "DOT"):
                 if stage == "DATA" and "CHUNKING" in features:
                     continue
@@ -202,7 +202,8 @@ class Outgoing(Suite):
                     silent = threading.Event()
                     peer.replies[stage] = lambda session, line: None if silent.is_set() else NOTHING
                     self.submit(mx, stage)
-                    self.outcome(mx, f"{stage}@rcpt.example", "deferred .*timed out")
+                    # In a group the next answer comes, and does not fit.
+                    self.outcome(mx, f"{stage}@rcpt.example", "deferred" if "PIPELINING" in features else "deferred .*timed out")
                     silent.set()
                     eventually(lambda: mx.flush() or mx.queue() == [], lambda: f"empty: {mx.queue()}")
                     self.assertIn(stage, [subject(m) for m in peer.messages])
@@ -304,7 +305,8 @@ class Outgoing(Suite):
         peer.replies["RCPT"] = lambda s, line: "550 5.1.1 gone" if "gone@" in line else None
         peer.replies["DATA"] = lambda s, line: "354 all the same"
         self.batch(mx, peer, ["one", "gone", "two"])
-        self.assertEqual(sorted(m.recipients for m in peer.messages), [["one@rcpt.example"], ["two@rcpt.example"]])
+        self.assertEqual(sorted(m.recipients for m in peer.messages if m.recipients),
+                         [["one@rcpt.example"], ["two@rcpt.example"]])
         self.assertEqual(len(peer.sessions), 1)
         self.assertIn(b"DATA\r\n.\r\n", bytes(peer.sessions[0].raw))
 
