@@ -102,6 +102,7 @@ void EnqueueClient::disconnected() {
   connected_.reset();
   accepting_ = true;  // unknown: the next qmgr says
   for (const auto& [request, pending] : pending_) {
+    if (pending->answered) continue;  // answer and end came together: the answer counts
     pending->lost = true;
     pending->settled.set();
   }
@@ -123,6 +124,7 @@ void EnqueueClient::take(Channel::Received& received) {
     found->second->outcome =
         lease || leased->outcome != Outcome::ok ? leased->outcome : Outcome::refused;
     found->second->lease = std::move(lease);
+    found->second->answered = true;
     found->second->settled.set();
     return;
   }
@@ -131,6 +133,7 @@ void EnqueueClient::take(Channel::Received& received) {
   if (found == pending_.end()) return;
   found->second->outcome = answer.outcome;
   found->second->text = std::move(answer.text);
+  found->second->answered = true;
   found->second->settled.set();
 }
 

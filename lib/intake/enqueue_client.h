@@ -58,7 +58,8 @@ class EnqueueClient final : public Queue {
     EnqueueClient& client;
     std::uint64_t request;
     async::Event settled;
-    bool lost = false;  // the connection went away
+    bool answered = false;
+    bool lost = false;  // the connection went away before an answer
     ipc::enqueue::Outcome outcome = ipc::enqueue::Outcome::try_later;
     std::string text;
     std::unique_ptr<Lease> lease;

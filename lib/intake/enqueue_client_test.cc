@@ -134,6 +134,22 @@ BOOST_AUTO_TEST_CASE(a_leased_body_dies_with_its_connection) {
   BOOST_TEST(!lease.lease->valid());
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_that_comes_with_the_end_of_the_connection_counts) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 82, 0}, fds);
+  auto lease = wait(leased);
+  auto a = envelope_of("A");
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::ok, {}});
+  BOOST_TEST_REQUIRE(run(loop, server->flush()).has_value());
+  die();
+  BOOST_TEST((wait(answer).outcome == Enqueued::ok));
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_goes_back_when_its_message_was_not_taken) {
   accept();
   std::optional<LeaseAnswer> leased;
