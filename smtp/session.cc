@@ -63,7 +63,7 @@ void Session::open(delivery::OpenConnection message) {
   if (draining_ || connections_.size() >= kMaxConnections || no_address) {
     delivery::ConnectionClosed refused;
     refused.connection = message.connection;
-    refused.trouble = draining_ ? Trouble::none : Trouble::local;
+    refused.trouble = draining_ ? Trouble::replaced : Trouble::local;
     refused.status = {mail::Action::deferred,
                       "4.3.0",
                       draining_ ? "the delivery program is being replaced"

@@ -63,7 +63,7 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
 
 async::Until Session::until() const {
   return {.deadline = server_.loop.now() + settings().smtpd_timeout,
-          .cancel = &server_.drain_cancel()};
+          .cancel = &server_.stop_cancel()};
 }
 
 Subject Session::subject() const {
@@ -98,7 +98,7 @@ async::Task<void> Session::refuse(std::string_view text) {
       settings().smtpd_error_sleep_time > milliseconds(0)) {
     (void)co_await stream_.flush(until());
     (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time,
-                                      {.cancel = &server_.drain_cancel()});
+                                      {.cancel = &server_.stop_cancel()});
   }
   if (const std::string more = footer(); !more.empty() && own.size() > 4) {
     if (more.starts_with("\\c")) {  // on the reply's own line

@@ -426,7 +426,7 @@ BOOST_AUTO_TEST_CASE(a_drain_says_421_in_any_waiting_state) {
        {std::string(), kMail, kMail + kRcpt + "DATA\r\n", kMail + kRcpt + "BDAT 10\r\n"}) {
     Open rig;
     if (!state.empty()) rig.say(state);
-    rig.server.drain();
+    rig.server.stop();
     BOOST_TEST(codes(rig.settle()) == "421");
     BOOST_TEST(rig.closed());
   }

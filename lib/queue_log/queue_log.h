@@ -215,7 +215,7 @@ class QueueLog {
 
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
-  std::unique_ptr<Scan> scan();
+  std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);
 
   struct Figures {
     std::uint64_t appended_bytes = 0;

@@ -143,6 +143,9 @@ class Scheduler {
   void transport_up(std::string_view transport, bool up);
   /// The transport stays down: every waiting job of it is deferred.
   void transport_failed(std::string_view transport, const mail::DeliveryStatus& status);
+  /// An administrator's flush: destinations that wait for their next retry may be tried at once.
+  /// What they have failed so far is remembered, so one probe goes first.
+  void forgive();
   /// No more jobs are handed out (stop, upgrade).
   void drain();
 
