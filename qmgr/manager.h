@@ -125,6 +125,11 @@ class Manager {
   /// When settle() is wanted without an event; kNever: not.
   SteadyTime wake_at() const;
   void drain() { scheduler_.drain(); }
+  /// A flush: destinations that wait for their retry time may be tried at once.
+  void forgive() {
+    enter();
+    scheduler_.forgive();
+  }
 
   struct Figures {
     std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, recovered = 0;

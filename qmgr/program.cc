@@ -116,7 +116,7 @@ async::Task<void> Program::keep_flushing() {
   for (;;) {
     static_cast<void>(co_await loop_.sleep(seconds(1)));
     const auto appended = log_.figures().appended_bytes;
-    if (appended == seen) continue;
+    if (appended == seen && log_.has_space()) continue;
     seen = appended;
     log_.flush();
     writer_.kick();

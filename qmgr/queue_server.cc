@@ -90,7 +90,7 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, bool trusted) {
 
 async::Task<Result<std::uint64_t>> QueueServer::each(See see) {
   std::uint64_t count = 0;
-  auto scan = manager_.log().scan();
+  auto scan = manager_.log().scan(queue_log::InTransit::shown);
   std::unordered_set<std::string>
       seen;  // ids of messages that may move while the scan runs: the active ones
   while (!scan->done()) {
@@ -98,8 +98,8 @@ async::Task<Result<std::uint64_t>> QueueServer::each(See see) {
     if (!some) co_return fail(std::move(some).error());
     poke_();
     for (const auto& l : *some) {
-      if ((l.active || manager_.find(l.queue_id) != nullptr) && !seen.insert(l.queue_id).second)
-        continue;
+      const bool moves = l.active || manager_.find(l.queue_id) != nullptr;
+      if (moves ? !seen.insert(l.queue_id).second : seen.contains(l.queue_id)) continue;
       ++count;
       if (!co_await see(l)) co_return count;
     }
@@ -170,6 +170,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     static_cast<void>(s->channel.send(done));
     co_return;
   }
+  if (m.verb == Verb::flush) manager_.forgive();
   // Collected first: orders move messages, and the scan would meet them again.
   std::vector<queue_log::Listed> wanted;
   std::unordered_set<std::string> ids(m.queue_ids.begin(), m.queue_ids.end());

@@ -68,7 +68,7 @@ class Session {
   // session_data.cc
   async::Task<Flow> data(std::string_view args);
   async::Task<Flow> bdat(std::string_view args);
-  async::Task<Flow> skip_chunk(std::uint64_t size, std::string_view answer);
+  async::Task<Flow> skip_chunk(mail::BdatCommand chunk, std::string_view answer);
   async::Task<Flow> end_of_message();
   async::Task<bool> may_start_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);

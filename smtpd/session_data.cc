@@ -105,14 +105,17 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
   co_return co_await end_of_message();
 }
 
-async::Task<Session::Flow> Session::skip_chunk(std::uint64_t size, std::string_view answer) {
+async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::string_view answer) {
   const std::string text(answer);
-  while (size > 0) {
+  for (std::uint64_t size = chunk.size; size > 0;) {
     const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, 64 * 1024));
     auto part = co_await stream_.read_some(most, until());
     if (!part) co_return read_failed(part.error());
     size -= part->size();
   }
+  // The transaction has ended, as with any end of data that is refused: a client that goes on without RSET must not
+  // have its next MAIL refused and the recipients after it taken for the old sender.
+  if (chunk.last) reset_transaction();
   co_await refuse(text);
   co_return Flow::go_on;
 }
@@ -132,10 +135,10 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   }
   const mail::BdatCommand chunk = *parsed;
   if (!transaction_ || transaction_->message.recipients() == 0)
-    co_return co_await skip_chunk(chunk.size, transaction_ ? "554 5.5.1 Error: no valid recipients"
-                                                           : "503 5.5.1 Error: need RCPT command");
+    co_return co_await skip_chunk(chunk, transaction_ ? "554 5.5.1 Error: no valid recipients"
+                                                      : "503 5.5.1 Error: need RCPT command");
   if (transaction_->bdat_failed)
-    co_return co_await skip_chunk(chunk.size, "503 5.5.1 Error: BDAT after failed BDAT");
+    co_return co_await skip_chunk(chunk, "503 5.5.1 Error: BDAT after failed BDAT");
   if (!transaction_->bdat) {
     if (!policy_->data.empty()) {
       Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
@@ -143,7 +146,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
       if (verdict.rejected()) {
         transaction_->bdat = std::make_unique<mail::BdatScanner>();
         transaction_->bdat_failed = true;
-        co_return co_await skip_chunk(chunk.size, verdict.reply);
+        co_return co_await skip_chunk(chunk, verdict.reply);
       }
       transaction_->discard |= verdict.discard;
     }
@@ -158,7 +161,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   if (limit > 0 && (chunk.size > limit || body.content().received() + chunk.size > limit + 1024)) {
     // Clearly over the limit before a byte was read; the last word is had at the end.
     transaction_->bdat_failed = true;
-    co_return co_await skip_chunk(chunk.size, "552 5.3.4 Chunk exceeds message size limit");
+    co_return co_await skip_chunk(chunk, "552 5.3.4 Chunk exceeds message size limit");
   }
   std::size_t turn = 0;
   for (std::uint64_t left = chunk.size; left > 0;) {

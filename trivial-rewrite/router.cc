@@ -63,7 +63,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
   auto look_up = [resolve = resolve_, sender = std::move(sender), recipient] {
     return resolve->route(sender, recipient);
   };
-  auto route = resolve_->blocking() ? co_await pool_.run(look_up) : look_up();
+  auto route = resolve_->route_blocking() ? co_await pool_.run(look_up) : look_up();
   if (!route)
     co_return deferred("4.3.0",
                        "address resolving failed: " + printable(route.error().message(), 400));

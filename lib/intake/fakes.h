@@ -118,6 +118,7 @@ class TableResolve final : public resolve::Resolve {
     return "unknown in local recipient table";
   }
   bool blocking() const override { return blocks; }
+  bool route_blocking() const override { return blocks; }
   std::vector<Error> problems() const override { return {}; }
   const resolve::Options& options() const override { return options_; }
 

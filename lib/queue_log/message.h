@@ -87,4 +87,8 @@ struct Listed {
   bool active = false;  // being worked on
 };
 
+/// What a scan does with a message whose replacement is not durable yet: its old version is what disk and memory agree
+/// on, but it cannot be worked on. A listing for people wants it, work on messages comes back for the replacement.
+enum class InTransit : std::uint8_t { left_out, shown };
+
 }  // namespace pen::queue_log

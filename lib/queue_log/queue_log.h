@@ -78,6 +78,7 @@ struct RecoveryReport {
   std::uint64_t records = 0;
   std::uint64_t working =
       0;  // messages that were being worked on: they have replacement envelopes now
+  std::uint64_t moved = 0;         // messages moved out of nearly empty segments of a full disk
   std::uint64_t deliveries = 0;    // delivery records applied to them
   std::uint64_t stale_copies = 0;  // older versions marked as garbage
   std::uint64_t torn_bytes =
@@ -214,7 +215,7 @@ class QueueLog {
 
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
-  std::unique_ptr<Scan> scan();
+  std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);
 
   struct Figures {
     std::uint64_t appended_bytes = 0;

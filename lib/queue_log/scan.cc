@@ -8,8 +8,10 @@
 namespace pen::queue_log {
 
 struct Scan::Impl {
-  Impl(QueueLog::State& state) : s(state) {}
+  Impl(QueueLog::State& state, InTransit transit)
+      : s(state), show_moving(transit == InTransit::shown) {}
   QueueLog::State& s;
+  bool show_moving;
 
   struct Part {
     LogId log;
@@ -106,7 +108,7 @@ struct Scan::Impl {
     const Place place{part.log, {part.use, e.offset}};
     const auto work = s.working.find(e.queue_id);
     const bool active = work != s.working.end() && work->second.envelope == place;
-    if (active && work->second.moving) return {};
+    if (active && work->second.moving && !show_moving) return {};
     if (!active) {
       if (s.dead.contains(place.position)) return {};
       PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
@@ -132,9 +134,9 @@ Scan::Progress Scan::progress() const {
   return {impl_->finished, impl_->finished + impl_->parts.size()};
 }
 
-std::unique_ptr<Scan> QueueLog::scan() {
+std::unique_ptr<Scan> QueueLog::scan(InTransit transit) {
   flush_wanted_ = true;
-  auto impl = std::make_unique<Scan::Impl>(*state_);
+  auto impl = std::make_unique<Scan::Impl>(*state_, transit);
   impl->begin();
   return std::unique_ptr<Scan>(new Scan(std::move(impl)));
 }

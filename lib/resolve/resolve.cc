@@ -115,6 +115,7 @@ class ResolveImpl final : public Resolve {
   }
 
   bool blocking() const override { return tables_.blocking(); }
+  bool route_blocking() const override { return tables_.route_blocking(); }
   std::vector<Error> problems() const override { return tables_.problems(); }
   const Options& options() const override { return options_; }
 
@@ -353,9 +354,15 @@ Result<map::AddressKeys> Tables::keys_for(const Options& options, std::string_vi
 
 bool Tables::blocking() const {
   return std::ranges::any_of(all(), [](const map::MapList* m) { return m->blocking(); }) ||
+         route_blocking();
+}
+
+bool Tables::route_blocking() const {
+  return transport.blocking() || sender_relayhost.blocking() || sender_transport.blocking() ||
          mydestination.blocking() || virtual_alias_domains.blocking() ||
          virtual_mailbox_domains.blocking() || relay_domains.blocking();
 }
+
 std::vector<Error> Tables::problems() const {
   std::vector<Error> found;
   for (const auto* maps : all()) {

@@ -128,7 +128,9 @@ class Resolve {
   /// "unknown in local recipient table" and so on, for a recipient that is not listed.
   virtual std::string_view unlisted_text(AddressClass address_class) const = 0;
 
+  /// Whether some table may wait long; and whether one that route() asks may.
   virtual bool blocking() const = 0;
+  virtual bool route_blocking() const = 0;
   virtual std::vector<Error> problems() const = 0;
   virtual const Options& options() const = 0;
 };

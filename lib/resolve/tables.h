@@ -26,6 +26,7 @@ struct Tables {
             &sender_relayhost, &sender_transport};
   }
   bool blocking() const;
+  bool route_blocking() const;
   std::vector<Error> problems() const;
 };
 

@@ -6,8 +6,16 @@
 namespace pen::qmgr::scheduler {
 
 bool Model::backlogged(const Connection& c) const {
+  return backlogged(c, options.backlog_threshold);
+}
+
+bool Model::may_pull(const Connection& c) const {
+  return !backlogged(c, std::max(options.backlog_threshold, c.window));
+}
+
+bool Model::backlogged(const Connection& c, std::size_t threshold) const {
   const std::size_t n = c.jobs();
-  if (n >= options.backlog_threshold) return true;
+  if (n >= threshold) return true;
   if (n == 0 || c.state == Connection::State::opening) return false;
   const auto expected =
       c.destination->facts.service_time * static_cast<std::int64_t>(n) / std::max(1U, c.window);

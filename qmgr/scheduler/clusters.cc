@@ -137,7 +137,8 @@ void Model::remember(Destination& d) {
 }
 
 bool Model::dead(const Destination& d) const {
-  return d.facts.failures > 0 && d.connections.empty() && d.facts.next_retry > wall;
+  return d.facts.failures > 0 && d.connections.empty() && d.facts.next_retry > wall &&
+         d.facts.used >= forgiven;
 }
 
 std::uint32_t Model::connection_limit(const Destination& d) const {
@@ -167,8 +168,8 @@ void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& 
     remember(d);
     return;
   }
-  if (d.facts.failures > 0 &&
-      d.facts.next_retry > wall) {  // one outage counts once, however many connections met it
+  if (d.facts.failures > 0 && d.facts.next_retry > wall &&
+      d.facts.used >= forgiven) {  // one outage counts once, however many connections met it
     remember(d);
     return;
   }

@@ -106,7 +106,7 @@ void Model::hand_out(Connection& c) {
     }
     return;
   }
-  while (!backlogged(c) && pull(c)) {
+  while (may_pull(c) && pull(c)) {
   }
   while (c.handed.size() < c.window) {
     if (c.waiting == 0 && !steal(c)) break;

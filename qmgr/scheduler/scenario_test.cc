@@ -1,23 +1,24 @@
-/// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language:
+/// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language, a statement a line:
 ///
-///   set NAME VALUE                    an option or limit: workers concurrency recipients threshold
-///   max_message scale
-///                                     routers idle_age max_age backoff kept seed (before the first
-///                                     arrive)
-///   known HOST closed AGO | retry IN | failed_retry AGO        what destdb remembers
-///   route DOMAIN = HOST HOST … | HOST …                        preference levels
-///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]   answers by itself, in
-///   virtual time routing manual | auto             auto (the start): every look-up is answered at
-///   once arrive MSG DOMAIN[*N] …           N recipients each routed MSG ORDINAL DOMAIN |
-///   unroutable MSG ORDINAL opened CONN [N]                   with a window of N refused CONN |
-///   lost CONN [all|none unstarted; "all" when left out]; died CONN …: the same, and not the peer's
-///   doing done CONN [D]                     the oldest job in hand; service time D down | up |
-///   replaced CONN: not opened, its program ends
-///   last CONN: the oldest job is done and the peer closes in the same turn
-///   isolate CONN | withdraw MSG COUNT advance D expect route MSG N | open CONN HOST[|HOST] | hand
-///   CONN MSG|ANY [COUNT] | close CONN | defer MSG [COUNT] expect nothing                    every
-///   action so far was expected expect finished MSG within D      after its arrival, of hosts that
-///   answer by themselves expect connections N | delivered MSG N
+///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency recipients
+///                                      threshold max_message scale routers idle_age max_age backoff kept seed
+///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
+///   route DOMAIN = HOST HOST … | HOST …                      preference levels
+///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time
+///   routing manual | auto              auto (the start): every look-up is answered at once
+///   arrive MSG DOMAIN[*N] …            N recipients each
+///   routed MSG ORDINAL DOMAIN | unroutable MSG ORDINAL
+///   opened CONN [N]                    with a window of N
+///   refused CONN | lost CONN [all|none]      how many jobs were unstarted; "all" when left out
+///   died CONN …                        the same, and not the peer's doing
+///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
+///   done CONN [D]                      the oldest job in hand; service time D
+///   down | up | flush                  the transport; an administrator's flush
+///   isolate CONN | withdraw MSG COUNT | advance D
+///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN | defer MSG [COUNT]
+///   expect nothing                     every action so far was expected
+///   expect finished MSG within D       after its arrival, of hosts that answer by themselves
+///   expect connections N | delivered MSG N
 /// Durations: 5ms 3s 2m 1h. An expected action is looked for among all not yet expected.
 #include <boost/test/unit_test.hpp>
 
@@ -441,6 +442,8 @@ class World {
       core().isolate(live_.at(connection(w.at(1))).in_hand.front().job);
     } else if (verb == "withdraw") {
       BOOST_TEST(core().withdraw(message(w.at(1)).number).size() == std::stoul(w.at(2)));
+    } else if (verb == "flush") {
+      core().forgive();
     } else if (verb == "advance") {
       advance(duration(w.at(1)));
     } else if (verb == "expect") {

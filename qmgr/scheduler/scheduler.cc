@@ -208,6 +208,8 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
   s.settle();
 }
 
+void Scheduler::forgive() { model_->forgiven = model_->wall; }
+
 void Scheduler::drain() { model_->draining = true; }
 
 void Scheduler::tick() {

@@ -6,16 +6,20 @@ Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
              … peer.wait_messages(1)[0].content
 Replies: keyed by verb (GREETING, EHLO, HELO, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
          is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
-         DROP closes the connection instead of an answer.
+         DROP closes the connection instead of an answer; NOTHING: the command has its usual effect and no answer.
 Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
          protocol that can be told on the spot.
 """
 import re
+import select
 import socket
 import threading
 import time
 
 DROP = object()
+NOTHING = object()
+# RFC 2920 section 3.1: these end a group, whoever sends more with them waits for no answer.
+LAST_OF_GROUP = ("EHLO", "LHLO", "DATA", "VRFY", "EXPN", "QUIT", "NOOP")
 
 
 class Message:
@@ -34,6 +38,7 @@ class Session:
         self.commands = []       # command lines, decoded
         self.helo = None
         self.closed = False
+        self.silent = False
 
 
 class Peer:
@@ -45,6 +50,7 @@ class Peer:
         self.sessions = []
         self.messages = []
         self.violations = []
+        self.trickle = False  # replies byte by byte
         self.delay = 0.0  # before each reply, for tests that need a slow peer
         self.changed = threading.Condition()
         self.listener = socket.create_server((host, port), backlog=200)
@@ -114,6 +120,9 @@ class Peer:
                 entry = entry.pop(0) if entry else None
         if callable(entry):
             entry = entry(session, line)
+        if entry is NOTHING:
+            session.silent = True  # for the reply that follows
+            return usual
         return usual if entry is None else entry
 
     def _serve(self, connection, session):
@@ -128,16 +137,23 @@ class Peer:
                 session.closed = True
                 self.changed.notify_all()
 
-    def _send(self, connection, reply):
+    def _send(self, connection, session, reply):
         if self.delay:
             time.sleep(self.delay)
         if reply is DROP:
             raise EOFError
-        connection.sendall(reply.encode() + b"\r\n")
+        if session.silent:
+            session.silent = False
+            return
+        data = reply.encode() + b"\r\n"
+        for part in [data[i:i + 1] for i in range(len(data))] if self.trickle else [data]:
+            connection.sendall(part)
 
     def _talk(self, connection, session, reader):
         greeting = self._scripted("GREETING", session, "", "220 peer.example ESMTP")
-        self._send(connection, greeting)
+        if reader.early():
+            self._violation(session, "the client spoke before the greeting")
+        self._send(connection, session, greeting)
         message = None
         esmtp = False
         while True:
@@ -147,6 +163,8 @@ class Peer:
             line = raw.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
             session.commands.append(line)
             verb = line.split(" ")[0].upper()
+            if verb in LAST_OF_GROUP and reader.buffer:
+                self._violation(session, f"{verb} is followed by {bytes(reader.buffer[:60])!r} before its answer")
             if verb in ("EHLO", "LHLO"):
                 esmtp, message = True, None
                 session.helo = line
@@ -154,11 +172,11 @@ class Peer:
                                     for i, text in enumerate(["peer.example"] + self.features))
                 reply = self._scripted("EHLO", session, line, usual)
                 esmtp = reply is not DROP and reply.startswith("250")
-                self._send(connection, reply)
+                self._send(connection, session, reply)
             elif verb == "HELO":
                 message = None
                 session.helo = line
-                self._send(connection, self._scripted("HELO", session, line, "250 peer.example"))
+                self._send(connection, session, self._scripted("HELO", session, line, "250 peer.example"))
             elif verb == "MAIL":
                 match = re.match(r"MAIL FROM:<([^>]*)>(.*)", line, re.I | re.S)
                 reply = self._scripted("MAIL", session, line, "250 2.1.0 ok")
@@ -176,7 +194,7 @@ class Peer:
                         self._violation(session, f"{word} was not offered")
                 if match and reply is not DROP and reply.startswith("2"):
                     message = Message(session, match.group(1), match.group(2).split())
-                self._send(connection, reply)
+                self._send(connection, session, reply)
             elif verb == "RCPT":
                 match = re.match(r"RCPT TO:<([^>]*)>(.*)", line, re.I | re.S)
                 usual = "250 2.1.5 ok" if message is not None else "503 5.5.1 MAIL first"
@@ -184,18 +202,18 @@ class Peer:
                 if match and message is not None and reply is not DROP and reply.startswith("2"):
                     message.recipients.append(match.group(1))
                     message.recipient_parameters.append(match.group(2).split())
-                self._send(connection, reply)
+                self._send(connection, session, reply)
             elif verb == "DATA":
                 usual = "354 go on" if message and message.recipients else "503 5.5.1 no recipients"
                 reply = self._scripted("DATA", session, line, usual)
-                self._send(connection, reply)
+                self._send(connection, session, reply)
                 if reply.startswith("3"):
                     content = reader.data()
                     if message is not None:
                         message.via = "DATA"
                         self._take(connection, session, message, content)
                     else:
-                        self._send(connection, "554 5.5.1 no transaction")
+                        self._send(connection, session, "554 5.5.1 no transaction")
                     message = None
             elif verb == "BDAT":
                 if not any(f.split()[0] == "CHUNKING" for f in self.features):
@@ -204,7 +222,7 @@ class Peer:
                 chunk = reader.exactly(int(words[1]))
                 last = len(words) > 2 and words[2].upper() == "LAST"
                 if message is None or not message.recipients:
-                    self._send(connection, "503 5.5.1 no recipients")
+                    self._send(connection, session, "503 5.5.1 no recipients")
                     message = None if last else message
                     continue
                 message.content += chunk
@@ -213,18 +231,18 @@ class Peer:
                     self._take(connection, session, message, message.content)
                     message = None
                 else:
-                    self._send(connection, self._scripted("BDAT", session, line, "250 2.0.0 ok"))
+                    self._send(connection, session, self._scripted("BDAT", session, line, "250 2.0.0 ok"))
             elif verb == "RSET":
                 message = None
-                self._send(connection, self._scripted("RSET", session, line, "250 2.0.0 ok"))
+                self._send(connection, session, self._scripted("RSET", session, line, "250 2.0.0 ok"))
             elif verb == "NOOP":
-                self._send(connection, self._scripted("NOOP", session, line, "250 2.0.0 ok"))
+                self._send(connection, session, self._scripted("NOOP", session, line, "250 2.0.0 ok"))
             elif verb == "QUIT":
-                self._send(connection, self._scripted("QUIT", session, line, "221 2.0.0 bye"))
+                self._send(connection, session, self._scripted("QUIT", session, line, "221 2.0.0 bye"))
                 return
             else:
                 self._violation(session, f"unknown command {line!r}")
-                self._send(connection, "500 5.5.2 what?")
+                self._send(connection, session, "500 5.5.2 what?")
 
     def _take(self, connection, session, message, content):
         message.content = content
@@ -238,12 +256,16 @@ class Peer:
                 self.messages.append(message)
                 self.changed.notify_all()
         for reply in replies:
-            self._send(connection, reply)
+            self._send(connection, session, reply)
 
 
 class _Reader:
     def __init__(self, connection, session):
         self.connection, self.session, self.buffer = connection, session, bytearray()
+
+    def early(self):
+        """Whether bytes have come that nobody has read."""
+        return bool(self.buffer or select.select([self.connection], [], [], 0)[0])
 
     def _more(self):
         chunk = self.connection.recv(65536)

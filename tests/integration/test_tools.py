@@ -29,6 +29,16 @@ class Tools(Suite):
                 self.assertEqual(mx.queue(), [])
                 self.assertIn("queue is empty", mx.tool("penqueue", "-p", check=True).stdout)
 
+    def test_a_message_is_listed_at_every_moment_of_being_tried_again(self):
+        with Peer() as peer:
+            settings = relay_to(peer)
+            peer.close()
+            with Instance({**settings, "minimal_backoff_time": "1s", "maximal_backoff_time": "1s"}) as mx:
+                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                for i in range(300):
+                    mx.flush()
+                    self.assertEqual({e["recipients"][0]["address"] for e in mx.queue()}, {"a@rcpt.example"}, f"look {i}")
+
     def test_status_tells_what_runs(self):
         with Instance() as mx:
             status = mx.status()
