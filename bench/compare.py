@@ -159,6 +159,11 @@ class PenstockServer:
             self.group.leave()
         peers.wait_port(self.port)
 
+    def deferred(self):
+        listed = subprocess.run([self.bin + "/penqueue", "-c", self.home + "/etc", "-j"], check=True,
+                                capture_output=True, text=True).stdout
+        return sum(json.loads(line)["queue_name"] == "deferred" for line in listed.splitlines())
+
     def flush(self):
         subprocess.run([self.bin + "/penqueue", "-c", self.home + "/etc", "-f"], check=True)
 
@@ -181,6 +186,9 @@ class PostfixServer:
             self.peer.start()
         finally:
             self.group.leave()
+
+    def deferred(self):
+        return sum(len(files) for _, _, files in os.walk(os.path.join(self.peer.dir, "spool/postfix/deferred")))
 
     def flush(self):
         self.peer.flush()
@@ -289,6 +297,9 @@ def round_trip(build, server_type, *options, messages=100):
     proxy = None
     try:
         load(build, server.port, "-c", 1, "-n", messages, "-s", 4096)
+        end = time.monotonic() + 60
+        while server.deferred() < messages and time.monotonic() < end:
+            time.sleep(0.05)  # a message still on its way to the retry queue would miss the flush
         proxy = subprocess.Popen([sys.executable, os.path.join(HERE, "delayproxy.py"), str(far), str(sink.port), "50"])
         peers.wait_port(far)
         server.flush()

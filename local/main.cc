@@ -140,6 +140,7 @@ Result<service::Hooks> start(service::Context& context) {
   map::OpenOptions options;
   options.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(auto aliases, map::MapList::open(joined(s.alias_maps), options));
+  for (const auto& problem : aliases.problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
   auto server =
       std::make_shared<Server>(context, std::move(rules), std::move(aliases), std::move(resolver));

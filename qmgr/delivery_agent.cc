@@ -119,6 +119,8 @@ void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
   }
   for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
   connections_.erase(m.connection);
+  // The next program is there when this one has hung up: until then its jobs wait.
+  if (m.trouble == ipc::delivery::Trouble::replaced) manager_.transport_up(transport_, false);
   manager_.connection_closed(m);
 }
 

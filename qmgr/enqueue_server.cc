@@ -16,6 +16,18 @@ EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* 
       inline_limit_(inline_limit),
       poke_(std::move(poke)) {}
 
+std::size_t EnqueueServer::leases() const {
+  std::size_t n = 0;
+  for (const auto& s : sessions_) n += s->leases.size();
+  return n;
+}
+
+std::size_t EnqueueServer::queued() const {
+  std::size_t n = 0;
+  for (const auto& s : sessions_) n += s->alive ? s->channel.queued() : 0;
+  return n;
+}
+
 void EnqueueServer::queue_state(bool accepting) {
   for (const auto& s : sessions_)
     static_cast<void>(s->channel.send(QueueState{accepting, inline_limit_}));
@@ -32,6 +44,7 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
         log::warning("enqueue: {}", received.error().message());
       break;
     }
+    if (closed_) continue;  // the end of the process is the answer; earlier ones must still leave
     std::visit([&](auto& m) { take(session, m); }, received->message);
     poke_();
     if (session->unanswered > kMaxUnanswered) {
@@ -49,11 +62,6 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
 }
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m) {
-  if (draining_) {
-    static_cast<void>(
-        s->channel.send(Enqueued{m.request, Outcome::try_later, "the queue manager is stopping"}));
-    return;
-  }
   spool::BodyRef ref = 0;
   if (m.lease != 0) {
     if (s->leases.erase(m.lease) == 0) {
@@ -75,10 +83,13 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
   }
   const std::size_t size = m.inline_body.size() + 1024;
   s->unanswered += size;
+  ++unanswered_;
   manager_.enqueue(
       m.envelope, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
-      [s, size, request = m.request, id = m.envelope.queue_id](Outcome outcome, std::string text) {
+      [this, s, size, request = m.request, id = m.envelope.queue_id](Outcome outcome,
+                                                                     std::string text) {
         s->unanswered -= size;
+        --unanswered_;
         if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
         if (outcome == Outcome::refused) log::warning("{}: message refused: {}", id, text);
         if (s->alive)

@@ -22,8 +22,16 @@ class EnqueueServer {
   async::Task<void> serve(ipc::Opening opening);
   /// New mail can or cannot be taken: tells everyone.
   void queue_state(bool accepting);
-  /// From now on every message is answered try_later.
+  /// No new leases: they would die soon. Messages are taken to the end; the next qmgr delivers them.
   void drain() { draining_ = true; }
+  /// Spool files that receivers are writing.
+  std::size_t leases() const;
+  /// Takes nothing more at all: what comes now has no answer, and its receiver asks the next qmgr.
+  void close() { closed_ = true; }
+  /// Bytes of answers that have not left.
+  std::size_t queued() const;
+  /// Messages taken and not yet durable.
+  std::size_t unanswered() const { return unanswered_; }
   std::size_t receivers() const { return sessions_.size(); }
 
  private:
@@ -48,7 +56,8 @@ class EnqueueServer {
   std::size_t inline_limit_;
   std::function<void()> poke_;
   std::set<std::shared_ptr<Session>> sessions_;
-  bool draining_ = false;
+  std::size_t unanswered_ = 0;
+  bool draining_ = false, closed_ = false;
 };
 
 }  // namespace pen::qmgr

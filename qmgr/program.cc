@@ -116,7 +116,7 @@ async::Task<void> Program::keep_flushing() {
   for (;;) {
     static_cast<void>(co_await loop_.sleep(seconds(1)));
     const auto appended = log_.figures().appended_bytes;
-    if (appended == seen) continue;
+    if (appended == seen && log_.has_space()) continue;
     seen = appended;
     log_.flush();
     writer_.kick();
@@ -219,19 +219,29 @@ async::Task<void> Program::drain() {
   draining_ = true;
   enqueue_.drain();
   manager_->drain();
-  const SteadyTime until = loop_.now() + options_.drain_time;
+  // The last commit needs its part of the time, after which the process is ended.
+  const SteadyTime end = loop_.now() + options_.drain_time;
+  const SteadyTime until = end - std::min(options_.drain_time / 4, milliseconds(1000));
   while (loop_.now() < until) {
-    if (manager_->scheduler().figures().in_hand == 0) break;
+    if (manager_->scheduler().figures().in_hand == 0 && enqueue_.leases() == 0) break;
     committed_.reset();
     static_cast<void>(
         co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))}));
   }
-  // The results of what ended just now: one more commit.
-  log_.flush();
-  committed_.reset();
-  writer_.kick();
-  if (writer_.busy())
-    static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + seconds(1)}));
+  // What was acknowledged to nobody yet is, and the results of what ended just now are written: a
+  // receiver without its answer would hand in its message again, a delivery without its record be
+  // done again.
+  enqueue_.close();
+  while (loop_.now() < end) {
+    log_.flush();
+    committed_.reset();
+    writer_.kick();  // looks in the next turn whether there is something
+    for (int turn = 0; turn < 2; ++turn) co_await loop_.yield();
+    if (!writer_.busy() && enqueue_.unanswered() == 0) break;
+    if (writer_.busy()) static_cast<void>(co_await committed_.wait({.deadline = end}));
+  }
+  while (enqueue_.queued() > 0 && loop_.now() < end)
+    static_cast<void>(co_await loop_.sleep(milliseconds(1)));  // the answers leave
 }
 
 std::vector<ipc::queue::StatusLine> Program::status() const {

@@ -47,7 +47,7 @@ class Program final : public Ports {
   void start();
   /// One connection accepted on public/qmgr.
   async::Task<void> serve(async::Stream stream);
-  /// Hands out nothing more and waits for what is in hand, at most drain_time.
+  /// Hands out nothing more and waits for what is in hand and for bodies half received, at most drain_time.
   async::Task<void> drain();
   std::vector<ipc::queue::StatusLine> status() const;
   Manager& manager() { return *manager_; }

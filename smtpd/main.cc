@@ -70,11 +70,6 @@ Result<net::ResolverOptions> dns_options(const config::Settings& s) {
   return options;
 }
 
-async::Task<void> drain(std::shared_ptr<Program> program, Context* context) {
-  program->server.drain();
-  (void)co_await context->sessions().drained();
-}
-
 std::vector<std::string> status(const Program& program) {
   const auto& c = program.server.counts;
   return {
@@ -89,7 +84,7 @@ Result<Hooks> start(Context& context) {
   PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
   PEN_TRY_ASSIGN(auto policy, smtpd::Policy::open_policy(context.config(), resolve));
   for (const auto& warning : policy->warnings) log::warning("{}", warning);
-  for (const auto& problem : resolve->problems()) log::warning("{}", problem.message());
+  for (const auto& problem : resolve->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto dns, dns_options(s));
 
   intake::Settings settings;
@@ -107,7 +102,8 @@ Result<Hooks> start(Context& context) {
     return smtpd::Session::serve(program->server, std::move(accepted.stream),
                                  std::move(accepted.peer), std::move(accepted.slot));
   });
-  return Hooks{.drain = [program, &context] { return drain(program, &context); },
+  // At a reload the sessions go on with the settings that they began with; only a stop ends them.
+  return Hooks{.stop = [program] { program->server.stop(); },
                .status = [program] { return status(*program); }};
 }
 

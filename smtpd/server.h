@@ -3,7 +3,7 @@
 ///
 /// Use:     Server server(loop, pool, names, intake); server.set_policy(policy);
 ///          gate.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
-///          server.drain() at shutdown: sessions that wait for a command get 421; those handing over a message finish.
+///          server.stop() at shutdown: sessions that wait for a command get 421; those handing over a message finish.
 /// Thread:  the loop's.
 #include <map>
 #include <memory>
@@ -27,9 +27,9 @@ class Server {
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
 
   /// Sessions are told 421 at their next command.
-  void drain() { draining_.raise(); }
-  bool draining() const { return draining_.raised(); }
-  async::Cancel& drain_cancel() { return draining_; }
+  void stop() { stopping_.raise(); }
+  bool stopping() const { return stopping_.raised(); }
+  async::Cancel& stop_cancel() { return stopping_; }
 
   /// Sessions per client address, for smtpd_client_connection_count_limit.
   class ClientCount {
@@ -65,7 +65,7 @@ class Server {
  private:
   std::shared_ptr<const Policy> policy_;
   std::map<std::string, std::size_t, std::less<>> clients_;
-  async::Cancel draining_;
+  async::Cancel stopping_;
 };
 
 }  // namespace pen::smtpd

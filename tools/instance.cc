@@ -9,6 +9,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "lib/map/lmdb_file.h"
+#include "lib/map/table_text.h"
+
 namespace pen::tools {
 namespace {
 namespace fs = std::filesystem;
@@ -31,6 +34,15 @@ Result<void> write_new(const fs::path& path, const std::string& text) {
   const int error = errno;
   ::close(fd);
   if (!good) return fail_errno(path.string(), error);
+  return {};
+}
+
+/// The text and the table made of it, so that local names are known from the first start.
+Result<void> write_aliases(const fs::path& file) {
+  PEN_TRY_ASSIGN(const std::string text, shipped("aliases"));
+  PEN_TRY(write_new(file, text));
+  const auto table = map::parse_aliases(text, file.string());
+  PEN_TRY(map::build_lmdb(file.string() + ".lmdb", table.entries, file.string(), {}));
   return {};
 }
 
@@ -98,6 +110,11 @@ Result<void> make_instance(const NewInstance& what) {
   main_cf = with_setting(std::move(main_cf), "maillog_file", place + "/log/mail.log");
   main_cf = with_setting(std::move(main_cf), "maillog_file_prefixes", place + "/log, /dev/stdout");
   main_cf = with_setting(std::move(main_cf), "mail_owner", owner_here());
+  // The pool of segments is made before the first mail: small ones keep a small instance small (docs/queue-format.md).
+  main_cf = with_setting(std::move(main_cf), "queue_log_segment_size", "4m");
+  main_cf = with_setting(std::move(main_cf), "alias_maps", "lmdb:$config_directory/aliases");
+  main_cf = with_setting(std::move(main_cf), "alias_database", "lmdb:$config_directory/aliases");
+  if (!fs::exists(etc / "aliases")) PEN_TRY(write_aliases(etc / "aliases"));
   PEN_TRY(write_new(etc / "main.cf", main_cf));
   return write_new(etc / "master.cf", with_smtp_port(std::move(master_cf), what.port));
 }

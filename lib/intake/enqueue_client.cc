@@ -102,6 +102,7 @@ void EnqueueClient::disconnected() {
   connected_.reset();
   accepting_ = true;  // unknown: the next qmgr says
   for (const auto& [request, pending] : pending_) {
+    if (pending->answered) continue;  // answer and end came together: the answer counts
     pending->lost = true;
     pending->settled.set();
   }
@@ -123,6 +124,7 @@ void EnqueueClient::take(Channel::Received& received) {
     found->second->outcome =
         lease || leased->outcome != Outcome::ok ? leased->outcome : Outcome::refused;
     found->second->lease = std::move(lease);
+    found->second->answered = true;
     found->second->settled.set();
     return;
   }
@@ -131,18 +133,25 @@ void EnqueueClient::take(Channel::Received& received) {
   if (found == pending_.end()) return;
   found->second->outcome = answer.outcome;
   found->second->text = std::move(answer.text);
+  found->second->answered = true;
   found->second->settled.set();
 }
 
 async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async::Until until) {
   LeaseAnswer answer;
-  if (!co_await connected_.wait(until)) co_return answer;
-  Pending pending(*this, ++next_request_);
-  if (!channel_->send(LeaseSpool{pending.request, expected_size})) co_return answer;
-  if (!co_await pending.settled.wait(until) || pending.lost) co_return answer;
-  answer.outcome = translate(pending.outcome);
-  answer.lease = std::move(pending.lease);
-  co_return answer;
+  milliseconds pause = options_.first_pause;
+  for (;;) {
+    if (!co_await connected_.wait(until)) co_return answer;
+    Pending pending(*this, ++next_request_);
+    if (!channel_->send(LeaseSpool{pending.request, expected_size})) co_return answer;
+    if (!co_await pending.settled.wait(until)) co_return answer;
+    if (pending.lost) continue;  // the next qmgr has files too
+    answer.outcome = translate(pending.outcome);
+    answer.lease = std::move(pending.lease);
+    if (pending.outcome != Outcome::try_later) co_return answer;
+    if (!co_await loop_.sleep(pause, until)) co_return answer;
+    pause = std::min(pause * 2, options_.longest_pause);
+  }
 }
 
 async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given,

@@ -134,6 +134,22 @@ BOOST_AUTO_TEST_CASE(a_leased_body_dies_with_its_connection) {
   BOOST_TEST(!lease.lease->valid());
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_that_comes_with_the_end_of_the_connection_counts) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 82, 0}, fds);
+  auto lease = wait(leased);
+  auto a = envelope_of("A");
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::ok, {}});
+  BOOST_TEST_REQUIRE(run(loop, server->flush()).has_value());
+  die();
+  BOOST_TEST((wait(answer).outcome == Enqueued::ok));
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_goes_back_when_its_message_was_not_taken) {
   accept();
   std::optional<LeaseAnswer> leased;
@@ -196,6 +212,20 @@ BOOST_AUTO_TEST_CASE(the_queue_state_is_known_and_try_later_is_tried_later) {
   send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::try_later, "starting"});
   send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::ok, {}});
   BOOST_TEST((wait(answer).outcome == Enqueued::ok));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_asked_for_until_a_qmgr_gives_one) {
+  accept();
+  std::optional<LeaseAnswer> leased;
+  loop.spawn("l", store_result(client->lease(5, soon()), &leased));
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::try_later, 0, 0});
+  receive<LeaseSpool>();
+  die();
+  BOOST_TEST(!leased.has_value());
+  accept();
+  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 81, 0}, fds);
+  BOOST_TEST((wait(leased).outcome == Enqueued::ok));
 }
 
 BOOST_AUTO_TEST_CASE(without_a_qmgr_the_answer_comes_by_the_deadline) {

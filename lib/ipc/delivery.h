@@ -103,7 +103,8 @@ enum class Trouble : std::uint8_t {
   lost,
   peer_421,
   tls,
-  local
+  local,
+  replaced  // of an OpenConnection only: this program ends, the destination has nothing to do with it
 };
 /// Also the answer to an OpenConnection that failed (then `opened` is false and status says why).
 struct ConnectionClosed {

@@ -40,7 +40,7 @@ enum class Outcome : std::uint8_t {
   no_space,   // 452 4.3.1
   refused,    // malformed, or fields this program may not set: 451 and a log line; our bug or an
               // attack
-  try_later,  // qmgr cannot now (starting, draining): 451 4.3.0
+  try_later,  // qmgr cannot now (a lease while it drains): ask again, 451 4.3.0 in the end
 };
 /// Carries the file descriptor (read-write) when outcome is ok.
 struct SpoolLeased {

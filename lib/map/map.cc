@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "lib/base/text.h"
 #include "lib/map/types.h"
@@ -98,6 +99,15 @@ Result<MapList> MapList::open(std::string_view value, const OpenOptions& options
   }
   return list;
 }
+std::string advice(const Error& problem) {
+  std::string text = problem.message();
+  text +=
+      problem.is_errno(ENOENT)
+          ? "; make it with penmap (penalias for alias_maps), or change the setting that names it"
+          : "; put it right, or change the setting that names it";
+  return text + ": until then what asks it is put off for a later try (451)";
+}
+
 Value MapList::lookup(std::string_view key, bool whole_key) const {
   if (key.empty()) return std::nullopt;
   for (const auto& map : maps_) {

@@ -99,6 +99,9 @@ class MapList {
   std::vector<std::shared_ptr<Map>> maps_;
 };
 
+/// A problem of a table as a line for the log: what is wrong, what follows from it, what to do.
+std::string advice(const Error& problem);
+
 /// Splits a list value at commas and white space, keeping { … } groups together (outer braces
 /// stay).
 std::vector<std::string> split_list(std::string_view value);

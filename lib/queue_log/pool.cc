@@ -57,21 +57,63 @@ static std::size_t index_room(std::uint32_t segment_size) {
 
 bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
   const std::size_t part = max_body(options.segment_size);
-  const std::size_t usable = options.segment_size - kDataStart - index_room(options.segment_size);
   const std::size_t left =
       log.open ? options.segment_size -
                      std::min<std::size_t>(options.segment_size,
                                            log.cursor + index_room(options.segment_size))
                : 0;
   if (record_size(body) <= left && body <= part) return true;
-  // Parts do not straddle segments: each segment holds at least usable - part bytes of them.
-  const std::size_t per_segment = usable - record_size(part);
   const std::size_t total = body + (body / part + 1) * (kRecordHeader + 8);
-  return free.size() >= total / per_segment + 1;
+  return free.size() >= total / per_segment() + 1;
 }
 
-bool QueueLog::State::has_space() const {
-  return free.size() >= reserve_segments || !allocation_failed;
+/// Bytes of records that any segment holds at least: parts do not straddle segments.
+std::size_t QueueLog::State::per_segment() const {
+  return options.segment_size - kDataStart - index_room(options.segment_size) -
+         record_size(max_body(options.segment_size));
+}
+
+/// At a start, before any mail is taken: the reserve has to be there first. A full disk is no error: new mail waits.
+Result<void> QueueLog::State::fill_pool() {
+  // One more: the journal takes it at once.
+  while (free.size() < reserve_segments + 1) {
+    const Slot slot = last_slot + 1;
+    if (auto made = storage.allocate(slot, options.segment_size); !made) {
+      if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;
+      allocation_failed = true;
+      allocation_retry = clock.now() + kAllocationRetry;
+      break;
+    }
+    last_slot = slot;
+    free.push_back(slot);
+  }
+  if (free.empty()) PEN_TRY(recycle_empty());
+  if (free.empty()) return fail(QueueLogError::no_space, "no segment is free", ENOSPC);
+  return {};
+}
+
+/// A segment that a crash left with a header and no record: nothing in it was ever acknowledged. Looked for only when
+/// a restart has nothing else, because it reads whole segments.
+Result<void> QueueLog::State::recycle_empty() {
+  for (auto it = segments.begin(); it != segments.end();) {
+    if (it->first < saved_next_use) {
+      ++it;
+      continue;
+    }
+    SegmentReader reader(storage, it->second.header, kDataStart, SegmentReader::Search::whole);
+    auto got = SegmentReader::Got::more;
+    while (got == SegmentReader::Got::more || got == SegmentReader::Got::hole) {
+      PEN_TRY_ASSIGN(got, reader.next());
+    }
+    if (got == SegmentReader::Got::record) {
+      ++it;
+      continue;
+    }
+    std::erase(logs[it->second.log].uses, it->first);
+    free.push_back(it->second.header.slot);
+    it = segments.erase(it);
+  }
+  return {};
 }
 
 void QueueLog::State::flush_index(Log& log, bool sealed) {
@@ -200,10 +242,24 @@ Position QueueLog::State::suffix_start() const {
   return start;
 }
 
+/// Below the reserve a retry log, or the hold log, whose runner is at its end gives even its open segment back.
+void QueueLog::State::close_if_empty(Log& log) {
+  if (has_space() || log.id == kJournal || !log.open || log.uses.size() != 1) return;
+  const Position end = log.end();
+  if (log.runner != end || log.durable_to != end || !log.moving.empty() || !log.pending.empty() ||
+      log.head || segments.at(end.use).pins != 0)
+    return;
+  log.open = false;
+  log.reader.reset();
+  log.first_unsynced.reset();
+  log.runner = {end.use + 1, 0};
+}
+
 /// Takes out of use what nothing needs any more, once the positions of the same batch are saved.
 void QueueLog::State::condemn(Flight& into) {
   const Position suffix = suffix_start();
   for (Log& log : logs) {
+    close_if_empty(log);
     const Position runner = log.id == kJournal ? journal_runner() : log.runner;
     while (!log.uses.empty() && !(log.open && log.uses.size() == 1)) {
       const auto s = segments.find(log.uses.front());

@@ -16,9 +16,8 @@ constexpr std::size_t kLazyEnough =
     256 * 1024;  // gathered bytes that are worth a write nobody waits for
 constexpr std::size_t kMarksEnough =
     8192;  // garbage marks in memory; beyond it they go out with any batch
-constexpr std::size_t kMovesEnough = 1024;     // replacements whose log is synced for their sake
-constexpr std::size_t kSpares = 2;             // free segments to have ready beyond the reserve
-constexpr auto kAllocationRetry = seconds(1);  // how soon a full disk is asked again
+constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
+constexpr std::size_t kAllocateAtOnce = 4;  // segments made within one commit: it waits for them
 }  // namespace
 
 std::vector<seconds> retry_ladder(seconds minimal, seconds maximal) {
@@ -31,6 +30,7 @@ std::vector<seconds> retry_ladder(seconds minimal, seconds maximal) {
 }
 
 Result<void> Batch::execute(Storage& storage) {
+  bool full = false;
   for (BatchStep& step : steps_) {
     switch (step.kind) {
       case BatchStep::Kind::write:
@@ -40,9 +40,12 @@ Result<void> Batch::execute(Storage& storage) {
         PEN_TRY(storage.sync(step.slot));
         break;
       case BatchStep::Kind::allocate:
-        if (auto made = storage.allocate(step.slot, step.offset); !made) {
-          if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;
+        // The first that does not fit ends it: slots are numbered without gaps.
+        if (full) {
           step.failed = true;
+        } else if (auto made = storage.allocate(step.slot, step.offset); !made) {
+          if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;
+          full = step.failed = true;
         }
         break;
     }
@@ -121,7 +124,9 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
   Log& journal = s.logs[kJournal];
   if (!s.has_space()) return fail(QueueLogError::no_space);
-  if (journal.pending.size() > s.options.max_batch) return fail(QueueLogError::no_space);
+  std::size_t gathered = journal.pending.size();
+  for (const BatchStep& step : journal.left) gathered += step.bytes.size();
+  if (gathered > s.options.max_batch) return fail(QueueLogError::no_space);
   PEN_TRY_ASSIGN(const Position at,
                  s.put_envelope(journal, make_body(envelope, 0, s.clock.wall_now(), {})));
   s.note_fresh(at);
@@ -144,13 +149,15 @@ std::optional<Batch> QueueLog::next_batch() {
     gathered += log.pending.size() - (log.taken == 0 && log.open ? kDataStart : 0);
     for (const auto& step : log.left) gathered += step.bytes.size();
   }
-  const std::size_t spare_target = s.reserve_segments + kSpares;
+  const std::size_t pool_target = s.reserve_segments + s.spare_segments;
   const bool allocate =
-      s.free.size() < spare_target && (!s.allocation_failed || s.clock.now() >= s.allocation_retry);
+      s.free.size() < pool_target && (!s.allocation_failed || s.clock.now() >= s.allocation_retry);
   // Positions are also saved when the pool runs low: that is what gives segments back.
   bool save = save_wanted_ || s.since_save >= s.options.save_every;
   if (s.free.size() <= s.reserve_segments && s.since_save >= s.options.segment_size / 4)
     save = true;
+  // Below the reserve a quiet queue must get its segments back too, or mail would be refused for ever.
+  if (!s.has_space() && flush_wanted_) save = true;
   const bool settles = s.settle_wanted && recovery_ == Recovery::settling;
   if (recovery_ != Recovery::done) save = false;  // the old positions hold until recovery has ended
   save = save || settles;
@@ -172,7 +179,9 @@ std::optional<Batch> QueueLog::next_batch() {
     }
     log.left.clear();
     const Slot slot = log.open ? s.segments.at(log.uses.back()).header.slot : 0;
-    if (!log.pending.empty()) {
+    // A header waits for the first record (or for positions that list it): a segment that was opened and never used
+    // leaves nothing on the disk.
+    if (!log.pending.empty() && (log.cursor != kDataStart || save)) {
       const std::uint32_t at = log.taken;
       log.taken = log.cursor;
       batch.steps_.push_back({BatchStep::Kind::write, slot, at, std::move(log.pending), false});
@@ -235,9 +244,11 @@ std::optional<Batch> QueueLog::next_batch() {
   }
   flush_wanted_ = false;
   if (allocate) {
-    flight.allocating = ++s.last_slot;
-    batch.steps_.push_back(
-        {BatchStep::Kind::allocate, flight.allocating, s.options.segment_size, {}, false});
+    for (std::size_t n = std::min(pool_target - s.free.size(), kAllocateAtOnce); n > 0; --n) {
+      flight.allocating.push_back(++s.last_slot);
+      batch.steps_.push_back(
+          {BatchStep::Kind::allocate, s.last_slot, s.options.segment_size, {}, false});
+    }
   }
   s.covered = s.last_ticket;
   ++s.figures.commits;
@@ -254,13 +265,15 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
     failed_ = true;
     return fail(QueueLogError::io_error, executed.error().message(), executed.error().sys_errno());
   }
-  if (flight.allocating != 0) {
-    s.allocation_failed = !batch.steps_.empty() && batch.steps_.back().failed;
-    if (s.allocation_failed) {
-      --s.last_slot;
-      s.allocation_retry = s.clock.now() + kAllocationRetry;
-    } else {
-      s.free.push_back(flight.allocating);
+  if (!flight.allocating.empty()) {
+    s.allocation_failed = batch.steps_.back().failed;
+    if (s.allocation_failed) s.allocation_retry = s.clock.now() + kAllocationRetry;
+    const auto steps = batch.steps_.end() - static_cast<std::ptrdiff_t>(flight.allocating.size());
+    for (std::size_t i = 0; i < flight.allocating.size(); ++i) {
+      if (steps[static_cast<std::ptrdiff_t>(i)].failed)
+        --s.last_slot;
+      else
+        s.free.push_back(flight.allocating[i]);
     }
   }
   for (const Position& at : flight.marks) {

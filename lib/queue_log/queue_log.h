@@ -78,6 +78,7 @@ struct RecoveryReport {
   std::uint64_t records = 0;
   std::uint64_t working =
       0;  // messages that were being worked on: they have replacement envelopes now
+  std::uint64_t moved = 0;         // messages moved out of nearly empty segments of a full disk
   std::uint64_t deliveries = 0;    // delivery records applied to them
   std::uint64_t stale_copies = 0;  // older versions marked as garbage
   std::uint64_t torn_bytes =

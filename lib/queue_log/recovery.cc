@@ -10,6 +10,11 @@
 namespace pen::queue_log {
 namespace {
 
+/// Segments of the reserve for restarts one after the other, each of which writes to a fresh one before what the last
+/// one left can be given back.
+constexpr std::size_t kRestarts = 2;
+constexpr std::size_t kMaxSpares = 14;
+
 void add_damage(RecoveryReport& report, Damage damage) {
   ++report.damage_count;
   if (report.damage.size() < RecoveryReport::kMaxDamage) report.damage.push_back(std::move(damage));
@@ -172,9 +177,14 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   s.next_use = std::max(highest_use + 1, std::uint64_t{s.epoch} << 32);
   s.positions_sequence = saved ? saved->sequence : 0;
   s.id_seed = s.random.next();
+  s.saved_next_use = saved_next;
   s.reserve_segments =
-      s.ladder + static_cast<std::size_t>((s.options.reserve + s.options.segment_size - 1) /
-                                          s.options.segment_size);
+      s.ladder + kRestarts +
+      static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
+  // What is gathered while a commit is in hand must not eat into the reserve.
+  s.spare_segments =
+      2 + std::min<std::size_t>(s.options.max_batch / s.options.segment_size, kMaxSpares);
+  PEN_TRY(s.fill_pool());
   report.epoch = s.epoch;
   report.segments = s.segments.size();
 
@@ -204,16 +214,6 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   }
   s.recovering = std::move(recovering);
 
-  if (s.free.empty()) {
-    const Slot slot = s.last_slot + 1;
-    if (auto made = s.storage.allocate(slot, s.options.segment_size); !made) {
-      if (made.error().is_errno(ENOSPC) || made.error().is_errno(EDQUOT))
-        return fail(QueueLogError::no_space, "first segment", made.error().sys_errno());
-      return made;
-    }
-    s.last_slot = slot;
-    s.free.push_back(slot);
-  }
   return {};
 }
 
@@ -311,15 +311,23 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
           first = std::min(first, copy.position);
     journal.runner = std::max(journal.runner, first);
   }
+  std::map<SegmentUse, std::uint32_t> unwritten;  // garbage marks in memory, by segment
+  for (const PendingMark& mark : s.marks) ++unwritten[mark.envelope.use];
+  std::set<SegmentUse> given_back;
   for (const auto& [use, whole] : r.read_whole) {
     const auto it = s.segments.find(use);
-    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != 0) continue;
+    // Marks that are still to be written into it are all that may hold it: they are not needed in a segment that the
+    // positions no longer list, and what justifies them is synced before those are saved.
+    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != unwritten[use])
+      continue;
     Log& log = s.logs[it->second.log];
     if (log.open && log.uses.back() == use) continue;
+    given_back.insert(use);
     s.condemned.push_back(it->second.header.slot);
     log.uses.erase(std::find(log.uses.begin(), log.uses.end(), use));
     s.segments.erase(it);
   }
+  s.drop_marks(given_back);
   s.settle_wanted = true;
   recovery_ = Recovery::settling;
   return recovery_;

@@ -35,6 +35,7 @@ struct RecoveryState {
     Position position;
     std::uint32_t generation = 0;
     std::uint32_t epoch = 0;
+    std::size_t bytes = 0;  // of the record's body; 0: not read
     bool garbage = false;
     bool started = false;  // known from a START, not from reading the envelope
     Position replaces;
@@ -54,7 +55,9 @@ struct RecoveryState {
       torn_epoch;  // of the last hole in the journal that is an unfinished write
   Position suffix;
   std::map<std::uint64_t, std::uint32_t> live;  // envelopes that stay, by segment
-  std::map<std::uint64_t, bool> read_whole;     // segments read from their first record
+  std::map<std::uint64_t, std::uint64_t> live_bytes;
+  std::uint64_t moved_bytes = 0;  // of messages written anew for the sake of their segments
+  std::map<std::uint64_t, bool> read_whole;  // segments read from their first record
 };
 
 Result<void> open_recovery(QueueLog::State& state, RecoveryReport& report);

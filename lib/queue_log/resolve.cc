@@ -13,7 +13,10 @@ RecoveryState::Copy& copy_at(RecoveryState::Seen& seen, const Position& position
                              std::uint32_t generation) {
   for (auto& copy : seen.copies)
     if (copy.position == position) return copy;
-  seen.copies.push_back({position, generation, 0, false, false, {}, false});
+  RecoveryState::Copy copy;
+  copy.position = position;
+  copy.generation = generation;
+  seen.copies.push_back(copy);
   return seen.copies.back();
 }
 
@@ -56,10 +59,14 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       auto& copy = copy_at(seen, record.position, view->generation);
       copy.generation = view->generation;
       copy.epoch = record.epoch;
+      copy.bytes = record.body.size();
       copy.garbage = record.garbage;
       copy.replaces = view->replaces;
       if (!record.garbage)
-        for (auto use = record.position.use; use <= reader.at().use; ++use) ++r.live[use];
+        for (auto use = record.position.use; use <= reader.at().use; ++use) {
+          ++r.live[use];
+          r.live_bytes[use] += record.body.size();
+        }
       s.remember(view->queue_id, {0, record.position});
       return;
     }
@@ -118,6 +125,19 @@ Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Posi
   return body;
 }
 
+/// On a full disk each restart of a crash loop would leave one more segment that holds a few messages: those are moved
+/// together into the fresh segment, so that the old ones go back to the pool when recovery has settled.
+bool worth_moving(const RecoveryState& r, const QueueLog::State& s,
+                  const RecoveryState::Copy& copy) {
+  if (s.has_space() || copy.bytes == 0 || copy.bytes > max_body(s.options.segment_size))
+    return false;
+  const auto segment = s.segments.find(copy.position.use);
+  const auto live = r.live_bytes.find(copy.position.use);
+  return segment != s.segments.end() && segment->second.log != kHold &&
+         r.read_whole.contains(copy.position.use) && live != r.live_bytes.end() &&
+         live->second <= s.per_segment() / 4 && r.moved_bytes + copy.bytes <= s.per_segment();
+}
+
 Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::string& queue_id,
                              RecoveryState::Seen& seen, RecoveryReport& report) {
   auto& copies = seen.copies;
@@ -155,11 +175,19 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
                                "the envelope of a message being worked on is unreadable"});
   }
 
+  const bool worked_on = working.has_value();
+  if (best && !worked_on && worth_moving(r, s, *best)) {
+    PEN_TRY_ASSIGN(working, read_envelope(s, best->position));
+    if (working && working->queue_id != queue_id) working.reset();
+    if (working) r.moved_bytes += best->bytes;
+  }
+
   Position replacement;
   if (working) {
     EnvelopeBody body = *std::move(working);
     const std::uint32_t generation = best->generation;
     for (auto& delivery : seen.deliveries) {
+      if (!worked_on) break;
       if (broken(Breakage::forget_deliveries)) break;
       OrdinalSet still = body.remaining;
       still.remove(delivery.ordinals);
@@ -173,7 +201,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     body.replaces = best->position;
     PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], body));
     s.note_fresh(replacement);
-    ++report.working;
+    ++(worked_on ? report.working : report.moved);
   }
 
   // Every other version is garbage; the one just replaced, once its replacement is durable.
@@ -186,7 +214,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     if (copy.replaces.use != 0) kill(copy.replaces, {});
     if (&copy == best && !working) continue;
     if (&copy != best && !copy.garbage && !copy.started) ++report.stale_copies;
-    const bool was_live = !copy.garbage;
+    const bool was_live = !copy.garbage && copy.bytes != 0;  // else it was not counted
     kill(copy.position, &copy == best ? replacement : Position{});
     copy.garbage = true;
     if (was_live) {

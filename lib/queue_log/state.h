@@ -25,6 +25,8 @@ struct PositionHash {
   }
 };
 
+inline constexpr auto kAllocationRetry = seconds(1);  // how soon a full disk is asked again
+
 struct Segment {
   SegmentHeader header;
   LogId log = kJournal;
@@ -101,7 +103,9 @@ struct QueueLog::State {
   std::vector<Slot> condemned;             // free after the next save
   Slot last_slot = 0;
   SegmentUse next_use = 1;
-  std::size_t reserve_segments = 0;
+  SegmentUse saved_next_use = 0;     // of the restart positions found at the start
+  std::size_t reserve_segments = 0;  // below this many free ones no new mail is taken
+  std::size_t spare_segments = 0;    // wanted beyond the reserve
   bool allocation_failed = false;
   SteadyTime allocation_retry{};
   std::set<Slot> dirty;  // written and not synced since
@@ -122,7 +126,7 @@ struct QueueLog::State {
     bool save = false;
     bool settles = false;
     std::vector<Slot> condemned;
-    Slot allocating = 0;
+    std::vector<Slot> allocating;
   };
   std::optional<Flight> flight;
   std::uint64_t since_save = 0;
@@ -165,19 +169,25 @@ struct QueueLog::State {
 
   std::unique_ptr<RecoveryState> recovering;
   bool settle_wanted = false;
+  bool hold_changed = true;  // something left the hold log since its runner last looked
   RecoveryReport* report = nullptr;
   Figures figures;
 
   // pool.cc
   Result<void> roll(Log& log);
   bool can_append(const Log& log, std::size_t body) const;
-  bool has_space() const;
+  bool has_space() const { return free.size() >= reserve_segments; }
+  std::size_t per_segment() const;
+  Result<void> fill_pool();
+  Result<void> recycle_empty();
   void seal(Log& log);
   void add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body, bool in_parts);
   void flush_index(Log& log, bool sealed);
   void write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body);
   Position suffix_start() const;
   Position journal_runner() const;
+  void close_if_empty(Log& log);
+  Result<void> sweep_hold();
   void condemn(Flight& into);
   SavedPositions positions() const;
   Log* log_of(const Position& position);
@@ -193,6 +203,7 @@ struct QueueLog::State {
 
   // runner.cc
   void mark_later(const Position& envelope, const Position& because);
+  void drop_marks(const std::set<SegmentUse>& uses);
   void close_start(const Working& work);
   void pass_fresh(const Position& started);
   Result<void> settle_moves(Log& log);

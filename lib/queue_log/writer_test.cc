@@ -43,7 +43,8 @@ struct Edge {
     BOOST_REQUIRE(log.has_value());
     Writer writer(loop, **log, storage, [this](const Error& e) { failure = e.message(); });
     // A pool of small segments is soon used up: let it fill first.
-    while (failure.empty() && (*log)->figures().segments_free < 5)
+    while (failure.empty() &&
+           (*log)->figures().segments_free < (*log)->figures().segments_reserved + 15)
       loop.run_once(milliseconds(1000));
     for (int i = 0; i < messages; ++i) loop.spawn("accept", accept(**log, writer, i, good, bad));
     while (good + bad < messages) loop.run_once(milliseconds(1000));

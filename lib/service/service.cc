@@ -86,6 +86,7 @@ struct Skeleton {
   Hooks& hooks;
   async::Loop::TimerHandle limit;
   bool leaving = false;
+  bool stopping = false;
 
   [[noreturn]] static void leave(int status) {
     std::fflush(nullptr);
@@ -106,6 +107,7 @@ struct Skeleton {
     if (bounded && !limit) {
       limit = loop.call_at(loop.now() + context.settings().stop_drain_time, [] { leave(EX_OK); });
     }
+    if (bounded && !std::exchange(stopping, true) && hooks.stop) hooks.stop();
     if (std::exchange(leaving, true)) return;
     context.draining_.raise();
     loop.spawn("drain", finish(this));

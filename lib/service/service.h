@@ -16,7 +16,8 @@
 /// Signals: SIGUSR1 writes the state to the log; SIGTERM drains, at most stop_drain_time, and exits
 ///          with 0; SIGHUP and SIGPIPE do nothing. On master's word the program drains without a
 ///          limit (reload). When master dies the process ends at once.
-/// Drain:   context.draining() is raised: serve() stops accepting. Then hooks.drain, when given,
+/// Drain:   at a reload for as long as it takes, at a stop for stop_drain_time (hooks.stop says that it
+///          is one). context.draining() is raised: serve() stops accepting. Then hooks.drain, when given,
 ///          else all sessions ending, ends the process.
 /// End:     the process ends without destroying anything: nothing may depend on a destructor.
 /// Thread:  everything in the loop's.
@@ -43,6 +44,8 @@ struct Options {
 struct Hooks {
   /// Finishes what is in hand; the process exits when it ends.
   std::function<async::Task<void>()> drain = {};
+  /// The suite stops (no reload): stop_drain_time is left, also for what drains already.
+  std::function<void()> stop = {};
   /// Lines for the log on SIGUSR1: what the program has in hand, counters.
   std::function<std::vector<std::string>()> status = {};
   /// master.cf's wake-up time has come.

@@ -6,8 +6,16 @@
 namespace pen::qmgr::scheduler {
 
 bool Model::backlogged(const Connection& c) const {
+  return backlogged(c, options.backlog_threshold);
+}
+
+bool Model::may_pull(const Connection& c) const {
+  return !backlogged(c, std::max(options.backlog_threshold, c.window));
+}
+
+bool Model::backlogged(const Connection& c, std::size_t threshold) const {
   const std::size_t n = c.jobs();
-  if (n >= options.backlog_threshold) return true;
+  if (n >= threshold) return true;
   if (n == 0 || c.state == Connection::State::opening) return false;
   const auto expected =
       c.destination->facts.service_time * static_cast<std::int64_t>(n) / std::max(1U, c.window);
@@ -159,8 +167,7 @@ Destination* Model::pick_new(const std::vector<std::unique_ptr<Member>>& level) 
 
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
   ++figures.deferred;
-  actions.emplace_back(
-      DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
+  actions.emplace_back(DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
   drop(j);
 }
 

@@ -106,7 +106,7 @@ void Model::hand_out(Connection& c) {
     }
     return;
   }
-  while (!backlogged(c) && pull(c)) {
+  while (may_pull(c) && pull(c)) {
   }
   while (c.handed.size() < c.window) {
     if (c.waiting == 0 && !steal(c)) break;
@@ -209,8 +209,20 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   std::vector<Job*> again, lost;
+  // The peer's end may come in the same turn as the result that moved these jobs up: the program has
+  // not seen them.
+  std::vector<JobNumber> unsent;
+  std::erase_if(actions, [&](const Action& a) {
+    const auto* hand = std::get_if<HandJob>(&a);
+    if (hand == nullptr || hand->connection != c.number) return false;
+    unsent.push_back(hand->job);
+    return true;
+  });
+  const auto in = [](const std::vector<JobNumber>& list, JobNumber job) {
+    return std::find(list.begin(), list.end(), job) != list.end();
+  };
   for (Job* j : c.handed) {
-    const bool clean = std::find(unstarted.begin(), unstarted.end(), j->number) != unstarted.end();
+    const bool clean = in(unstarted, j->number) || in(unsent, j->number);
     (clean ? again : lost).push_back(j);
   }
   while (ConnectionShare* s = c.round.front()) {
@@ -229,7 +241,9 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
       it != d.connections.end()) {
     d.connections.erase(it);
   }
-  if (!was_opened || (trouble != Trouble::none && done == 0 && had_work)) {
+  const bool failure =
+      was_opened ? trouble != Trouble::none && done == 0 && had_work : trouble != Trouble::replaced;
+  if (failure) {
     failed(d, trouble, status);
   } else {
     if (was_opened && trouble != Trouble::none && done > 0) {

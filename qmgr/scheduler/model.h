@@ -204,7 +204,12 @@ struct Model {
   Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
                         const Connection& newest) const;
   Destination* pick_new(const std::vector<std::unique_ptr<Member>>& level);
+  /// Full enough that the next job had better open another connection.
   bool backlogged(const Connection& c) const;
+  /// Jobs wait because every connection is taken: this one takes more, at least until its window is full, or the
+  /// pipe to a far peer would run dry at each round trip.
+  bool may_pull(const Connection& c) const;
+  bool backlogged(const Connection& c, std::size_t threshold) const;
   std::size_t usable_level(const Cluster& c) const;
   void defer_dead(Job& j);
   void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);

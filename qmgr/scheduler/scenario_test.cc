@@ -11,6 +11,7 @@
 ///   opened CONN [N]                    with a window of N
 ///   refused CONN | lost CONN [all|none]      how many jobs were unstarted; "all" when left out
 ///   died CONN …                        the same, and not the peer's doing
+///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
 ///   done CONN [D]                      the oldest job in hand; service time D
 ///   down | up | flush                  the transport; an administrator's flush
 ///   isolate CONN | withdraw MSG COUNT | advance D
@@ -422,6 +423,19 @@ class World {
                     rest);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
+    } else if (verb == "replaced") {
+      const auto c = connection(w.at(1));
+      live_.erase(c);
+      core().closed(c, false, ipc::delivery::Trouble::replaced,
+                    {mail::Action::deferred, "4.3.0", "program is being replaced", {}, {}}, {});
+    } else if (verb == "last") {  // nothing is carried out between the two
+      const auto c = connection(w.at(1));
+      finish(c, milliseconds(1));
+      std::vector<JobNumber> rest;
+      for (auto& j : live_[c].in_hand) rest.push_back(j.job);
+      live_.erase(c);
+      core().closed(c, true, ipc::delivery::Trouble::peer_421,
+                    {mail::Action::deferred, "4.7.0", "enough messages", {}, {}}, rest);
     } else if (verb == "down" || verb == "up") {
       core().transport_up("smtp", verb == "up");
     } else if (verb == "isolate") {

@@ -71,11 +71,18 @@ class Tools(Suite):
                 client.expect("MAIL FROM:<ada@sender.example>", "250")
                 mx.set(virtual_mailbox_maps=inline({"w@virtual.test.example": "w/"}))
                 mx.reload()
-                # A session that waits for its client is told 421; the client comes again and finds the new program.
-                self.assertRegex(client.command("RCPT TO:<a@rcpt.example>"), r"^(250|421) ")
+                eventually(lambda: len(mx.pids().get("smtpd", [])) == 2, "the old smtpd serves beside the new one")
+                # The open session goes on to its end with the settings that it began with.
+                client.expect("RCPT TO:<a@rcpt.example>", "250")
+                client.expect("DATA", "354")
+                client.raw(mail("across the reload") + b".\r\n")
+                self.assertRegex(client.reply(), "^250 ")
+                client.expect("NOOP", "250")
+                client.expect("QUIT", "221")
+            eventually(lambda: len(mx.pids().get("smtpd", [])) == 1, "the old smtpd ended with its last session")
             for i in range(20):
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail(f"during {i}"))
-            peer.wait_messages(21)
+            peer.wait_messages(22)
 
             def taken():
                 try:
@@ -85,6 +92,17 @@ class Tools(Suite):
             eventually(taken, "the new mailbox is known")
             mx.virtual_box("w").wait(1)
             mx.wait_empty_queue()
+
+    def test_a_stop_tells_sessions_of_old_programs_too(self):
+        with Instance({"stop_drain_time": "5s"}) as mx:
+            with Client(mx.port) as old:
+                mx.reload()
+                eventually(lambda: len(mx.pids().get("smtpd", [])) == 2, "two of smtpd")
+                with Client(mx.port) as new:
+                    mx.stop()
+                    for session in (old, new):
+                        self.assertRegex(session.reply(), "^421 4.3.2 ")
+            self.assertFalse(mx.pids())
 
     def test_stop_and_start_keep_the_queue(self):
         peer = Peer()
