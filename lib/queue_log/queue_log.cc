@@ -144,7 +144,9 @@ std::optional<Batch> QueueLog::next_batch() {
   bool sync_others = false;
   std::uint64_t gathered = 0;
   for (Log& log : s.logs) {
-    if (log.moving.size() > kMovesEnough) log.sync_wanted = true;
+    // A quiet queue settles: a message on its way to a retry log is not left between two versions.
+    if (log.moving.size() > kMovesEnough || (flush_wanted_ && !log.moving.empty()))
+      log.sync_wanted = true;
     sync_others = sync_others || log.sync_wanted;
     gathered += log.pending.size() - (log.taken == 0 && log.open ? kDataStart : 0);
     for (const auto& step : log.left) gathered += step.bytes.size();
