@@ -22,6 +22,12 @@ std::size_t EnqueueServer::leases() const {
   return n;
 }
 
+std::size_t EnqueueServer::queued() const {
+  std::size_t n = 0;
+  for (const auto& s : sessions_) n += s->alive ? s->channel.queued() : 0;
+  return n;
+}
+
 void EnqueueServer::queue_state(bool accepting) {
   for (const auto& s : sessions_)
     static_cast<void>(s->channel.send(QueueState{accepting, inline_limit_}));

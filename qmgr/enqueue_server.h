@@ -28,6 +28,8 @@ class EnqueueServer {
   std::size_t leases() const;
   /// Takes nothing more at all: what comes now has no answer, and its receiver asks the next qmgr.
   void close() { closed_ = true; }
+  /// Bytes of answers that have not left.
+  std::size_t queued() const;
   /// Messages taken and not yet durable.
   std::size_t unanswered() const { return unanswered_; }
   std::size_t receivers() const { return sessions_.size(); }

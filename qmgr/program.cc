@@ -232,15 +232,16 @@ async::Task<void> Program::drain() {
   // receiver without its answer would hand in its message again, a delivery without its record be
   // done again.
   enqueue_.close();
-  log_.flush();
-  writer_.kick();
-  while ((writer_.busy() || enqueue_.unanswered() > 0) && loop_.now() < end) {
+  while (loop_.now() < end) {
+    log_.flush();
     committed_.reset();
-    static_cast<void>(
-        co_await committed_.wait({.deadline = std::min(end, loop_.now() + milliseconds(20))}));
-    writer_.kick();
+    writer_.kick();  // looks in the next turn whether there is something
+    for (int turn = 0; turn < 2; ++turn) co_await loop_.yield();
+    if (!writer_.busy() && enqueue_.unanswered() == 0) break;
+    if (writer_.busy()) static_cast<void>(co_await committed_.wait({.deadline = end}));
   }
-  for (int turn = 0; turn < 2; ++turn) co_await loop_.yield();  // its answers leave
+  while (enqueue_.queued() > 0 && loop_.now() < end)
+    static_cast<void>(co_await loop_.sleep(milliseconds(1)));  // the answers leave
 }
 
 std::vector<ipc::queue::StatusLine> Program::status() const {

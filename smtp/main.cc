@@ -76,6 +76,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
       break;
     }
   }
+  if (draining) (void)co_await channel.flush({.deadline = server->loop.now() + seconds(5)});
   server->sessions.erase(&deliveries);
   // Destroying the session closes its connections at once: what has not come to end-of-data has no effect.
 }

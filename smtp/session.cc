@@ -60,18 +60,25 @@ void Session::open(delivery::OpenConnection message) {
   }
   const bool no_address =
       message.destination.address.empty() && message.destination.unix_path.empty();
-  if (draining_ || connections_.size() >= kMaxConnections || no_address) {
+  const bool needs_tls = message.destination.tls.level > ipc::TlsLevel::may;
+  if (draining_ || connections_.size() >= kMaxConnections || no_address || needs_tls) {
     delivery::ConnectionClosed refused;
     refused.connection = message.connection;
-    refused.trouble = draining_ ? Trouble::replaced : Trouble::local;
-    refused.status = {mail::Action::deferred,
-                      "4.3.0",
-                      draining_ ? "the delivery program is being replaced"
-                      : no_address
-                          ? "destination " + message.destination.shown() + " has no address"
-                          : "too many connections in this process",
-                      {},
-                      {}};
+    refused.status = {mail::Action::deferred, "4.3.0", {}, {}, {}};
+    refused.trouble = delivery::Trouble::local;
+    if (draining_) {
+      refused.trouble = delivery::Trouble::replaced;
+      refused.status.text = "the delivery program is being replaced";
+    } else if (needs_tls) {
+      refused.trouble = delivery::Trouble::tls;
+      refused.status.dsn = "4.7.4";
+      refused.status.text = "TLS is required, but this version cannot do TLS (host " +
+                            message.destination.shown() + ")";
+    } else if (no_address) {
+      refused.status.text = "destination " + message.destination.shown() + " has no address";
+    } else {
+      refused.status.text = "too many connections in this process";
+    }
     if (!draining_) log::warning("{}", refused.status.text);
     out_(refused);
     return;

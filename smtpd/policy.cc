@@ -108,6 +108,12 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
     return item == "smtpd_access_maps";
   });
   p.always_bcc = s.always_bcc;
+  const std::string level = config.text("smtpd_tls_security_level").value_or(std::string());
+  p.tls_required = iequals(level, "encrypt") ||
+                   (level.empty() && iequals(config.text("smtpd_enforce_tls").value_or(""), "yes"));
+  if (p.tls_required)
+    p.warnings.push_back(
+        "TLS is required of clients, but this version cannot do TLS: no mail is taken");
   for (const auto& option : s.receive_override_options) {
     if (option == "no_unknown_recipient_checks")
       p.unknown_recipient_checks = false;

@@ -45,6 +45,7 @@ struct Policy {
   unsigned discarded_keywords = 0;
   /// RCPT may have to wait for DNS or a slow table: pipelined ones are looked up together.
   bool rcpt_may_wait = false;
+  bool tls_required = false;   // smtpd_tls_security_level = encrypt, smtpd_enforce_tls
   bool parent_domains = true;  // parent_domain_matches_subdomains names smtpd_access_maps
   std::string always_bcc;
   bool unknown_recipient_checks = true, address_mappings = true;  // receive_override_options

@@ -31,6 +31,20 @@ bool ends_group(Verb verb) {
       return false;
   }
 }
+/// Commands that are answered before TLS where that is required (RFC 3207 section 4, and as Postfix does).
+bool before_tls(Verb verb) {
+  switch (verb) {
+    case Verb::helo:
+    case Verb::ehlo:
+    case Verb::noop:
+    case Verb::help:
+    case Verb::starttls:
+    case Verb::quit:
+      return true;
+    default:
+      return false;
+  }
+}
 /// Commands that do nothing for mail: counted by smtpd_junk_command_limit.
 bool is_junk(Verb verb) {
   switch (verb) {
@@ -339,6 +353,12 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
     last_command_ = mail::verb_name(verb);
     count(verb, false);
     co_return Flow::close;
+  }
+  if (policy_->tls_required && !before_tls(verb) && verb != Verb::unknown) {
+    last_command_ = mail::verb_name(verb);
+    count(verb, false);
+    co_await refuse("530 5.7.0 Must issue a STARTTLS command first");
+    co_return Flow::go_on;
   }
   last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
   const Flow flow = co_await dispatch(line);

@@ -171,6 +171,21 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(where_tls_is_required_no_mail_is_taken_in_clear_text) {
+  for (const char* setting :
+       {"smtpd_tls_security_level = encrypt\n", "smtpd_enforce_tls = yes\n"}) {
+    Open rig(setting);
+    BOOST_TEST(rig.say("MAIL FROM:<a@b.example>\r\n") ==
+               "530 5.7.0 Must issue a STARTTLS command first\r\n");
+    BOOST_TEST(codes(rig.say("RCPT TO:<user@example.org>\r\n")) == "530");
+    BOOST_TEST(codes(rig.say("VRFY user\r\n")) == "530");
+    BOOST_TEST(codes(rig.say("NOOP\r\n")) == "250");
+    BOOST_TEST(codes(rig.say("QUIT\r\n")) == "221");
+  }
+  Open rig("smtpd_tls_security_level = may\nsmtpd_enforce_tls = yes\n");
+  BOOST_TEST(codes(rig.say("MAIL FROM:<a@b.example>\r\n")) == "250");
+}
+
 BOOST_AUTO_TEST_CASE(every_reply_after_ehlo_has_an_enhanced_code_of_its_class) {
   Open rig;
   const std::string replies =

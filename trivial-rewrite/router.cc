@@ -102,7 +102,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
   for (auto& level : found.levels) {
     for (auto& d : level.destinations) {
       d.transport = out.transport;
-      d.tls.level = ipc::TlsLevel::none;
+      d.tls.level = transport->tls;
     }
   }
   out.levels = std::move(found.levels);

@@ -20,6 +20,7 @@ struct Transport {
   enum class Program : std::uint8_t { smtp, lmtp, other };
   Program program = Program::other;
   HostOptions hosts;  // smtp, lmtp
+  ipc::TlsLevel tls = ipc::TlsLevel::none;
 };
 using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
 

@@ -76,6 +76,34 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   return o;
 }
 
+struct LevelName {
+  std::string_view name;
+  ipc::TlsLevel level;
+};
+constexpr LevelName kLevels[] = {
+    {"none", ipc::TlsLevel::none},       {"may", ipc::TlsLevel::may},
+    {"encrypt", ipc::TlsLevel::encrypt}, {"fingerprint", ipc::TlsLevel::fingerprint},
+    {"verify", ipc::TlsLevel::verify},   {"secure", ipc::TlsLevel::secure},
+    {"dane", ipc::TlsLevel::dane},       {"dane-only", ipc::TlsLevel::dane_only},
+};
+
+/// <program>_tls_security_level, else what the settings before it say.
+Result<ipc::TlsLevel> tls_level(const config::Config& config, const std::string& program) {
+  const auto said = [&](const char* setting) {
+    return config.text(program + setting).value_or(std::string());
+  };
+  const std::string word = said("_tls_security_level");
+  if (word.empty()) {
+    if (iequals(said("_enforce_tls"), "yes")) return ipc::TlsLevel::encrypt;
+    return iequals(said("_use_tls"), "yes") ? ipc::TlsLevel::may : ipc::TlsLevel::none;
+  }
+  for (const auto& l : kLevels) {
+    if (iequals(l.name, word)) return l.level;
+  }
+  return fail(resolve::ResolveError::bad_setting,
+              program + "_tls_security_level: no such level \"" + printable(word, 50) + "\"");
+}
+
 }  // namespace
 
 Result<std::map<std::string, Transport>> read_transports(
@@ -88,9 +116,13 @@ Result<std::map<std::string, Transport>> read_transports(
     if (service.command == "smtp" || service.command == "lmtp") {
       const bool lmtp = service.command == "lmtp";
       t.program = lmtp ? Transport::Program::lmtp : Transport::Program::smtp;
-      auto hosts = host_options(config.with(service).settings(), lmtp);
+      const config::Config own = config.with(service);
+      auto hosts = host_options(own.settings(), lmtp);
       if (!hosts) return fail(std::move(hosts).error().within(service.label()));
       t.hosts = *std::move(hosts);
+      auto level = tls_level(own, lmtp ? "lmtp" : "smtp");
+      if (!level) return fail(std::move(level).error().within(service.label()));
+      t.tls = *level;
       t.hosts.own_addresses = {own_addresses.begin(), own_addresses.end()};
       t.hosts.own_ports = ports;
     }

@@ -1,0 +1,37 @@
+"""TLS does not exist yet: where the configuration demands it, no mail goes in clear text."""
+from harness import *
+
+
+class TlsRequired(Suite):
+    def test_mail_waits_where_tls_is_required_for_sending(self):
+        for name, value in (("smtp_tls_security_level", "encrypt"), ("smtp_tls_security_level", "verify"),
+                            ("smtp_tls_security_level", "dane-only"), ("smtp_enforce_tls", "yes")):
+            with self.subTest(value), Peer() as peer, Instance({**relay_to(peer), name: value}) as mx:
+                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                mx.wait_log(r"to=<a@rcpt\.example>.*dsn=4\.7\.4, status=deferred \(TLS is required")
+                self.assertEqual(len(peer.messages), 0)
+                self.assertIn("4.7.4", mx.tool("penstock", "check").stdout)
+
+    def test_a_transport_may_demand_it_by_itself(self):
+        with Peer() as peer, Instance(relay_to(peer), {"smtp": None}, start=False) as mx:
+            with open(mx.path("etc", "master.cf"), "a") as out:
+                out.write("smtp unix - - n - - smtp -o smtp_tls_security_level=secure\n")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+            mx.wait_log(r"dsn=4\.7\.4, status=deferred")
+            self.assertEqual(len(peer.messages), 0)
+
+    def test_level_may_sends(self):
+        with Peer() as peer, Instance({**relay_to(peer), "smtp_tls_security_level": "may"}) as mx:
+            send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+            peer.wait_messages(1)
+
+    def test_clients_are_told_to_start_tls(self):
+        with Instance({"smtpd_tls_security_level": "encrypt"}) as mx:
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<ada@sender.example>", "530 5.7.0")
+            self.assertIn("530", mx.tool("penstock", "check").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
