@@ -119,6 +119,11 @@ void Manager::admit(std::unique_ptr<Active> owned) {
     for (std::uint32_t i = range.first; i < range.end; ++i) wanted.push_back(i);
   }
   scheduler_.admit(m.number, wanted);
+  for (const auto& [ordinal, count] : m.deaths)
+    if (count >= kDeathsAlone) {
+      scheduler_.isolate_message(m.number);
+      break;
+    }
 }
 
 void Manager::leave(Active& m) {

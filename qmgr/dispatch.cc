@@ -7,11 +7,6 @@
 
 namespace pen::qmgr {
 
-namespace {
-constexpr std::uint8_t kDeathsAlone = 2;  // a job in hand at two deaths of its program runs alone,
-constexpr std::uint8_t kDeathsHeld = 3;   // at three its message is held
-}  // namespace
-
 void Manager::do_actions() {
   for (;;) {
     auto actions = scheduler_.take_actions();
@@ -189,6 +184,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
       const auto at = std::find(left.begin(), left.end(), ordinal);
       if (at == left.end()) continue;  // not of this job, or named twice: the first word stands
       left.erase(at);
+      m.deaths.erase(ordinal);
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;

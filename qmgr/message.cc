@@ -41,7 +41,7 @@ queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body
   // As encode(StoredPayload) would, without a copy of the envelope.
   out.payload.reserve(body.size() + 512);
   Encoder(out.payload)(envelope, payload.notes, payload.forced_expire, spool_file, spool_offset,
-                       body);
+                       body, payload.deaths);
   return out;
 }
 
@@ -59,7 +59,11 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
     if (n.owed != 0 || m.remaining.contains(ordinal)) notes.push_back(n);
   }
   out.payload.reserve(body.size() + 512);
-  Encoder(out.payload)(m.envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body);
+  std::vector<Deaths> deaths;
+  for (const auto& [ordinal, count] : m.deaths)
+    if (m.remaining.contains(ordinal)) deaths.push_back({ordinal, count});
+  Encoder(out.payload)(m.envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body,
+                       deaths);
   return out;
 }
 
@@ -77,6 +81,7 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
     if (!folded) return nullptr;
     for (auto& n : folded->notes) m->notes[n.ordinal] = std::move(n);
   }
+  for (const auto& d : payload->deaths) m->deaths[d.ordinal] = d.count;
   m->forced_expire = payload->forced_expire;
   m->body = payload->inline_body;
   m->spool_file = payload->spool_file;

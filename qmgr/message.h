@@ -39,6 +39,16 @@ struct ResultPayload {
   PEN_FIELDS(notes)
 };
 
+/// How often a delivery program ended with this recipient in hand; forgotten when one answers for it.
+struct Deaths {
+  std::uint32_t ordinal = 0;
+  std::uint8_t count = 0;
+  PEN_FIELDS(ordinal, count)
+};
+inline constexpr std::uint8_t kDeathsAlone =
+    2;  // a job in hand at two deaths of its program runs alone,
+inline constexpr std::uint8_t kDeathsHeld = 3;  // at three its message is held
+
 /// Where a large body lies: what lib/spool needs to find it again. Empty: the body is inline.
 struct StoredPayload {
   mail::Envelope envelope;
@@ -47,7 +57,8 @@ struct StoredPayload {
   std::uint64_t spool_file = 0;    // 0: inline
   std::uint64_t spool_offset = 0;  // where the content starts
   std::string_view inline_body;
-  PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body)
+  std::vector<Deaths> deaths;
+  PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
 
 struct Active {

@@ -41,7 +41,7 @@ bool Model::schedule(Job& j, bool from_pool) {
     reroute(j);
     return true;
   }
-  if (j.isolated && t.solo != &j) {
+  if ((j.isolated || j.message->isolated) && t.solo != &j) {
     j.place = Job::Place::alone;
     t.alone.push_back(&j);
     run_alone(t);
@@ -167,7 +167,8 @@ Destination* Model::pick_new(const std::vector<std::unique_ptr<Member>>& level) 
 
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
   ++figures.deferred;
-  actions.emplace_back(DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
+  actions.emplace_back(
+      DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
   drop(j);
 }
 

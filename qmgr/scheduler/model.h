@@ -59,6 +59,7 @@ struct Message {
   WorkerQueue<Message>::Entry routing_entry{this};
   std::uint64_t concurrency = 0;  // connections that hold jobs of this message
   std::size_t job_count = 0;
+  bool isolated = false;  // every job of it runs alone
   List<Job> jobs;
   std::unordered_map<RouteSet*, Job*> joinable;  // jobs that can take more recipients
   List<Job> forming;

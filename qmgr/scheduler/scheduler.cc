@@ -181,6 +181,11 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   s.settle();
 }
 
+void Scheduler::isolate_message(MessageNumber number) {
+  if (auto it = model_->messages.find(number); it != model_->messages.end())
+    it->second->isolated = true;
+}
+
 void Scheduler::isolate(JobNumber number) {
   if (auto it = model_->jobs.find(number); it != model_->jobs.end()) it->second->isolated = true;
 }

@@ -41,7 +41,7 @@ struct TransportLimits {
   std::uint32_t workers = 100;  // master.cf maxproc, or default_process_limit: connections at once
   std::uint32_t destination_concurrency = 20;  // <transport>_destination_concurrency_limit
   std::uint32_t destination_recipients = 50;   // <transport>_destination_recipient_limit; 1: the
-                                              // recipient is the destination
+                                               // recipient is the destination
   milliseconds idle_age{2000};    // an idle connection is closed after this (connection cache time)
   milliseconds max_age{300'000};  // connection_max_age: then no new jobs, and closed
 };
@@ -139,6 +139,9 @@ class Scheduler {
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
   /// no other job of its transport in hand. Call before closed().
   void isolate(JobNumber job);
+  /// The same for every job of a message that was in hand at deaths before it came back from a retry log. Call after
+  /// admit().
+  void isolate_message(MessageNumber message);
   /// The transport's program cannot be reached: jobs wait. After up(true) they run.
   void transport_up(std::string_view transport, bool up);
   /// The transport stays down: every waiting job of it is deferred.
