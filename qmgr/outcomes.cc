@@ -29,9 +29,9 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
     std::uint8_t owes = 0;
     if (status.action == mail::Action::failed) {
       if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = owed::kFailure;
-    } else if (status.action != mail::Action::relayed && (notify & mail::notify::kSuccess) != 0) {
-      owes = owed::
-          kSuccess;  // `relayed`: the next host has taken over the duty to report (RFC 3461 section 5.2.2)
+    } else if (status.action != mail::Action::transferred &&
+               (notify & mail::notify::kSuccess) != 0) {
+      owes = owed::kSuccess;
     }
     if (owes == 0) {
       m.notes.erase(ordinal);

@@ -33,12 +33,14 @@ mail::DeliveryStatus Engine::said(const mail::Reply& reply, std::string_view com
 
 mail::DeliveryStatus Engine::success(const mail::Recipient& recipient,
                                      const mail::Reply& reply) const {
-  // "relayed" means that nobody beyond will report success (RFC 3461 section 5.2.2 c): the report
-  // is ours to send.
-  const bool wants_report = (recipient.notify & mail::notify::kSuccess) != 0;
-  return {wants_report && !offers_.dsn && !settings_.assume_final ? mail::Action::relayed
-                                                                  : mail::Action::delivered,
-          reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
+  auto action = mail::Action::delivered;
+  if ((recipient.notify & mail::notify::kSuccess) != 0) {
+    if (offers_.dsn)
+      action = mail::Action::transferred;
+    else if (!settings_.assume_final)
+      action = mail::Action::relayed;
+  }
+  return {action, reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
 }
 
 mail::DeliveryStatus Engine::loss_status(End how, std::string_view doing_what) const {

@@ -24,6 +24,7 @@ std::string_view status_word(mail::Action action) {
     case mail::Action::delivered:
     case mail::Action::relayed:
     case mail::Action::expanded:
+    case mail::Action::transferred:
       return "sent";
     case mail::Action::deferred:
       return "deferred";

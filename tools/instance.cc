@@ -110,6 +110,8 @@ Result<void> make_instance(const NewInstance& what) {
   main_cf = with_setting(std::move(main_cf), "maillog_file", place + "/log/mail.log");
   main_cf = with_setting(std::move(main_cf), "maillog_file_prefixes", place + "/log, /dev/stdout");
   main_cf = with_setting(std::move(main_cf), "mail_owner", owner_here());
+  // The pool of segments is made before the first mail: small ones keep a small instance small (docs/queue-format.md).
+  main_cf = with_setting(std::move(main_cf), "queue_log_segment_size", "4m");
   main_cf = with_setting(std::move(main_cf), "alias_maps", "lmdb:$config_directory/aliases");
   main_cf = with_setting(std::move(main_cf), "alias_database", "lmdb:$config_directory/aliases");
   if (!fs::exists(etc / "aliases")) PEN_TRY(write_aliases(etc / "aliases"));

@@ -89,6 +89,7 @@ std::string_view action_word(Action action, DsnKind kind) {
     case Action::failed:
       return "failed";
     case Action::relayed:
+    case Action::transferred:
       return "relayed";
     case Action::expanded:
       return "expanded";

@@ -23,6 +23,7 @@ std::string_view status_word(mail::Action action) {
     case mail::Action::delivered:
     case mail::Action::relayed:
     case mail::Action::expanded:
+    case mail::Action::transferred:
       return "sent";
   }
   return "deferred";

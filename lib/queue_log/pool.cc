@@ -242,10 +242,9 @@ Position QueueLog::State::suffix_start() const {
   return start;
 }
 
-/// Below the reserve a retry log whose runner is at its end gives even its open segment back.
+/// Below the reserve a retry log, or the hold log, whose runner is at its end gives even its open segment back.
 void QueueLog::State::close_if_empty(Log& log) {
-  if (has_space() || log.id == kJournal || log.id == kHold || !log.open || log.uses.size() != 1)
-    return;
+  if (has_space() || log.id == kJournal || !log.open || log.uses.size() != 1) return;
   const Position end = log.end();
   if (log.runner != end || log.durable_to != end || !log.moving.empty() || !log.pending.empty() ||
       log.head || segments.at(end.use).pins != 0)

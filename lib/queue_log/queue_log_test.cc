@@ -1,8 +1,10 @@
 #include "lib/queue_log/queue_log.h"
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "lib/queue_log/breakage.h"
+#include "lib/queue_log/scan.h"
 #include "lib/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 
@@ -206,6 +208,61 @@ BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
   commit();
   BOOST_TEST(disk.slots() < 30u);
   BOOST_TEST(log->working_count() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(mail_is_taken_only_when_the_reserve_is_on_the_disk, Queue) {
+  FaultStorage small;
+  small.capacity = 4;
+  auto opened = QueueLog::open(small, options, clock, random);
+  BOOST_REQUIRE(opened.has_value());
+  BOOST_TEST(!(*opened)->has_space());
+  BOOST_TEST((*opened)->append(envelope("m")).error().is(QueueLogError::no_space));
+}
+
+// Each round all messages are begun and one is deferred, then the process is killed: before its recovery has ended, or
+// after.
+BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Queue) {
+  disk.capacity = disk.slots() + 2;
+  options.reserve = 16384;
+  options.save_every = 1 << 20;
+  restart(FaultStorage::Cut::kill);
+  std::size_t accepted = 0;
+  while (log->append(envelope("m" + std::to_string(accepted), std::string(700, 'p')))) {
+    ++accepted;
+    commit();
+  }
+  BOOST_TEST(accepted > 10u);
+  const auto free = log->figures().segments_free;
+  for (int round = 0; round < 200; ++round) {
+    log.reset();
+    disk = disk.cut(round % 3 == 0 ? FaultStorage::Cut::all : FaultStorage::Cut::kill, random);
+    open();
+    if (round % 4 == 3) {
+      BOOST_REQUIRE(log->recover_step(2000).has_value());
+      commit();
+      log->flush();
+      commit();
+      continue;
+    }
+    recover();
+    clock.advance(seconds(100));
+    std::optional<Stored> last;
+    for (const LogId id : {kJournal, kFirstRetry})
+      while (auto m = due(id)) {
+        BOOST_REQUIRE(log->start(*m).has_value());
+        last = m;
+      }
+    BOOST_REQUIRE(last.has_value());
+    BOOST_REQUIRE(log->defer(last->envelope.queue_id, kFirstRetry, last->envelope).has_value());
+    log->flush();
+    commit();
+    BOOST_REQUIRE_GT(log->figures().segments_free + 6, free);
+  }
+  restart(FaultStorage::Cut::all);
+  std::set<std::string> there;
+  for (auto scan = log->scan(); !scan->done();)
+    for (const auto& listed : *scan->step(100)) there.insert(listed.queue_id);
+  BOOST_TEST(there.size() == accepted);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_full_disk_refuses_new_mail_and_is_drained_by_deliveries, Queue) {

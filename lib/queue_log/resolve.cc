@@ -214,7 +214,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     if (copy.replaces.use != 0) kill(copy.replaces, {});
     if (&copy == best && !working) continue;
     if (&copy != best && !copy.garbage && !copy.started) ++report.stale_copies;
-    const bool was_live = !copy.garbage;
+    const bool was_live = !copy.garbage && copy.bytes != 0;  // else it was not counted
     kill(copy.position, &copy == best ? replacement : Position{});
     copy.garbage = true;
     if (was_live) {

@@ -110,12 +110,44 @@ LogId QueueLog::retry_log_for(seconds delay) const {
   return static_cast<LogId>(kFirstRetry + index);
 }
 
+/// The hold log has no timer, but what left it must give its segments back: its runner stops at the first version that
+/// is still on hold.
+Result<void> QueueLog::State::sweep_hold() {
+  hold_changed = false;
+  Log& log = logs[kHold];
+  if (log.runner >= log.durable_to) return {};
+  LogReader reader(storage, headers(log, log.runner.use), log.runner, log.durable_to,
+                   SegmentReader::Search::whole);
+  for (int looked = 0;; ++looked) {
+    if (looked >= kRunnerSlice) {
+      hold_changed = true;  // the rest with the next call
+      return {};
+    }
+    PEN_TRY_ASSIGN(const auto got, reader.next());
+    if (got == LogReader::Got::end) {
+      log.runner = log.durable_to;
+      return {};
+    }
+    if (got != LogReader::Got::record) continue;
+    const Position at = reader.record().position;
+    if (reader.record().type == RecordType::envelope && !dead.contains(at)) {
+      PEN_TRY_ASSIGN(const bool garbage, garbage_on_disk(at));
+      if (!garbage) {
+        log.runner = std::max(log.runner, at);
+        return {};
+      }
+    }
+    log.runner = std::max(log.runner, reader.at());
+  }
+}
+
 Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
   State& s = *state_;
   PEN_CHECK(id < s.logs.size() && id != kHold);
   Log& log = s.logs[id];
+  if (s.hold_changed) PEN_TRY(s.sweep_hold());
   auto broke = [this](Error error) {
     failed_ = true;
     return fail(QueueLogError::io_error, error.message(), error.sys_errno());
@@ -225,6 +257,23 @@ void QueueLog::State::mark_later(const Position& envelope, const Position& becau
   ++ready_marks;
 }
 
+/// Forgets the marks that were to be written into segments that are given back.
+void QueueLog::State::drop_marks(const std::set<SegmentUse>& uses) {
+  if (uses.empty()) return;
+  std::deque<PendingMark> kept;
+  std::size_t ready = 0;
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    if (uses.contains(marks[i].envelope.use)) {
+      dead.erase(marks[i].envelope);
+      continue;
+    }
+    if (i < ready_marks) ++ready;
+    kept.push_back(marks[i]);
+  }
+  marks = std::move(kept);
+  ready_marks = ready;
+}
+
 void QueueLog::State::close_start(const Working& work) {
   starts.erase(work.start);
   --segments.at(work.envelope.position.use).pins;
@@ -260,6 +309,7 @@ Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
   s.starts.emplace(at, body.queue_id);
   ++segment->second.pins;
   s.mark_later(place.position, at);
+  if (place.log == kHold) s.hold_changed = true;
   if (place.log == kJournal) s.pass_fresh(place.position);
   return {};
 }
@@ -412,6 +462,7 @@ Result<Ticket> QueueLog::remove(const Place& place, std::string_view queue_id,
   PEN_TRY_ASSIGN(const Position at,
                  s.put(s.logs[kJournal], RecordType::tombstone, as_bytes(encode(body))));
   s.mark_later(place.position, at);
+  if (place.log == kHold) s.hold_changed = true;
   if (place.log == kJournal) s.pass_fresh(place.position);
   return ++s.last_ticket;
 }

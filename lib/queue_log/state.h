@@ -169,6 +169,7 @@ struct QueueLog::State {
 
   std::unique_ptr<RecoveryState> recovering;
   bool settle_wanted = false;
+  bool hold_changed = true;  // something left the hold log since its runner last looked
   RecoveryReport* report = nullptr;
   Figures figures;
 
@@ -186,6 +187,7 @@ struct QueueLog::State {
   Position suffix_start() const;
   Position journal_runner() const;
   void close_if_empty(Log& log);
+  Result<void> sweep_hold();
   void condemn(Flight& into);
   SavedPositions positions() const;
   Log* log_of(const Position& position);
@@ -201,6 +203,7 @@ struct QueueLog::State {
 
   // runner.cc
   void mark_later(const Position& envelope, const Position& because);
+  void drop_marks(const std::set<SegmentUse>& uses);
   void close_start(const Working& work);
   void pass_fresh(const Position& started);
   Result<void> settle_moves(Log& log);

@@ -167,8 +167,7 @@ Destination* Model::pick_new(const std::vector<std::unique_ptr<Member>>& level) 
 
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
   ++figures.deferred;
-  actions.emplace_back(
-      DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
+  actions.emplace_back(DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
   drop(j);
 }
 

@@ -41,7 +41,7 @@ struct TransportLimits {
   std::uint32_t workers = 100;  // master.cf maxproc, or default_process_limit: connections at once
   std::uint32_t destination_concurrency = 20;  // <transport>_destination_concurrency_limit
   std::uint32_t destination_recipients = 50;   // <transport>_destination_recipient_limit; 1: the
-                                               // recipient is the destination
+                                              // recipient is the destination
   milliseconds idle_age{2000};    // an idle connection is closed after this (connection cache time)
   milliseconds max_age{300'000};  // connection_max_age: then no new jobs, and closed
 };

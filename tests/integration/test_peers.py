@@ -108,6 +108,27 @@ class Peers(Suite):
             sink.wait_messages(count)
             mx.wait_empty_queue()
 
+    def test_smtp_source_sends_many_sessions_to_smtp_sink(self):
+        """Twenty sessions at once, several messages each, through to a sink that counts."""
+        with peers.Postfix(port=free_port()) as postfix:
+            port = free_port()
+            sink = subprocess.Popen([os.path.join(TOP, "tests/peers/enter"), postfix.root, postfix.dir,
+                                     "/usr/sbin/smtp-sink", "-u", "nobody", "-c", f"127.0.0.1:{port}", "100"],
+                                    stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+            try:
+                peers.wait_port(port)
+                with Instance({"relay_domains": "rcpt.example", "transport_maps": inline(
+                        {"rcpt.example": f"smtp:[127.0.0.1]:{port}"})}) as mx:
+                    done = postfix.run("/usr/sbin/smtp-source", "-s", "20", "-m", "500", "-l", "4096", "-f", "a@s.example",
+                                       "-t", "b@rcpt.example", f"127.0.0.1:{mx.port}")
+                    self.assertEqual(done.returncode, 0, done.stdout)
+                    mx.wait_empty_queue(60)
+                    self.assertEqual(mx.log().count("status=sent"), 500)
+                    self.assertEqual(mx.log().count("status=deferred") + mx.log().count("status=bounced"), 0)
+            finally:
+                sink.kill()
+                sink.wait()
+
 
 if __name__ == "__main__":
     unittest.main()
