@@ -56,6 +56,12 @@ Result<service::Hooks> start(service::Context& c) {
   auto* kept = storage->release();
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
   if (!log) return fail(std::move(log).error());
+  if (const auto in_use = (*log)->report().segment_size; in_use != options.segment_size) {
+    log::warning(
+        "queue_log_segment_size is {}, but this queue was made with {} and keeps it; the setting "
+        "counts for a new queue",
+        options.segment_size, in_use);
+  }
   auto spool = spool::Spool::open(s.spool_directory);
   if (!spool) return fail(std::move(spool).error());
   auto destinations =

@@ -376,7 +376,7 @@ BOOST_AUTO_TEST_CASE(draining_finishes_what_is_in_hand_and_takes_nothing_new) {
   BOOST_TEST((status(id).action == Action::delivered));
   open(2, host.port);
   BOOST_TEST(closed.size() == 2u);
-  BOOST_TEST((closed[1].trouble == Trouble::none));
+  BOOST_TEST((closed[1].trouble == Trouble::replaced));
 }
 
 BOOST_AUTO_TEST_CASE(a_broken_conversation_is_an_error) {

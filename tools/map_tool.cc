@@ -296,7 +296,10 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
   std::vector<Spec> specs;
   for (const auto& text : in.tables) {
     auto spec = parse_spec(in, text);
-    if (!spec) return failed(in, spec.error());
+    if (!spec) {  // only the configuration can be unreadable here
+      complain(in, "fatal", spec.error().message());
+      return EX_CONFIG;
+    }
     specs.push_back(*std::move(spec));
   }
   int worst = EX_OK;

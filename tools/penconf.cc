@@ -282,7 +282,7 @@ int change(const Options& o) {
     die(EX_USAGE, std::string("-") + o.change + " needs settings; see penconf --help");
   const std::string path = o.directory + "/main.cf";
   std::ifstream in(path, std::ios::binary);
-  if (!in) die(EX_NOINPUT, "cannot read " + path);
+  if (!in) die(EX_CONFIG, "cannot read " + path);
   const std::string before{std::istreambuf_iterator<char>(in), {}};
   if (in.bad()) die(EX_IOERR, "cannot read " + path);
   const std::vector<Edit> wanted = edits(o);
@@ -390,7 +390,7 @@ int run(const Options& o) {
     return show_main(Config::parse({o.directory, "", "", {}}, system_surroundings()), o);
   const auto config = inspect(o.directory, o.overrides);
   if (!config)
-    die(config.error().sys_errno() != 0 ? EX_NOINPUT : EX_CONFIG, config.error().message());
+    die(config.error().sys_errno() != 0 ? EX_CONFIG : EX_CONFIG, config.error().message());
   return o.mode == 0 ? show_main(*config, o) : show_master(*config, o);
 }
 

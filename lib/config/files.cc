@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 #include "lib/config/config.h"
@@ -89,9 +90,14 @@ Surroundings system_surroundings() {
 }
 
 std::string config_directory(std::string_view directory) {
-  if (!directory.empty()) return std::string(directory);
   const char* from_environment = std::getenv("MAIL_CONFIG");
-  return from_environment && *from_environment ? from_environment : "/etc/penstock";
+  std::string path = !directory.empty()                      ? std::string(directory)
+                     : from_environment && *from_environment ? from_environment
+                                                             : "/etc/penstock";
+  // master and its programs work elsewhere than whoever names a directory.
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
 }
 
 Result<Config> load(const std::string& directory, std::vector<Override> overrides,

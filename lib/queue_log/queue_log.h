@@ -72,8 +72,9 @@ struct Damage {
 /// What recovery found: for the log line of qmgr and for tests.
 struct RecoveryReport {
   std::uint32_t epoch = 0;
-  bool positions_found = false;  // else every segment is read
-  std::uint64_t segments = 0;    // in use at start
+  std::uint32_t segment_size = 0;  // of this queue; the option counts for a new one only
+  bool positions_found = false;    // else every segment is read
+  std::uint64_t segments = 0;      // in use at start
   std::uint64_t bytes_read = 0;
   std::uint64_t records = 0;
   std::uint64_t working =

@@ -186,6 +186,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
       2 + std::min<std::size_t>(s.options.max_batch / s.options.segment_size, kMaxSpares);
   PEN_TRY(s.fill_pool());
   report.epoch = s.epoch;
+  report.segment_size = s.options.segment_size;
   report.segments = s.segments.size();
 
   // What is to be read.

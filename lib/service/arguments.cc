@@ -63,6 +63,12 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
   return a;
 }
 
+std::vector<config::Override> Arguments::settings() const {
+  std::vector<config::Override> all = {{"service_name", service}};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
 std::vector<std::string> Arguments::to_words() const {
   std::vector<std::string> words = {
       "-n", service, "-t", type, "-s", std::to_string(sockets), "-m", std::to_string(limit)};

@@ -40,6 +40,8 @@ struct Arguments {
 
   /// What to_words() of the same Arguments gives back. The error is a sentence for the user.
   static std::expected<Arguments, std::string> parse(const std::vector<std::string>& words);
+  /// For config::load(): $service_name, then the -o of master.cf.
+  std::vector<config::Override> settings() const;
   /// Without the program's own name.
   std::vector<std::string> to_words() const;
 };

@@ -202,7 +202,7 @@ int run(int argc, char** argv, Options options, Start start) {
   }
 
   auto config =
-      config::load(config::config_directory(arguments->config_directory), arguments->overrides);
+      config::load(config::config_directory(arguments->config_directory), arguments->settings());
   if (!config) {
     log::error("{}", config.error().message());  // to standard error: there is no log yet
     return EX_CONFIG;

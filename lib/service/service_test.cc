@@ -24,6 +24,15 @@ BOOST_AUTO_TEST_CASE(what_master_writes_a_program_reads_back) {
   BOOST_TEST(b->rest == a.rest, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(settings_may_name_their_service) {
+  Arguments a;
+  a.service = "submission";
+  a.overrides = {{"syslog_name", "mx/$service_name"}};
+  const auto config = config::Config::parse(
+      {.directory = "/etc/x", .main_cf = {}, .master_cf = {}, .overrides = a.settings()}, {});
+  BOOST_TEST(config.settings().syslog_name == "mx/submission");
+}
+
 BOOST_AUTO_TEST_CASE(a_bad_command_line_is_named) {
   BOOST_TEST(Arguments::parse({"-n"}).error() == "option -n needs a value");
   BOOST_TEST(Arguments::parse({"-s", "many"}).error() == "option -s: bad value \"many\"");

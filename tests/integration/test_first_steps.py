@@ -1,6 +1,7 @@
 """What somebody meets who makes an instance and starts it: no setting but those of penstock init."""
 import os
 import pwd
+import subprocess
 
 from harness import *
 
@@ -36,6 +37,81 @@ class FirstSteps(Suite):
             with Client(mx.port) as client:
                 client.expect("MAIL FROM:<ada@sender.example>", "250")
                 client.expect("RCPT TO:<ada@local.test.example>", "451")
+
+    def test_a_directory_may_be_named_from_where_one_stands(self):
+        with Instance(start=False) as mx:
+            tool = os.path.join(BIN, "penstock")
+            for word, status in (("start", 0), ("status", 0), ("stop", 0)):
+                done = subprocess.run([tool, "-c", "etc", word], cwd=mx.root, capture_output=True, text=True)
+                self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+
+    def test_a_queue_keeps_its_segment_size_and_the_log_says_so(self):
+        with Instance({"queue_log_segment_size": "1m"}) as mx:
+            mx.stop()
+            mx.set(queue_log_segment_size="2m")
+            mx.start()
+            mx.wait_log("warning: queue_log_segment_size is 2097152, but this queue was made with 1048576")
+
+    def test_second_start_and_second_stop_are_told(self):
+        with Instance() as mx:
+            again = mx.tool("penstock", "start")
+            self.assertEqual(again.returncode, 69)
+            self.assertIn("already running", again.stderr)
+            self.assertEqual(mx.tool("penstock", "flush").returncode, 0)
+            self.assertEqual(mx.tool("penstock", "abort").returncode, 0)
+            eventually(lambda: not mx.pids(), "every program ended")
+            for word in ("stop", "abort", "reload", "flush", "status"):
+                done = mx.tool("penstock", word)
+                self.assertEqual(done.returncode, 69, (word, done.stdout, done.stderr))
+                self.assertRegex(done.stderr, "not running|queue manager")
+
+    def test_start_in_the_foreground(self):
+        with Instance(start=False) as mx:
+            front = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "start-fg"])
+            try:
+                eventually(lambda: answers(mx.port), "it serves")
+                mx.tool("penstock", "stop", check=True)
+                self.assertEqual(front.wait(30), 0)
+            finally:
+                if front.poll() is None:
+                    front.kill()
+                    front.wait()
+
+
+TOOLS = ("penalias", "pencat", "penconf", "penmap", "penqueue", "penstock", "pensuper")
+
+
+class EveryTool(Suite):
+    def run_tool(self, *words):
+        return subprocess.run([os.path.join(BIN, words[0]), *words[1:]], capture_output=True, text=True, timeout=20,
+                              stdin=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
+
+    def test_all_of_them_are_in_the_table(self):
+        self.assertLessEqual(set(TOOLS), set(os.listdir(BIN)))
+
+    def test_help_version_and_wrong_options(self):
+        for tool in sorted(os.listdir(BIN)):
+            with self.subTest(tool):
+                if tool in TOOLS:
+                    self.assertEqual(self.run_tool(tool, "--help").returncode, 0)
+                    self.assertIn("usage", self.run_tool(tool, "--help").stdout.lower())
+                    version = self.run_tool(tool, "--version")
+                    self.assertEqual(version.returncode, 0)
+                    self.assertRegex(version.stdout, r"\d+\.\d+\.\d+")
+                wrong = self.run_tool(tool, "--no-such-option")
+                self.assertEqual(wrong.returncode, 64, wrong)
+                self.assertTrue(wrong.stderr)
+
+    def test_a_missing_configuration_directory(self):
+        for words in (("penstock", "-c", "/nonexistent/etc", "start"), ("penstock", "-c", "/nonexistent/etc", "check"),
+                      ("penconf", "-c", "/nonexistent/etc"), ("penqueue", "-c", "/nonexistent/etc", "-p"),
+                      ("pensuper", "-c", "/nonexistent/etc", "-d", "ALL"),
+                      ("pencat", "-c", "/nonexistent/etc", "-q", "ABC"),
+                      ("penmap", "-c", "/nonexistent/etc", "table")):
+            with self.subTest(words[0]):
+                done = self.run_tool(*words)
+                self.assertEqual(done.returncode, 78, done)
+                self.assertIn("/nonexistent/etc", done.stderr + done.stdout)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Penconf(unittest.TestCase):
 
     def test_a_directory_without_main_cf_is_told(self):
         os.remove(os.path.join(self.dir, "main.cf"))
-        self.run_penconf("-n", status=66)
+        self.run_penconf("-n", status=78)
         self.assertIn("main.cf", self.stderr)
 
 
