@@ -38,9 +38,9 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", false, "TLS does not exist yet"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 11> kOwn = {
-    "smtpd",   "qmgr",   "trivial-rewrite", "smtp",  "lmtp",   "local",
-    "virtual", "bounce", "error",           "retry", "discard"};
+constexpr std::array<std::string_view, 11> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
+                                                   "lmtp",  "local", "virtual",         "bounce",
+                                                   "error", "retry", "discard"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

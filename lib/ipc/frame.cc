@@ -26,7 +26,8 @@ std::string_view describe(IpcError e) {
 std::size_t max_frame(std::string_view conversation) {
   constexpr std::size_t kWithBodies = 64 * 1024 * 1024;
   constexpr std::size_t kOthers = 1024 * 1024;
-  const bool bodies = conversation == "enqueue" || conversation == "delivery" || conversation == "bounce";
+  const bool bodies =
+      conversation == "enqueue" || conversation == "delivery" || conversation == "bounce";
   return bodies ? kWithBodies : kOthers;
 }
 

@@ -102,9 +102,11 @@ BOOST_AUTO_TEST_CASE(names_that_dns_cannot_hold_do_not_exist) {
 }
 BOOST_AUTO_TEST_CASE(names_beyond_ascii_are_asked_for_by_their_a_labels) {
   server.a("xn--bcher-kva.example", "192.0.2.1");
-  BOOST_TEST(ask("B\xc3\x9c" "cher.example") == "found 192.0.2.1");
+  BOOST_TEST(ask("B\xc3\x9c"
+                 "cher.example") == "found 192.0.2.1");
   BOOST_TEST(ask("b\xc3.example") == "no domain");
-  BOOST_TEST(ask("b\xc3\xbc" "cher..example") == "no domain");
+  BOOST_TEST(ask("b\xc3\xbc"
+                 "cher..example") == "no domain");
 }
 BOOST_AUTO_TEST_CASE(aliases_are_followed_within_and_across_answers) {
   server.cname("www.example", "h.example");
