@@ -122,7 +122,9 @@ def start():
         create()
     port = read_number("port")
     start_peer()
-    print(tool("penstock", "start").strip())
+    running = subprocess.run([os.path.join(BIN, "penstock"), "-c", os.path.join(DEMO, "etc"), "status"],
+                             capture_output=True).returncode == 0
+    print("it runs already" if running else tool("penstock", "start").strip())
     wait_for("the SMTP server", lambda: answers("127.0.0.1", port))
     before = boxes()
     print(f"\nSending {len(messages.ALL)} messages to 127.0.0.1:{port} by SMTP:")
