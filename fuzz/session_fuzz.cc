@@ -7,9 +7,13 @@
 using pen::smtpd::testing::Rig;
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  static const bool quiet =
-      pen::log::open({.program = "fuzz", .target = pen::log::Target::file, .path = "/dev/null"})
-          .has_value();
+  static const bool quiet = [] {
+    pen::log::Options options;
+    options.program = "fuzz";
+    options.target = pen::log::Target::file;
+    options.path = "/dev/null";
+    return pen::log::open(std::move(options)).has_value();
+  }();
   if (!quiet || size < 2) return 0;
   const std::size_t piece = data[0] + 1u;
   const bool trusted = (data[1] & 1) != 0;
