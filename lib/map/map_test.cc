@@ -335,4 +335,10 @@ BOOST_AUTO_TEST_CASE(quoted_keys_of_tables_may_hold_spaces) {
   BOOST_TEST(t.entries[1].key == "just words");
 }
 
+BOOST_AUTO_TEST_CASE(a_quoted_empty_key_is_warned_about_and_left_out) {
+  const auto table = parse_table("\"\" c\nok x\n", "f");
+  BOOST_TEST(table.entries.size() == 1u);
+  BOOST_TEST(table.warnings.size() == 1u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -79,7 +79,7 @@ TableText parse_table(std::string_view text, std::string_view file) {
       key = line.text.substr(0, space);
     }
     const std::string_view value = trim(std::string_view(line.text).substr(space));
-    if (value.empty()) {
+    if (value.empty() || key.empty()) {  // "" is no key: nothing is ever looked up by it
       table.warnings.push_back(warning(file, line.number, "expected format: key whitespace value"));
       continue;
     }
