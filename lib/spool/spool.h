@@ -82,6 +82,7 @@ class Spool {
   /// The message is over (or its envelope was refused): see QueueLog::next_save().
   void release(BodyRef ref, std::uint64_t safe_after) { pool_.release(file_of(ref), safe_after); }
   std::size_t reclaim(std::uint64_t last_save) { return pool_.reclaim(last_save); }
+  bool files_wait() const { return pool_.files_wait(); }
   /// False: the file of a queued message is missing; the caller reports it.
   bool referenced(BodyRef ref) { return pool_.referenced(file_of(ref)); }
   /// Ends the orphan pass; returns how many files nobody owned.
