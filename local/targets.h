@@ -6,9 +6,8 @@
 ///            expansion)
 ///            "|command args"   /file/name   :include:/file/name
 ///          In files, lines that start with # are comments.
-/// Bounds:  kMaxTargets; what lies beyond makes the whole value an error, because mail to half a
-/// list is worse than
-///          late mail.
+/// Bounds:  kMaxTargets; what lies beyond makes the whole value an error, because mail to half a list is worse
+///          than late mail.
 /// Source:  aliases(5), Postfix local(8).
 #include <string>
 #include <string_view>

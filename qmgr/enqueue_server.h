@@ -44,8 +44,8 @@ class EnqueueServer {
     std::size_t unanswered = 0;      // bytes
     bool alive = true;
   };
-  static constexpr std::size_t kMaxUnanswered = 4U
-                                                << 20;  // some hundred messages: a commit's worth
+  // some hundred messages: a commit's worth
+  static constexpr std::size_t kMaxUnanswered = 4U << 20;
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::ReturnLease& m);

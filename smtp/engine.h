@@ -12,18 +12,14 @@
 ///          then:                       for (auto& event : engine.take_events()) …
 ///          when ended() says so, or the connection ends: engine.finish(how) and take the last
 ///          events.
-/// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every
-/// reply or its absence
-///          means for which message, is the table of docs/pipelining.md; a reply is credited to one
-///          job or to none.
-/// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is
-/// given to the
-///          socket the caller marks the job as committed (mark_committed), here and in the stage
-///          page.
-/// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the
-/// peer"). Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by
-/// mail::ReplyParser. Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts
-/// for people's eyes.
+/// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every reply or its
+///          absence means for which message, is the table of docs/pipelining.md; a reply is credited to one job
+///          or to none.
+/// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is given to
+///          the socket the caller marks the job as committed (mark_committed), here and in the stage page.
+/// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the peer").
+/// Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by mail::ReplyParser.
+/// Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts for people's eyes.
 #include <deque>
 #include <optional>
 #include <string>
@@ -90,8 +86,8 @@ struct Ended {
   Trouble trouble = Trouble::none;
   mail::DeliveryStatus status;
   std::vector<const Job*> unstarted;
-  bool misbehaved =
-      false;  // replies did not fit what was sent: do not pipeline with this peer for a while
+  // replies did not fit what was sent: do not pipeline with this peer for a while
+  bool misbehaved = false;
 };
 using Event = std::variant<Opened, JobDone, Ended>;
 

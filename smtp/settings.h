@@ -29,8 +29,8 @@ struct Settings {
   std::uint64_t window_bytes =
       8 * 1024 *
       1024;  // pipeline_window_bytes: content sent and not answered; one message may always go
-  std::uint64_t eager_limit =
-      256 * 1024;          // larger content waits for the recipients' replies (BDAT)
+  // larger content waits for the recipients' replies (BDAT)
+  std::uint64_t eager_limit = 256 * 1024;
   bool pipelining = true;  // false: never, for a peer that has misbehaved
 
   milliseconds connect_timeout{seconds(30)};

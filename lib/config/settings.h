@@ -73,8 +73,8 @@ struct Row {
   std::int64_t min = 0, max = 0;  ///< INT as is, SIZE bytes, TIME seconds; both 0: no bounds
   std::string_view programs;      ///< who reads it, blank-separated; "all"
   Applies applies = Applies::reload;
-  std::string_view
-      text;  ///< acts: what it does; accepted, unsupported: what this means; one paragraph
+  /// acts: what it does; accepted, unsupported: what this means; one paragraph
+  std::string_view text;
   std::string_view successor;  ///< obsolete only
   std::string_view words;      ///< CHOICE only: the words, blank-separated
 };

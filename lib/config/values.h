@@ -1,8 +1,8 @@
 #pragma once
 /// The text of one setting turned into a value: yes/no, numbers, sizes, times, lists.
 ///
-/// Source:  postconf(5): booleans, time units s m h d w, lists split at blanks and commas with { }
-/// grouping. Pure, bounded by the input; every function may be called from any thread.
+/// Source:  postconf(5): booleans, time units s m h d w, lists split at blanks and commas with { } grouping.
+///          Pure, bounded by the input; every function may be called from any thread.
 #include <chrono>
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,7 @@
 #pragma once
 /// What happened to a recipient: the words that the log, a notification and the queue log share.
 ///
-/// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in
-/// log lines.
+/// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in log lines.
 #include <cstdint>
 #include <string>
 

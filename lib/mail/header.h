@@ -7,8 +7,7 @@
 ///          before the first text() of a line, ask starts_body(first bytes) – see HeaderFilter in
 ///          lib/intake.
 /// Source:  RFC 5322 section 2.2, RFC 5321 section 6.3 (hop count).
-/// Bounds:  keeps at most kMaxKept bytes of the values it is interested in; fields of any length
-/// pass.
+/// Bounds:  keeps at most kMaxKept bytes of the values it is interested in; fields of any length pass.
 #include <cstdint>
 #include <string>
 #include <string_view>

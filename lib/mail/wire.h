@@ -7,12 +7,10 @@
 ///          after CRLF.CRLF BdatScanner scan(policy); scan.feed(chunk, sink); …; scan.finish(sink);
 ///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is
 ///          one, and others pass on to it.
-/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), whatever the policy
-/// says. A bare LF ends a
-///          line of content and counts; a bare CR counts and becomes a space, unless the policy
-///          keeps it (then it can never again be told from half a line end; Postfix's
-///          cleanup_replace_stray_cr_lf). A line of one dot that does not end DATA stays a line of
-///          one dot.
+/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), whatever the policy says. A bare LF
+///          ends a line of content and counts; a bare CR counts and becomes a space, unless the policy keeps it
+///          (then it can never again be told from half a line end; Postfix's cleanup_replace_stray_cr_lf). A
+///          line of one dot that does not end DATA stays a line of one dot.
 /// Split:   any cutting of the input into feeds gives the same calls up to how text() is cut.
 /// Bounds:  no memory; the sink bounds what it keeps.
 #include <cstdint>

@@ -4,13 +4,11 @@
 /// Use:     file starts with  mbox_from_line(…) (mbox only) + prepended_fields(…);
 ///          LineEnds lf; MboxQuoter quote;  for each chunk of the content:
 ///          quote.feed(lf.feed(chunk), out) …
-/// Format:  content on the wire is CRLF; in a mailbox a line ends with LF. Every other byte stays
-/// as it is: a CR that
-///          no LF follows, a NUL, a line of any length.
-///          mbox: "From sender  date" line, content in which a line that starts with "From " gets
-///          '>' before it, an empty line (as Postfix and the readers of its mailboxes have it).
-/// Source:  RFC 5321 section 4.4 (Return-Path), RFC 4155, prepend_delivered_header, Postfix
-/// local(8).
+/// Format:  content on the wire is CRLF; in a mailbox a line ends with LF. Every other byte stays as it is: a
+///          CR that no LF follows, a NUL, a line of any length. mbox: "From sender date" line, content in which
+///          a line that starts with "From " gets '>' before it, an empty line (as Postfix and the readers of
+///          its mailboxes have it).
+/// Source:  RFC 5321 section 4.4 (Return-Path), RFC 4155, prepend_delivered_header, Postfix local(8).
 #include <string>
 #include <string_view>
 

@@ -27,8 +27,8 @@ struct SlotEnvironment {
   std::size_t limit = 100;  // slots at once; more are refused
   std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)>
       deliver;
-  async::Cancel* draining =
-      nullptr;             // when raised, what is in hand is finished and the connection ends
+  // when raised, what is in hand is finished and the connection ends
+  async::Cancel* draining = nullptr;
   std::size_t busy = 0;    // jobs in hand, for the status
   std::uint64_t done = 0;  // recipients answered
 };

@@ -2,17 +2,14 @@
 /// Writes one message into a Maildir or an mbox: blocking, as the current user. Runs in the forked
 /// child (child.h).
 ///
-/// Safety:  a path is a trusted base directory plus a relative part. Below the base no symbolic
-/// link is followed unless
-///          the target says so (the recipient's own home), mailboxes must be regular files with one
-///          link that belong to the current user: links planted in a shared spool directory have no
-///          effect. Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves
-///          at most a file in tmp/. mbox: locked, appended, fsynced; on any failure cut back to its
-///          former length.
+/// Safety:  a path is a trusted base directory plus a relative part. Below the base no symbolic link is
+///          followed unless the target says so (the recipient's own home), mailboxes must be regular files with
+///          one link that belong to the current user: links planted in a shared spool directory have no effect.
+///          Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves at most a file in
+///          tmp/. mbox: locked, appended, fsynced; on any failure cut back to its former length.
 /// Result:  success only when the message is on stable storage.
 /// Source:  Maildir (D. J. Bernstein's manual page), mailbox_delivery_lock, deliver_lock_attempts,
-/// deliver_lock_delay,
-///          stale_lock_time, mailbox_size_limit, virtual_mailbox_limit.
+///          deliver_lock_delay, stale_lock_time, mailbox_size_limit, virtual_mailbox_limit.
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -3,7 +3,8 @@
 /// while it is broken.
 ///
 /// Use:     class TextHash : public FileMap<Table> { … parse … }; current() gives the table as of
-/// now. Thread:  any: a table is immutable once read and replaced as a whole.
+/// now.
+/// Thread:  any: a table is immutable once read and replaced as a whole.
 #include <sys/stat.h>
 
 #include <expected>

@@ -6,16 +6,13 @@
 /// Types:   lmdb, hash and btree (all three: NAME.lmdb), texthash, inline, static, cidr, regexp,
 /// pcre, unix, fail;
 ///          "proxy:" in front of a type is accepted and skipped (there is no proxymap here).
-/// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An
-/// Error always
-///          means "try again later" (4xx, defer), never "not found".
-/// Changes: files are looked at again at most once a second and taken anew when inode, size or time
-/// of change differ.
-///          A file that is missing or broken at open() is no error of open(): look-ups fail until
-///          it is repaired.
-/// Thread:  every function may be called from any thread at any time. Maps are shared by
-/// shared_ptr. Source:  Postfix DATABASE_README, lookup table manual pages; docs in
-/// man/penstock-tables.5.
+/// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An Error
+///          always means "try again later" (4xx, defer), never "not found".
+/// Changes: files are looked at again at most once a second and taken anew when inode, size or time of change
+///          differ. A file that is missing or broken at open() is no error of open(): look-ups fail until it is
+///          repaired.
+/// Thread:  every function may be called from any thread at any time. Maps are shared by shared_ptr.
+/// Source:  Postfix DATABASE_README, lookup table manual pages; docs in man/penstock-tables.5.
 #include <memory>
 #include <optional>
 #include <string>

@@ -2,12 +2,10 @@
 /// The text that tables are made from: "key white-space value" lines, and alias files "name:
 /// value".
 ///
-/// Form:    a logical line starts with text at its first column; lines that start with white space
-/// go on with it.
-///          Empty lines and lines whose first character is # are skipped (also between continuation
-///          lines). Keys with white space may be quoted in alias files. Source: postmap(1),
-///          aliases(5).
-/// Pure: no I/O, no clock. The entries point into nothing.
+/// Form:    a logical line starts with text at its first column; lines that start with white space go on with
+///          it. Empty lines and lines whose first character is # are skipped (also between continuation lines).
+///          Keys with white space may be quoted in alias files. Source: postmap(1), aliases(5). Pure: no I/O,
+///          no clock. The entries point into nothing.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +16,8 @@ namespace pen::map {
 
 struct LogicalLine {
   unsigned number = 0;  // of its first physical line, from 1
-  std::string
-      text;  // continuation lines joined by their own white space; trailing white space gone
+  // continuation lines joined by their own white space; trailing white space gone
+  std::string text;
 };
 std::vector<LogicalLine> logical_lines(std::string_view text);
 

@@ -7,15 +7,12 @@
 ///          (everything else: time-out, SERVFAIL, nonsense). Only the first three are facts;
 ///          temporary is never cached as one. Aliases (CNAME) are followed within the answer and by
 ///          asking again, at most kMaxAliases.
-/// Safety:  each question goes from a socket of its own (random source port), with a random id; an
-/// answer must come
-///          from the asked server and match id and question. Names, sets and sizes are bounded.
-///          Truncated answers are asked again over TCP. Identical questions under way are asked
-///          once.
+/// Safety:  each question goes from a socket of its own (random source port), with a random id; an answer must
+///          come from the asked server and match id and question. Names, sets and sizes are bounded. Truncated
+///          answers are asked again over TCP. Identical questions under way are asked once.
 /// Thread:  the loop's. Waiting is on lib/async; only `native` look-ups use the handler pool.
-/// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (null MX is the
-/// caller's business).
-///          Postfix: dns_resolver_addresses is ours; smtp_host_lookup is the caller's choice of
+/// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (null MX is the caller's
+///          business). Postfix: dns_resolver_addresses is ours; smtp_host_lookup is the caller's choice of
 ///          lookup_host().
 #include <cstdint>
 #include <memory>
@@ -56,8 +53,8 @@ struct DnsAnswer {
   std::string name;                // after aliases
   std::vector<DnsRecord> records;  // of the asked type, owned by `name`
   seconds ttl{0};  // how long the answer holds from now, aliases and negative answers included
-  bool authenticated =
-      false;  // AD bit: every answer on the way said so (trust the resolver's path: the caller)
+  // AD bit: every answer on the way said so (trust the resolver's path: the caller)
+  bool authenticated = false;
   /// For people, when not found: "Host not found", "Host found but no data record of requested
   /// type", "Host not found, try again", …
   std::string text;

@@ -27,8 +27,8 @@ class LogReader {
     RecordType type = RecordType::envelope;
     std::uint32_t epoch = 0;
     bool garbage = false;
-    bool odd_mark =
-        false;   // a mark that is neither 0 nor the one that means garbage: the record is live
+    // a mark that is neither 0 nor the one that means garbage: the record is live
+    bool odd_mark = false;
     Bytes body;  // until the next call of next()
   };
   struct Hole {

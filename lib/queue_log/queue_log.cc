@@ -12,10 +12,10 @@
 namespace pen::queue_log {
 
 namespace {
-constexpr std::size_t kLazyEnough =
-    256 * 1024;  // gathered bytes that are worth a write nobody waits for
-constexpr std::size_t kMarksEnough =
-    8192;  // garbage marks in memory; beyond it they go out with any batch
+// gathered bytes that are worth a write nobody waits for
+constexpr std::size_t kLazyEnough = 256 * 1024;
+// garbage marks in memory; beyond it they go out with any batch
+constexpr std::size_t kMarksEnough = 8192;
 constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
 constexpr std::size_t kAllocateAtOnce = 4;  // segments made within one commit: it waits for them
 }  // namespace

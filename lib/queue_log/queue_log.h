@@ -3,8 +3,8 @@
 /// segments. No I/O of its own but reads: what is to be written leaves as a Batch, which another
 /// thread executes.
 ///
-/// Format:  docs/queue-format.md.  Source: seeds 001 and 002 (log-structured queue), RFC 5321
-/// section 6.1. Use:     auto log = QueueLog::open(storage, options, clock, random);          //
+/// Format:  docs/queue-format.md. Source: seeds 001 and 002 (log-structured queue), RFC 5321 section 6.1.
+/// Use:     auto log = QueueLog::open(storage, options, clock, random);          //
 /// accepts new mail at once
 ///          auto a = log->append(envelope);                                      // at once, in
 ///          memory while (auto batch = log->next_batch()) {                             // when no
@@ -16,12 +16,10 @@
 ///          this loop for you while (log->recover_step(1 << 20) == Recovery::reading) {…} // in
 ///          slices, between other work auto due = log->next_due(kJournal, now);
 ///          log->start(*due->message);  // then delivered(), finish(), …
-/// Waits:   a 250 waits for append()'s ticket, a delivery result for delivered()'s, a tool's
-/// success for the ticket of
-///          hold(), release(), remove(). start(), finish(), defer(), renew() wait for nothing.
-/// Thread:  one (the loop's) for everything but Batch::execute. Storage, Clock and Random must
-/// outlive the log. Errors:  error.h. After io_error every call answers io_error: the process must
-/// end.
+/// Waits:   a 250 waits for append()'s ticket, a delivery result for delivered()'s, a tool's success for the
+///          ticket of hold(), release(), remove(). start(), finish(), defer(), renew() wait for nothing.
+/// Thread:  one (the loop's) for everything but Batch::execute. Storage, Clock and Random must outlive the log.
+/// Errors:  error.h. After io_error every call answers io_error: the process must end.
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -45,17 +43,18 @@ namespace pen::queue_log {
 std::vector<seconds> retry_ladder(seconds minimal, seconds maximal);
 
 struct Options {
-  std::uint32_t segment_size = 64U
-                               << 20;  // queue_log_segment_size; 8 KiB … 1 GiB, a multiple of 4096
+  // queue_log_segment_size; 8 KiB … 1 GiB, a multiple of 4096
+  std::uint32_t segment_size = 64U << 20;
   std::vector<seconds> intervals;  // of the retry logs, ascending, at most 32; see retry_ladder()
-  std::uint64_t reserve = 16U << 20;  // bytes kept for the replacement envelopes of the active set
-                                      // and for notifications; one segment per log comes on top
-  std::uint64_t save_every =
-      16U << 20;  // bytes appended between two saves of the restart positions
+  // bytes kept for the replacement envelopes of the active set and for notifications; one segment per log comes
+  // on top
+  std::uint64_t reserve = 16U << 20;
+  // bytes appended between two saves of the restart positions
+  std::uint64_t save_every = 16U << 20;
   std::uint64_t suffix_limit = 64U << 20;  // bytes behind the head at which an open START is stale
   std::size_t remembered_ids = 65536;      // accepted ids kept for append()'s idempotence
-  std::size_t max_batch = 8U << 20;  // bytes gathered beyond which append() answers no_space until
-                                     // the writer has caught up (bounds memory)
+  // bytes gathered beyond which append() answers no_space until the writer has caught up (bounds memory)
+  std::size_t max_batch = 8U << 20;
 };
 
 /// Something was not as it was written. It was left where it is and the log went on after it.
@@ -77,13 +76,13 @@ struct RecoveryReport {
   std::uint64_t segments = 0;      // in use at start
   std::uint64_t bytes_read = 0;
   std::uint64_t records = 0;
-  std::uint64_t working =
-      0;  // messages that were being worked on: they have replacement envelopes now
+  // messages that were being worked on: they have replacement envelopes now
+  std::uint64_t working = 0;
   std::uint64_t moved = 0;         // messages moved out of nearly empty segments of a full disk
   std::uint64_t deliveries = 0;    // delivery records applied to them
   std::uint64_t stale_copies = 0;  // older versions marked as garbage
-  std::uint64_t torn_bytes =
-      0;                       // unfinished writes at the ends of the logs: expected after a crash
+  // unfinished writes at the ends of the logs: expected after a crash
+  std::uint64_t torn_bytes = 0;
   std::vector<Damage> damage;  // at most kMaxDamage entries
   std::uint64_t damage_count = 0;
   static constexpr std::size_t kMaxDamage = 1000;
@@ -112,8 +111,8 @@ class QueueLog {
   struct Appended {
     Ticket ticket = 0;  // durable when committed() reaches it
     Place place;        // where the envelope will be; valid for start() once durable
-    bool duplicate =
-        false;  // this id was accepted before: nothing was written, the ticket is the first one's
+    // this id was accepted before: nothing was written, the ticket is the first one's
+    bool duplicate = false;
   };
   /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
   /// `remembered_ids` accepted in this process and those recovery read; an id older than that is

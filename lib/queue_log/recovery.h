@@ -39,8 +39,8 @@ struct RecoveryState {
     bool garbage = false;
     bool started = false;  // known from a START, not from reading the envelope
     Position replaces;
-    bool torn_start =
-        false;  // its START was in the journal's last, unsynced write: what it says need not hold
+    // its START was in the journal's last, unsynced write: what it says need not hold
+    bool torn_start = false;
   };
   struct Seen {
     std::vector<Copy> copies;

@@ -30,8 +30,8 @@ inline constexpr auto kAllocationRetry = seconds(1);  // how soon a full disk is
 struct Segment {
   SegmentHeader header;
   LogId log = kJournal;
-  std::uint32_t pins =
-      0;  // envelopes in it of open STARTs, and garbage marks that are still to be written into it
+  // envelopes in it of open STARTs, and garbage marks that are still to be written into it
+  std::uint32_t pins = 0;
 };
 
 /// A replacement written to another log, whose FINISH (moved) waits for that log's sync.
@@ -111,8 +111,8 @@ struct QueueLog::State {
   std::set<Slot> dirty;  // written and not synced since
 
   std::vector<Log> logs;
-  std::size_t ladder =
-      0;  // logs that take new records: journal, hold, retry logs of options.intervals
+  // logs that take new records: journal, hold, retry logs of options.intervals
+  std::size_t ladder = 0;
 
   // tickets and batches
   Ticket last_ticket = 0;

@@ -6,13 +6,10 @@
 /// at full size, and then only written, synced and read, so that the steady state needs no create,
 /// truncate, rename or unlink.
 ///
-/// Thread:  write(), sync() and allocate() are called by one thread at a time (the writer, or the
-/// loop before the
-///          writer runs); read() may be called by another thread at the same moment.
-/// Errors:  errno values; ENOSPC from allocate() is an expected answer, any error of write() or
-/// sync() ends the use
-///          of the storage (after a failed sync the kernel may call pages clean that are not on
-///          disk).
+/// Thread:  write(), sync() and allocate() are called by one thread at a time (the writer, or the loop before
+///          the writer runs); read() may be called by another thread at the same moment.
+/// Errors:  errno values; ENOSPC from allocate() is an expected answer, any error of write() or sync() ends the
+///          use of the storage (after a failed sync the kernel may call pages clean that are not on disk).
 #include <cstdint>
 #include <vector>
 

@@ -7,13 +7,12 @@
 ///          co_await writer.committed(a->ticket);                  // success: durable, say 250
 ///          writer.kick();                                         // after calls that nobody waits
 ///          for
-/// Groups:  everything appended until the writer thread is free shares one batch: no timer, and no
-/// delay when idle but
-///          the loop's turn, so that all tasks that are ready append before the write begins.
-/// Fails:   after an error every wait ends with io_error and on_failure is called once, in the
-/// loop: end the process. Lifetime: loop, log and storage outlive the writer; the destructor waits
-/// for the batch in hand. Tasks that wait in
-///          committed() must be gone by then.
+/// Groups:  everything appended until the writer thread is free shares one batch: no timer, and no delay when
+///          idle but the loop's turn, so that all tasks that are ready append before the write begins.
+/// Fails:   after an error every wait ends with io_error and on_failure is called once, in the loop: end the
+///          process.
+/// Lifetime: loop, log and storage outlive the writer; the destructor waits for the batch in hand. Tasks that
+///          wait in committed() must be gone by then.
 /// Thread:  the loop's.
 #include <functional>
 #include <memory>

@@ -9,9 +9,10 @@
 ///          whether a recipient exists. lib/intake does the first two before a message is queued;
 ///          trivial-rewrite routes.
 /// No I/O but table look-ups. blocking() tells whether these may wait long (then use the handler
-/// pool). Errors:  of tables only: temporary. Everything else is part of the answers. Thread:  any;
-/// immutable after open() but for the tables' own reloading. Source:  Postfix
-/// ADDRESS_REWRITING_README, ADDRESS_CLASS_README, trivial-rewrite(8).
+/// pool).
+/// Errors:  of tables only: temporary. Everything else is part of the answers.
+/// Thread:  any; immutable after open() but for the tables' own reloading.
+/// Source:  Postfix ADDRESS_REWRITING_README, ADDRESS_CLASS_README, trivial-rewrite(8).
 #include <cstdint>
 #include <memory>
 #include <optional>

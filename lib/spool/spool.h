@@ -51,8 +51,8 @@ inline std::string_view describe(SpoolError e) {
   return "unknown";
 }
 
-inline constexpr std::uint64_t kContentOffset =
-    4096;  // keeps content page-aligned for splice and sendfile
+// keeps content page-aligned for splice and sendfile
+inline constexpr std::uint64_t kContentOffset = 4096;
 inline constexpr std::uint64_t kGrowth = 1U << 20;  // files grow in steps of this
 
 /// File and use in one number, as it stands in envelopes; 0 is no reference.

@@ -3,7 +3,8 @@
 /// assertions.
 ///
 /// Use:     Counted::reset(); { … Counted value … } BOOST_TEST(Counted::alive == 0);
-/// BOOST_TEST(Counted::copies == 0); Thread:  one.
+/// BOOST_TEST(Counted::copies == 0);
+/// Thread:  one.
 #include <utility>
 
 namespace pen::testing {
