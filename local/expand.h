@@ -33,8 +33,8 @@ struct ExpandRules {
 };
 
 struct Expansion {
-  std::optional<std::string>
-      only_mailbox;  // the whole expansion is this one user (perhaps the name itself)
+  // the whole expansion is this one user (perhaps the name itself)
+  std::optional<std::string> only_mailbox;
   std::vector<std::string> mailboxes;  // users to be stored for directly
   std::vector<std::string> forwards;   // addresses of the new message
   std::string owner;                   // its sender, "" : as it was

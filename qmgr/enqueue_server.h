@@ -1,7 +1,7 @@
 #pragma once
 /// The conversation "enqueue": receivers hand in complete messages and learn when they are durable.
 ///
-/// Bounds: per receiver kMaxUnanswered bytes of messages that wait for the next commit; then it is not read from.
+/// Bounds:  per receiver kMaxUnanswered bytes of messages that wait for the next commit; then it is not read from.
 #include <functional>
 #include <memory>
 #include <set>

@@ -1,11 +1,9 @@
 #pragma once
-/// Stream: one connection (TCP or Unix socket), read by lines or by bytes, written through a
-/// bounded buffer.
+/// Stream: one connection (TCP or Unix socket), read by lines or by bytes, written through a bounded buffer.
 ///
 /// Use:     auto line = co_await stream.read_line(2048, until);   // the line without its end
-///          stream.write("250 ok\r\n");                            // queued; goes out at the end
-///          of this turn, co_await stream.flush(until);                          //   or when the
-///          reader next has to wait
+///          stream.write("250 ok\r\n");                            // queued; goes out at the end of this turn,
+///          co_await stream.flush(until);                          //   or when the reader next has to wait
 /// Reading: the returned views point into the stream's buffer and die at the next read call or poll_input(). A
 ///          reader is resumed only when what it waits for holds. Idle streams hold no buffers.
 /// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush()
@@ -122,8 +120,7 @@ class Stream {
   /// call on this stream; text added to it later is lost.
   std::string& compose();
 
-  /// For lib/ipc: descriptors that travel with the bytes (Unix sockets), sent with the first byte
-  /// of the text.
+  /// For lib/ipc: descriptors that travel with the bytes (Unix sockets), sent with the first byte of the text.
   void write_with_fds(std::string_view text, std::span<Fd> fds);
   /// The same for the byte that is queued next; something must be written in the same turn.
   void attach_fds(std::span<Fd> fds);

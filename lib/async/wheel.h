@@ -3,10 +3,8 @@
 /// later deadlines wait in the last slot and are looked at again). Insert and withdraw are O(1)
 /// without a search or an allocation.
 ///
-/// Use:     wheel.insert(node, deadline); … wheel.advance(now);       // calls node.fire for each
-/// that is due
-///          A node withdraws itself by unlink() or by dying. next() tells how long nothing can be
-///          due.
+/// Use:     wheel.insert(node, deadline); … wheel.advance(now);       // calls node.fire for each that is due
+///          A node withdraws itself by unlink() or by dying. next() tells how long nothing can be due.
 /// Time:    a node fires at the first advance() at or after its deadline rounded up to a tick; never early.
 #include <cstdint>
 

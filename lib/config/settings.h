@@ -1,6 +1,5 @@
 #pragma once
-/// Every setting that acts, as a typed field; made from params.def, the one place where settings
-/// are declared.
+/// Every setting that acts, as a typed field; made from params.def, the one place where settings are declared.
 ///
 /// Use:     const config::Settings& s = config.settings();   // config.h reads main.cf into it
 ///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;

@@ -72,8 +72,8 @@ struct CommandOptions {
 
 struct MailCommand {
   std::string sender;  // external form; empty: the null sender
-  std::optional<std::uint64_t>
-      size;  // RFC 1870; more digits than 64 bits hold become the largest number
+  // RFC 1870; more digits than 64 bits hold become the largest number
+  std::optional<std::uint64_t> size;
   BodyType body = BodyType::unspecified;
   Ret ret = Ret::unspecified;
   std::string envid;  // decoded from xtext

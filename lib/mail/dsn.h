@@ -3,8 +3,9 @@
 ///
 /// Use:     if (dsn_due(kind, envelope, reported)) {
 ///            DsnReport report = build_dsn(request, settings, random);
-///            content = a Received: field of the caller's + report.before + first report.original_bytes bytes of the original content +
-///            report.after; }
+///            content = a Received: field of the caller's + report.before
+///                      + first report.original_bytes bytes of the original content + report.after;
+///          }
 ///          The original is never copied here: a report on a message of any size costs a few KiB.
 /// Format:  multipart/report of a text for people, message/delivery-status, and the original or its header; the
 ///          message/global forms when the original came by SMTPUTF8 and the report needs it.

@@ -2,8 +2,8 @@
 /// SMTP replies as a client reads them: lines in, whole replies out, whatever the peer sends.
 ///
 /// Use:     ReplyParser parser;
-///          for each line (without CRLF):  if (auto reply = parser.feed(line)) …       // a
-///          multi-line reply is joined
+///          for each line (without CRLF):
+///            if (auto reply = parser.feed(line)) …       // a multi-line reply is joined
 /// Rules:   the first digit decides (RFC 5321 section 4.2.1: unknown codes by first digit); codes outside
 ///          2xx-5xx and lines that begin no reply are `malformed` and end the reply: the caller cannot trust
 ///          its place any more. Inside a multi-line reply a line without a code is taken as text. The code of
@@ -24,8 +24,8 @@ struct Reply {
   // "5.1.1" if the text begins with an enhanced code of the reply's class; else empty
   std::string dsn;
   std::string text;  // all lines with their codes, joined by a space: "550-no 550 such user"
-  std::vector<std::string>
-      lines;  // text of each line after the code; only when the parser was told to keep them
+  // text of each line after the code; only when the parser was told to keep them
+  std::vector<std::string> lines;
 
   int first_digit() const { return code / 100; }
   bool positive() const { return first_digit() == 2; }

@@ -26,8 +26,7 @@ mail::DeliveryStatus trouble(std::string dsn, std::string text) {
   return s;
 }
 
-/// Which status an errno of a mailbox file means: a full disk is ours, a full quota the
-/// recipient's.
+/// Which status an errno of a mailbox file means: a full disk is ours, a full quota the recipient's.
 mail::DeliveryStatus trouble(const Error& e, std::string_view what) {
   std::string text = fmt::format("{}: {}", what, e.message());
   switch (e.sys_errno()) {

@@ -28,8 +28,7 @@ class LmdbFile {
   ~LmdbFile();
   LmdbFile(const LmdbFile&) = delete;
   LmdbFile& operator=(const LmdbFile&) = delete;
-  /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are
-  /// not there.
+  /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are not there.
   Value find(std::string_view key) const;
   /// Every key and value in key order; stops when visit returns false. Errors: unreadable.
   Result<void> each(

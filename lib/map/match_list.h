@@ -1,6 +1,5 @@
 #pragma once
-/// Lists that answer yes or no: mynetworks, mydestination, relay_domains, debug_peer_list and their
-/// like.
+/// Lists that answer yes or no: mynetworks, mydestination, relay_domains, debug_peer_list and their like.
 ///
 /// Form:    patterns separated by commas or white space; /file/name reads patterns from a file; type:table
 ///          matches when the table has the key; !pattern means "no" when it matches. The first match decides.

@@ -1,10 +1,10 @@
 #pragma once
-/// The bytes of segments and records. docs/queue-format.md is the description for people; this is
-/// the same for code.
+/// The bytes of segments and records. docs/queue-format.md is the description for people; this is the same for code.
 ///
 /// Segment: header block (two copies, one sector each), records, trailer in the last 16 bytes once sealed.
 /// Record:  mark u32, length u32, checksum u64, use u64, offset u32, durable u32, epoch u32, type u8, flags u8,
-///          zero u16, body; padded with zeros to a multiple of 8. All integers little-endian. No I/O.
+///          zero u16, body; padded with zeros to a multiple of 8. All integers little-endian.
+/// No I/O.
 #include <optional>
 #include <string>
 #include <vector>

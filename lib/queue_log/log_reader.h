@@ -2,8 +2,10 @@
 /// Reads a log's whole records over its segments, joining the parts of long ones.
 ///
 /// Use:     LogReader reader(storage, segments, from, limit, SegmentReader::Search::window);
-///          switch (*reader.next()) { case Got::record: reader.record()…; case Got::hole:
-///          reader.hole()… }
+///          switch (*reader.next()) {
+///            case Got::record: reader.record()…
+///            case Got::hole: reader.hole()…
+///          }
 /// Bounds:  one record (at most kMaxMessage) and one chunk are in memory.
 /// Errors:  errno of the storage.
 #include <memory>

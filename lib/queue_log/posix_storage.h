@@ -1,12 +1,10 @@
 #pragma once
 /// Storage over files of one directory: "positions" and "segment-00000001", ….
 ///
-/// Use:     auto storage = PosixStorage::open("/var/spool/penstock/log");     //
-/// queue_log_directory; made if missing
-/// Owns:    the directory, by a lock: a second open, in any process, fails with EWOULDBLOCK while this one
-///          lives. Steady: a segment file is created once and reserved with fallocate (its directory entry
-///          synced); after that there are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are
-///          kept.
+/// Use:     auto storage = PosixStorage::open("/var/spool/penstock/log");     // queue_log_directory; made if missing
+/// Owns:    the directory, by a lock: a second open, in any process, fails with EWOULDBLOCK while this one lives.
+/// Steady:  a segment file is created once and reserved with fallocate (its directory entry synced); after that there
+///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept.
 /// Thread:  see storage.h; safe for one writing and any number of reading threads.
 /// Errors:  errno with the file's name.
 #include <memory>

@@ -3,19 +3,17 @@
 /// segments. No I/O of its own but reads: what is to be written leaves as a Batch, which another
 /// thread executes.
 ///
-/// Format:  docs/queue-format.md. Source: seeds 001 and 002 (log-structured queue), RFC 5321 section 6.1.
-/// Use:     auto log = QueueLog::open(storage, options, clock, random);          //
-/// accepts new mail at once
-///          auto a = log->append(envelope);                                      // at once, in
-///          memory while (auto batch = log->next_batch()) {                             // when no
-///          batch is in flight
-///            auto done = batch->execute(storage);                               // writer thread:
-///            blocks auto durable = log->complete(std::move(*batch), done);             // loop
-///            thread: tickets up to this
-///          }                                                                    // writer.h does
-///          this loop for you while (log->recover_step(1 << 20) == Recovery::reading) {…} // in
-///          slices, between other work auto due = log->next_due(kJournal, now);
-///          log->start(*due->message);  // then delivered(), finish(), …
+/// Format:  docs/queue-format.md.
+/// Source:  seeds 001 and 002 (log-structured queue), RFC 5321 section 6.1.
+/// Use:     auto log = QueueLog::open(storage, options, clock, random);          // accepts new mail at once
+///          auto a = log->append(envelope);                                      // at once, in memory
+///          while (auto batch = log->next_batch()) {                             // when no batch is in flight
+///            auto done = batch->execute(storage);                               // writer thread: blocks
+///            auto durable = log->complete(std::move(*batch), done);             // loop thread: tickets up to this
+///          }                                                                    // writer.h does this loop for you
+///          while (log->recover_step(1 << 20) == Recovery::reading) {…}          // in slices, between other work
+///          auto due = log->next_due(kJournal, now);
+///          log->start(*due->message);                                           // then delivered(), finish(), …
 /// Waits:   a 250 waits for append()'s ticket, a delivery result for delivered()'s, a tool's success for the
 ///          ticket of hold(), release(), remove(). start(), finish(), defer(), renew() wait for nothing.
 /// Thread:  one (the loop's) for everything but Batch::execute. Storage, Clock and Random must outlive the log.
@@ -131,16 +129,14 @@ class QueueLog {
   /// Records that nobody waits for leave with the next batch too, even when there is nothing else:
   /// call it at leisure (qmgr: once a second), so that an idle queue has no record in memory only.
   void flush() { flush_wanted_ = true; }
-  /// Asks for restart positions to be saved with the next batch. Needed by nobody: saves happen by
-  /// themselves.
+  /// Asks for restart positions to be saved with the next batch. Needed by nobody: saves happen by themselves.
   void save_positions() { save_wanted_ = true; }
   /// The number of the first save of restart positions that will know everything appended so far, and of the last one
   /// that is on disk. What a finished message leaves (its spool file) may be used again once last_save() reaches the
   /// next_save() of the moment after finish() or remove(); ask for it with save_positions() when files run short.
   std::uint64_t next_save() const;
   std::uint64_t last_save() const;
-  /// Takes the batch back. Returns the ticket up to which everything is durable now; io_error: end
-  /// the process.
+  /// Takes the batch back. Returns the ticket up to which everything is durable now; io_error: end the process.
   Result<Ticket> complete(Batch batch, Result<void> executed);
   /// Every ticket up to this one is durable.
   Ticket committed() const { return committed_; }
@@ -160,10 +156,10 @@ class QueueLog {
   /// The retry log whose interval is the closest at or above `delay`, else the longest.
   LogId retry_log_for(seconds delay) const;
   struct Due {
-    std::optional<Stored>
-        message;  // the head, if it is due; start() it, or ask again later and get the same one
-    std::optional<WallTime>
-        next;           // otherwise: when the head will be due; nullopt: nothing waits in this log
+    // the head, if it is due; start() it, or ask again later and get the same one
+    std::optional<Stored> message;
+    // otherwise: when the head will be due; nullopt: nothing waits in this log
+    std::optional<WallTime> next;
     bool more = false;  // nothing decided yet: the slice was used up, call again
   };
   /// The first message of a log that is neither being worked on nor garbage, looking only at the
@@ -171,8 +167,7 @@ class QueueLog {
   /// be: then `more` is false and `next` is now; call again after the next batch). Errors:
   /// recovering, io_error. Damage on the way is skipped and added to report().
   Result<Due> next_due(LogId log, WallTime now);
-  /// Reads the version at a place (which a scan or append() gave). not_found: it is garbage or
-  /// gone.
+  /// Reads the version at a place (which a scan or append() gave). not_found: it is garbage or gone.
   Result<Stored> read(const Place& place);
 
   /// Whether the version at a place is durable already: what start() and remove() ask for.
@@ -193,16 +188,13 @@ class QueueLog {
                            std::string_view payload);
   /// Appends FINISH: nothing is left to do.
   Result<void> finish(std::string_view queue_id);
-  /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was
-  /// synced.
+  /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was synced.
   Result<void> defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement);
   /// Writes the replacement to the hold log.
   Result<Ticket> hold(std::string_view queue_id, const Envelope& replacement);
-  /// Writes the replacement to the journal, where the runner finds it at once: release from hold,
-  /// requeue.
+  /// Writes the replacement to the journal, where the runner finds it at once: release from hold, requeue.
   Result<Ticket> release(std::string_view queue_id, const Envelope& replacement);
-  /// Delete. The first form ends work on a message, the second takes one that nobody works on,
-  /// where it is.
+  /// Delete. The first form ends work on a message, the second takes one that nobody works on, where it is.
   Result<Ticket> remove(std::string_view queue_id);
   Result<Ticket> remove(const Place& place, std::string_view queue_id, std::uint32_t generation);
   /// A message whose START fell suffix_limit behind the head: renew() it (or defer() it when it

@@ -1,6 +1,5 @@
 #pragma once
-/// Reads the records of one segment forward, and finds the next one after bytes that are not a
-/// record.
+/// Reads the records of one segment forward, and finds the next one after bytes that are not a record.
 ///
 /// Use:     SegmentReader reader(storage, header, from, SegmentReader::Search::whole);
 ///          while (true) { auto got = reader.next(); … }   // record, hole, end

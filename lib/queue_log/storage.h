@@ -25,8 +25,7 @@ class Storage {
  public:
   virtual ~Storage() = default;
 
-  /// Slots that exist, with their size in bytes (a file cut short from outside shows its real
-  /// size).
+  /// Slots that exist, with their size in bytes (a file cut short from outside shows its real size).
   struct SlotInfo {
     Slot slot = 0;
     std::uint64_t size = 0;
@@ -41,8 +40,7 @@ class Storage {
   virtual Result<void> sync(Slot slot) = 0;
   /// Fills `into`, which must lie inside the slot.
   virtual Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) = 0;
-  /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync():
-  /// recovery's tool.
+  /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync(): recovery's tool.
   virtual Result<void> drop_cache(Slot slot) = 0;
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 /// The spool: files for bodies too large to live in the queue log.
 ///
-/// Source:  seed 002. Format: docs/queue-format.md, "The spool".
+/// Source:  seed 002.
+/// Format:  docs/queue-format.md, "The spool".
 /// Use:     auto spool = Spool::open("/var/spool/penstock/bodies");          // spool_directory
 ///          auto lease = spool->lease(expected_size);                        // receiver gets lease->fd, writes from
 ///                                                                           // lease->content_offset, fdatasyncs once

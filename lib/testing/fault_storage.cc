@@ -21,8 +21,7 @@ struct FaultStorage::File {
   std::uint64_t size = 0;
   std::unordered_map<std::uint64_t, Shared> disk;
   std::unordered_map<std::uint64_t, Shared> cache;  // where the cache differs from the disk
-  // Dirty sectors: every content since the last sync, oldest first (the last is what the cache
-  // shows).
+  // Dirty sectors: every content since the last sync, oldest first (the last is what the cache shows).
   std::map<std::uint64_t, std::vector<Shared>> dirty;
 
   const Sector& show(std::uint64_t n) const {

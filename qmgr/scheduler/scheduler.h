@@ -1,14 +1,13 @@
 #pragma once
-/// The scheduler: routes recipients fairly, forms delivery jobs and chooses the connection for
-/// each.
+/// The scheduler: routes recipients fairly, forms delivery jobs and chooses the connection for each.
 ///
 /// An object without I/O: events are calls, what to do about them leaves as Actions. The same object runs in
 /// qmgr, in the scenario files and in simulations. It never walks all jobs or all destinations: an event costs
 /// O(log n) in the number of waiting messages plus the connections of one preference level.
+///
 /// Source:  seed 000, design.md "The scheduler"; docs/scheduler.md says where each rule lives.
-/// Use:     set_time(now, wall) before each batch of events; then events; then
-/// take_actions() and do them in order;
-///          call tick() when next_wake() has come.
+/// Use:     set_time(now, wall) before each batch of events; then events; then take_actions() and do them in
+///          order; call tick() when next_wake() has come.
 /// Words:   a worker is one look-up under way (routing) or one connection (delivery); a connection's backlog is
 ///          all jobs given to it and not finished, of which at most `window` were handed to the delivery
 ///          program.
