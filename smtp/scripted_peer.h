@@ -1,5 +1,6 @@
 #pragma once
-/// For tests: an SMTP or LMTP server over byte strings, with refusals and faults on order, and a ledger of what it took.
+/// For tests: an SMTP or LMTP server over byte strings, with refusals and faults on order, and a ledger of what it
+/// took.
 ///
 /// Use:     ScriptedPeer peer(options);
 ///          peer.input(bytes); client.feed(peer.take_output()); if (peer.gone()) …

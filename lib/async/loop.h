@@ -144,8 +144,8 @@ class Loop {
   /// Runs node.run once at the end of this turn (asking again before that changes nothing): batching of output.
   void at_end_of_turn(detail::EndOfTurn& node);
 
-  /// Suspends for a duration. Result: success after the time, or cancelled. until.deadline earlier
-  /// than that: timed_out.
+  /// Suspends for a duration. Result: success after the time, or cancelled.
+  /// until.deadline earlier than that: timed_out.
   Task<Result<void>> sleep(std::chrono::nanoseconds time, Until until = {});
   /// Lets every other ready task run first.
   Task<void> yield();

@@ -77,11 +77,11 @@ class Stream {
   Stream& operator=(Stream&&) noexcept;
 
   /// The next line without its CRLF or bare LF. `raw` forms: read_raw_line keeps the line end as it came.
+  /// max counts what comes before the LF, a CR included.
   /// line_too_long: more than max bytes without LF (they stay buffered; skip with discard_line()).
   /// closed: end of input (a last part without LF is dropped).
   Task<Result<std::string_view>> read_line(std::size_t max, Until until = {});
   Task<Result<std::string_view>> read_raw_line(std::size_t max, Until until = {});
-  /// max counts what comes before the LF, a CR included.
   /// Drops input up to and including the next LF.
   Task<Result<void>> discard_line(Until until = {});
   /// At least one byte, at most max: whatever is there. Zero-copy view; consumed.

@@ -9,8 +9,8 @@
 
 namespace pen::mail {
 
-/// Successes differ in who owes the sender a report of it (RFC 3461 section 5.2.2): delivered and relayed (to a host that
-/// will not report) we do, transferred (to a host that took over NOTIFY=SUCCESS) that host.
+/// Successes differ in who owes the sender a report of it (RFC 3461 section 5.2.2): delivered and relayed (to a host
+/// that will not report) we do, transferred (to a host that took over NOTIFY=SUCCESS) that host.
 enum class Action : std::uint8_t { delivered, deferred, failed, relayed, expanded, transferred };
 
 struct DeliveryStatus {

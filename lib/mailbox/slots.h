@@ -4,8 +4,8 @@
 ///
 /// Use:     co_await serve_slots(environment, std::move(channel))     // one per connection of qmgr; ends with it
 /// Logs:    one Postfix-style line per recipient.
-/// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers it
-///          as in doubt instead of assuming that nothing happened.
+/// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers
+///          it as in doubt instead of assuming that nothing happened.
 #include <functional>
 #include <memory>
 #include <string>

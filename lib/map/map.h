@@ -113,8 +113,8 @@ using AddressValue = Result<std::optional<AddressHit>>;
 /// Which partial keys an address look-up tries, in this order:
 ///   user+ext@domain, user@domain, user+ext, user, @domain
 /// The bare user forms are tried only when the domain is local (same as $myorigin, in
-/// $mydestination, or an $inet_interfaces literal): the caller knows. Source: canonical(5),
-/// virtual(5) TABLE SEARCH ORDER.
+/// $mydestination, or an $inet_interfaces literal): the caller knows.
+/// Source: canonical(5), virtual(5) TABLE SEARCH ORDER.
 struct AddressKeys {
   bool bare_user = false;
   bool at_domain = true;

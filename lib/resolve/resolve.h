@@ -106,10 +106,10 @@ class Resolve {
   static Result<std::shared_ptr<const Resolve>> open(Options options);
   virtual ~Resolve() = default;
 
-  /// The form of an address that tables and routing want: source route dropped, bang path and
-  /// percent hack undone,
-  /// @myorigin and .mydomain appended as set. "" stays "". remote_domain: what to append instead of
-  /// myorigin for remote clients (remote_header_rewrite_domain); nullopt: local rewriting.
+  /// The form of an address that tables and routing want: source route dropped, bang path and percent
+  /// hack undone, @myorigin and .mydomain appended as set. "" stays "".
+  /// remote_domain: what to append instead of myorigin for remote clients
+  /// (remote_header_rewrite_domain); nullopt: local rewriting.
   virtual std::string rewrite(
       std::string_view address,
       std::optional<std::string_view> remote_domain = std::nullopt) const = 0;

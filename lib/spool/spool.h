@@ -76,7 +76,8 @@ class Spool {
   /// Space for expected_size (0: unknown) is reserved as far as the file lacks it. Errors: no_space, too_many, errno.
   Result<Lease> lease(std::uint64_t expected_size);
   bool give_back(std::uint64_t lease) { return pool_.give_back(lease); }
-  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what counts).
+  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what
+  /// counts).
   Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
   /// Read-only descriptor. Errors: wrong_owner, errno.
   Result<async::Fd> open_to_read(BodyRef ref);
