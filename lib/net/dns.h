@@ -6,7 +6,8 @@
 /// Answers: found
 ///          no_data      the name exists, this type does not
 ///          no_domain    the name does not exist
-///          temporary    everything else: time-out, SERVFAIL, nonsense; never cached as a fact, which the others are
+///          temporary    everything else: time-out, SERVFAIL, nonsense
+///          Only the first three are facts; temporary is never cached as one.
 ///          Aliases (CNAME) are followed within the answer and by asking again, at most kMaxAliases.
 /// Safety:  each question goes from a socket of its own (random source port), with a random id; an answer must
 ///          come from the asked server and match id and question. Names, sets and sizes are bounded. Truncated
