@@ -4,7 +4,7 @@
 /// The working set is in memory (a MemoryTable: the scheduler never waits); changes gather and are written in one
 /// LMDB transaction by whoever calls write() on another thread.
 ///
-/// Use:     auto db = DestDb::open(data_directory + "/destdb", wall_now);   // damaged: set aside, made anew; see warning()
+/// Use:     auto db = DestDb::open(data_directory + "/destdb", wall_now);   // a damaged file is set aside: see warning()
 ///          scheduler uses it as a Table;
 ///          auto changes = db->take_changes();
 ///          pool.run([changes, file = db->file()] { return file->write(changes); });
