@@ -74,8 +74,7 @@ Result<std::shared_ptr<LmdbFile>> LmdbFile::open(const std::string& path) {
   if (!S_ISREG(s.st_mode) || s.st_size == 0)
     return fail(MapError::unreadable, path + ": not an LMDB file");
   PEN_TRY_ASSIGN(impl->env, open_env(path, MDB_RDONLY | MDB_NOTLS, 0, 0));
-  // A mapped file that is shorter than its own account of itself would kill the process at the
-  // first touch.
+  // A mapped file that is shorter than its own account of itself would kill the process at the first touch.
   MDB_envinfo info{};
   MDB_stat stat{};
   mdb_env_info(impl->env.get(), &info);
