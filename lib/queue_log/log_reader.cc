@@ -70,8 +70,7 @@ Result<LogReader::Got> LogReader::next() {
   }
 }
 
-/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one
-/// tells which.
+/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one tells which.
 bool LogReader::left_by_sealing() const {
   return current_ + 1 < segments_.size() &&
          segments_[current_ + 1].epoch == segments_[current_].epoch;

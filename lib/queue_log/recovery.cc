@@ -84,8 +84,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     s.options.segment_size = saved->segment_size;
   }
 
-  // Logs: the journal, the hold log, one per interval; then those of intervals that are no longer
-  // configured.
+  // Logs: the journal, the hold log, one per interval; then those of intervals that are no longer configured.
   s.add_log(seconds(0), 0);
   s.add_log(seconds(0), -1);
   for (seconds interval : s.options.intervals) s.add_log(interval, interval.count());

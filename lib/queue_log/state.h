@@ -54,8 +54,8 @@ struct Log {
   std::uint32_t taken = 0;           // bytes of the segment that batches took
   std::uint32_t durable_offset = 0;  // bytes of the segment that were synced
   std::string pending;               // [taken, cursor)
-  std::vector<BatchStep>
-      left;  // writes and syncs of segments that were sealed since the last batch
+  // writes and syncs of segments that were sealed since the last batch
+  std::vector<BatchStep> left;
   IndexBody index;
   std::size_t index_bytes = 0;
   std::uint32_t last_index = 0;
@@ -67,9 +67,9 @@ struct Log {
   Position runner;  // no live version below it but those being worked on
   std::unique_ptr<LogReader> reader;
   Position reader_limit;
-  std::optional<WallTime>
-      first_unsynced;   // when the oldest replacement not yet handed to a sync was appended
-  Position written_to;  // everything below was written
+  // when the oldest replacement not yet handed to a sync was appended
+  std::optional<WallTime> first_unsynced;
+  Position written_to;           // everything below was written
   std::optional<Position> head;  // a live version found by the runner and not yet started
   WallTime head_due;
 
@@ -113,8 +113,8 @@ struct QueueLog::State {
   std::set<Slot> dirty;  // written and not synced since
 
   std::vector<Log> logs;
-  std::size_t ladder =
-      0;  // logs that take new records: journal, hold, retry logs of options.intervals
+  // logs that take new records: journal, hold, retry logs of options.intervals
+  std::size_t ladder = 0;
 
   // tickets and batches
   Ticket last_ticket = 0;
@@ -145,8 +145,7 @@ struct QueueLog::State {
   std::deque<PendingMark> marks;
   std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
 
-  // new mail not yet started, in order of position: what the journal's runner need not read again
-  // to find
+  // new mail not yet started, in order of position: what the journal's runner need not read again to find
   struct Fresh {
     Position position;
     bool started = false;
