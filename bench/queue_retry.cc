@@ -136,19 +136,21 @@ void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
   const Round maker(queue, clock, work);
   const WallTime begin = clock.wall_now();
   long second = 0, number = 0;
-  for (const One& one : all) {
-    clock.advance(seconds(one.at - second));
-    second = one.at;
-    Envelope e = maker.envelope(++number);
-    e.arrived = begin + seconds(one.arrived);
-    const auto a = need(log.append(e));
-    if (number % 64 == 0 || !log.durable(a.place)) queue.commit();
-    need(log.start(e.queue_id, a.place));
-    const auto age = std::clamp(seconds(one.at - one.arrived), seconds(300), seconds(4000));
-    need(log.defer(e.queue_id, log.retry_log_for(age), e));
-    if (number % 1024 == 0) {
-      log.flush();
-      queue.commit();
+  for (std::size_t i = 0; i < all.size();) {
+    clock.advance(seconds(all[i].at - second));
+    second = all[i].at;
+    std::vector<std::pair<Envelope, Place>> group;
+    for (; i < all.size() && all[i].at == second && group.size() < 1000; ++i) {
+      Envelope e = maker.envelope(++number);
+      e.arrived = begin + seconds(all[i].arrived);
+      const auto a = need(log.append(e));
+      group.emplace_back(std::move(e), a.place);
+    }
+    queue.commit();
+    for (const auto& [e, place] : group) {
+      need(log.start(e.queue_id, place));
+      const auto age = std::chrono::duration_cast<seconds>(clock.wall_now() - e.arrived);
+      need(log.defer(e.queue_id, log.retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
     }
   }
   clock.advance(seconds(kHistory - second));

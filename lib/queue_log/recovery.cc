@@ -72,6 +72,16 @@ void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
 
 }  // namespace
 
+SegmentSource RecoveryState::Source::found() const {
+  // A copy: sources move, and the log goes on with segments that are not to be read here.
+  return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
+             SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto it = std::lower_bound(all->begin(), all->end(), from,
+                                     [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
+    return it == all->end() ? std::nullopt : std::optional(*it);
+  };
+}
+
 Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   PEN_TRY_ASSIGN(auto slots, s.storage.list());
   std::sort(slots.begin(), slots.end(),
@@ -228,7 +238,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     for (const SegmentHeader& header : source.segments)
       if (header.use != source.from.use || source.from.offset <= kDataStart)
         recovering->read_whole[header.use] = true;
-    source.reader = std::make_unique<LogReader>(s.storage, source.segments, source.from, Position{},
+    source.reader = std::make_unique<LogReader>(s.storage, source.found(), source.from, Position{},
                                                 SegmentReader::Search::window);
     recovering->sources.push_back(std::move(source));
   }

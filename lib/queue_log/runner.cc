@@ -12,12 +12,13 @@ namespace {
 constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: tens of microseconds
 }
 
-std::vector<SegmentHeader> QueueLog::State::headers(const Log& log, SegmentUse from) const {
-  std::vector<SegmentHeader> result;
-  for (auto it = std::lower_bound(log.uses.begin(), log.uses.end(), from); it != log.uses.end();
-       ++it)
-    result.push_back(segments.at(*it).header);
-  return result;
+SegmentSource QueueLog::State::segments_of(const Log& log) const {
+  return [this, id = log.id](SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto& uses = logs[id].uses;
+    const auto it = std::lower_bound(uses.begin(), uses.end(), from);
+    if (it == uses.end()) return std::nullopt;
+    return segments.at(*it).header;
+  };
 }
 
 void QueueLog::State::note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log) {
@@ -76,7 +77,7 @@ Result<Stored> QueueLog::State::read(const Place& place) {
     return fail(QueueLogError::not_found);
   const Log& log = logs[place.log];
   if (place.position >= log.written_to) return fail(QueueLogError::not_found);
-  LogReader reader(storage, headers(log, place.position.use), place.position, log.written_to,
+  LogReader reader(storage, segments_of(log), place.position, log.written_to,
                    SegmentReader::Search::whole);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != place.position ||
@@ -121,7 +122,7 @@ Result<void> QueueLog::State::sweep_hold() {
   const Log& log = logs[kHold];
   Runner& runner = runners[kHold];
   if (runner.at >= log.durable_to) return {};
-  LogReader reader(storage, headers(log, runner.at.use), runner.at, log.durable_to,
+  LogReader reader(storage, segments_of(log), runner.at, log.durable_to,
                    SegmentReader::Search::whole);
   for (int looked = 0;; ++looked) {
     if (looked >= kRunnerSlice) {
@@ -218,7 +219,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     }
     if (!runner.reader) {
       runner.reader_limit = limit;
-      runner.reader = std::make_unique<LogReader>(s.storage, s.headers(log, runner.at.use),
+      runner.reader = std::make_unique<LogReader>(s.storage, s.segments_of(log),
                                                   runner.at, limit, SegmentReader::Search::whole);
     }
     auto got = runner.reader->next();

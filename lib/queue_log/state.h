@@ -230,7 +230,7 @@ struct QueueLog::State {
   void close_start(const Working& work);
   void pass_fresh(const Position& started);
   Result<void> settle_moves(Log& log);
-  std::vector<SegmentHeader> headers(const Log& log, SegmentUse from) const;
+  SegmentSource segments_of(const Log& log) const;
   Result<bool> garbage_on_disk(const Position& position);
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
   /// The interval a version waits for; 0 in the journal and the hold log.
