@@ -101,7 +101,7 @@ class Round {
   const RetryWork& work_;
   std::deque<Envelope> in_hand_;
   long since_commit_ = 0;
-  long serial_ = 1'000'000'000;
+  static inline long serial_ = 1'000'000'000;
 };
 
 /// When a message of that age was tried last, as an age.
