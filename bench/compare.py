@@ -4,6 +4,7 @@
     bench/compare.py [--build DIR] [--only WORKLOAD,…] [--peers penstock,postfix] [--rounds N] [--json FILE]
 
 WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections to a sink (4,000 messages)
+           relay-long          the same, 20 connections, 40,000 messages: the queue log goes round many times
            large               10 MiB messages, 4 clients (40 messages)
            idle                10,000 idle sessions: memory, and how soon a further client is served
            rtt-chunking        100 messages over one connection with a 100 ms round trip, sink offers CHUNKING
@@ -318,6 +319,7 @@ def round_trip(build, server_type, *options, messages=100):
 WORKLOADS = {
     "relay20": lambda b, s: relay(b, s, 20, 4000, 4096),
     "relay100": lambda b, s: relay(b, s, 100, 4000, 4096),
+    "relay-long": lambda b, s: relay(b, s, 20, 40000, 4096),
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "idle": idle,
     "rtt-chunking": lambda b, s: round_trip(b, s, "--chunking"),

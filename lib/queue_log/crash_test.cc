@@ -449,7 +449,7 @@ BOOST_AUTO_TEST_CASE(each_deliberate_mistake_is_caught) {
   for (const Breakage breakage : kAllBreakages) {
     const BreakageScope scope(breakage);
     std::uint64_t cuts = 0;
-    const auto violation = crash(40000, 1, cuts);
+    const auto violation = crash(200000, 1, cuts);
     BOOST_CHECK_MESSAGE(violation.has_value(),
                         "breakage " << static_cast<int>(breakage) << " was not caught");
     BOOST_TEST_MESSAGE("breakage " << static_cast<int>(breakage) << " caught after " << cuts

@@ -340,15 +340,10 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
           first = std::min(first, copy.position);
     s.runners[kJournal].at = std::max(s.runners[kJournal].at, first);
   }
-  std::map<SegmentUse, std::uint32_t> unwritten;  // garbage marks in memory, by segment
-  for (const PendingMark& mark : s.marks) ++unwritten[mark.envelope.use];
   std::set<SegmentUse> given_back;
   for (const auto& [use, whole] : r.read_whole) {
     const auto it = s.segments.find(use);
-    // Marks that are still to be written into it are all that may hold it: they are not needed in a segment that the
-    // positions no longer list, and what justifies them is synced before those are saved.
-    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != unwritten[use])
-      continue;
+    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != 0) continue;
     Log& log = s.logs[it->second.log];
     if (log.open && log.uses.back() == use) continue;
     given_back.insert(use);

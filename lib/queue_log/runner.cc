@@ -272,7 +272,6 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 
 void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
   dead.insert(envelope);
-  ++segments.at(envelope.use).pins;
   if (because.use != 0) {
     marks.push_back({envelope, because});
     return;
