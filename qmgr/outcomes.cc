@@ -47,10 +47,16 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
   PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
   m.outstanding -= ordinals.size();
   ++m.syncing;
-  when_durable(ticket, [this, number = m.number] {
+  when_durable(ticket, [this, number = m.number,
+                        said = log::debug_enabled() ? set : queue_log::OrdinalSet()] {
     Active* later = find(number);
     PEN_CHECK(later != nullptr && later->syncing > 0);
     --later->syncing;
+    for (const auto& range : said.ranges()) {
+      for (std::uint32_t i = range.first; i < range.end; ++i)
+        log::debug("{}: to=<{}>, result synced", later->id(),
+                   later->envelope.recipients[i].address);
+    }
     to_conclude_.push_back(number);
   });
 }
