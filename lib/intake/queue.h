@@ -27,7 +27,7 @@ class Lease {
   virtual ~Lease() = default;
   virtual int fd() const = 0;
   virtual std::uint64_t content_offset() const = 0;
-  /// False after the connection to qmgr on which the lease was given has gone: the file may be someone else's soon.
+  /// False after the connection to qmgr on which the lease was given has gone: qmgr takes nothing under that lease any more.
   virtual bool valid() const = 0;
 };
 struct LeaseAnswer {

@@ -3,7 +3,7 @@
 Use:     with Campaign(seed) as c:
              c.run(kills=25); faults = c.finish()
 Load:    penload (its ledger says what got 250): small and large bodies, one and two recipients, by DATA and BDAT, to
-         pensink (its ledger says what arrived when), which refuses and hangs up now and then; to a virtual Maildir;
+         pensink (its ledger says what arrived when), which refuses now and then; to a virtual Maildir;
          through an alias to a local user's Maildir; to an address that fails, for bounces to the sender; and messages
          that end smtp each time they are delivered.
 Kills:   of one program that runs, of master, of everything; some soon after the one before.
@@ -65,9 +65,9 @@ class Campaign:
         self.scratch = tempfile.TemporaryDirectory(prefix="pen-crash-")
         notices = os.path.join(self.scratch.name, "notices")
         os.mkdir(notices)
+        # It never hangs up on what it has taken: that, too, makes mail come twice, and is for other tests.
         self.sink = Sink("--chunking", "--detail", "--dot-delay", str(dice.choice((0, 5, 30))), "--refuse-rcpt",
-                         "23:450 4.2.1 later", "--refuse-dot", "31:451 4.3.0 not now", "--drop-dot", "67",
-                         "--close-421", "500", "--max-messages", "200")
+                         "23:450 4.2.1 later", "--refuse-dot", "31:451 4.3.0 not now")
         self.sender = Sink("--detail", "--save", notices)
         self.killer = Killer(lambda: self.mx.kill("smtp") and [])
         hops = {d: f"smtp:[127.0.0.1]:{self.sink.port}" for d in ["rcpt.example"] + [f"d{i}.rcpt.example" for i in range(5)]}
@@ -163,7 +163,8 @@ class Campaign:
         verdict = judge(acknowledged, arrivals, kills, results)
         self.counts.update(acknowledged=len(acknowledged), arrived=verdict.arrived, doubled=verdict.doubled,
                            resent=verdict.resent, kills=len(kills), killed_by_poison=self.killer.kills)
-        self.counts["worst"] = max(self.counts["worst"], verdict.worst)
+        self.counts["worst"] = verdict.worst
+        self.counts["reach_ms"] = round(verdict.reach * 1000)
         faults = verdict.faults + self.other_faults(log)
         if not results:
             faults.append("qmgr's log has no synced result: the check of what was in flight is blind")

@@ -22,9 +22,10 @@ TICK = 0.02
 
 # sent, dead: monotonic seconds before the signal and when nothing of it ran any more; before, after: the log's size then.
 Kill = collections.namedtuple("Kill", "name sent dead before after")
+# worst: deliveries that one kill repeated; reach: how long before it the first of them had arrived, in seconds.
 # key: what the client knows the message by; at: monotonic seconds; by: smtp, virtual or local; damage: None or what differs.
 Arrival = collections.namedtuple("Arrival", "key recipient queue_id at by damage")
-Verdict = collections.namedtuple("Verdict", "faults arrived doubled resent worst")
+Verdict = collections.namedtuple("Verdict", "faults arrived doubled resent worst reach")
 
 
 def synced(log):
@@ -50,7 +51,7 @@ def judge(acknowledged, arrivals, kills, results):
     faults += [f"lost: {key} for {recipient}" for key, recipient in lost]
 
     excused_by = collections.Counter()
-    doubled = 0
+    doubled, reach = 0, 0.0
     for (queue_id, recipient), all_of_it in by_delivery.items():
         if len(all_of_it) < 2:
             continue
@@ -62,6 +63,7 @@ def judge(acknowledged, arrivals, kills, results):
                 faults.append(f"doubled without a kill: {queue_id} for {recipient}, {first.at:.3f} and {second.at:.3f}")
                 continue
             excused_by[between[0]] += 1
+            reach = max(reach, between[0].sent - first.at)
         # On disk at p: nobody delivers it after the first kill that began later than p (one between them settles
         # which of the arrivals p belongs to).
         for place in (results or {}).get((queue_id, recipient), []):
@@ -79,4 +81,4 @@ def judge(acknowledged, arrivals, kills, results):
         last = max(a.at for i in ids for a in by_delivery[i, recipient])
         if not any(k.name in ALWAYS and k.sent <= last + TICK for k in kills):
             faults.append(f"two messages where qmgr never died: {key} for {recipient}: {', '.join(sorted(ids))}")
-    return Verdict(faults, len(by_message), doubled, resent, max(excused_by.values(), default=0))
+    return Verdict(faults, len(by_message), doubled, resent, max(excused_by.values(), default=0), reach)
