@@ -235,7 +235,8 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   PEN_TRY_ASSIGN(const int fd, writable(*file));
   struct stat st{};
   if (::fstat(fd, &st) != 0) return fail_errno("stat " + directory_ + "/" + name_of(*file));
-  if (static_cast<std::uint64_t>(st.st_size) < kContentOffset + length)
+  const auto size = static_cast<std::uint64_t>(st.st_size);
+  if (size < kContentOffset || length > size - kContentOffset)
     return fail(SpoolError::too_short, std::string(queue_id));
   PEN_TRY_ASSIGN(const auto header, read_header(fd));
   if (!header || header->file != *file) return fail(SpoolError::wrong_owner, std::string(queue_id));

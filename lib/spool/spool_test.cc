@@ -86,6 +86,7 @@ BOOST_FIXTURE_TEST_CASE(only_a_lease_that_is_out_can_be_taken, Place) {
 
 BOOST_FIXTURE_TEST_CASE(a_body_shorter_than_said_is_refused, Place) {
   auto lease = spool->lease(10);
+  BOOST_TEST(!spool->take(lease->lease, "id", UINT64_MAX - 100).has_value());
   auto ref = spool->take(lease->lease, "id", 100 << 20);
   BOOST_REQUIRE(!ref.has_value());
   BOOST_TEST(ref.error().is(SpoolError::too_short));

@@ -61,15 +61,25 @@ class Campaign:
         self.sizes = {name: int(words[words.index("-s") + 1]) for name, _, _, words in LOADS}
 
     def __enter__(self):
+        with contextlib.ExitStack() as ends:
+            self._start(ends)
+            self.ends = ends.pop_all()
+        return self
+
+    def __exit__(self, *exc):
+        return self.ends.__exit__(*exc)
+
+    def _start(self, ends):
         dice = self.dice
-        self.scratch = tempfile.TemporaryDirectory(prefix="pen-crash-")
-        notices = os.path.join(self.scratch.name, "notices")
+        self.scratch = ends.enter_context(tempfile.TemporaryDirectory(prefix="pen-crash-"))
+        notices = os.path.join(self.scratch, "notices")
         os.mkdir(notices)
         # It never hangs up on what it has taken: that, too, makes mail come twice, and is for other tests.
-        self.sink = Sink("--chunking", "--detail", "--dot-delay", str(dice.choice((0, 5, 30))), "--refuse-rcpt",
-                         "23:450 4.2.1 later", "--refuse-dot", "31:451 4.3.0 not now")
-        self.sender = Sink("--detail", "--save", notices)
-        self.killer = Killer(lambda: self.mx.kill("smtp") and [])
+        self.sink = ends.enter_context(Sink("--chunking", "--detail", "--dot-delay", str(dice.choice((0, 5, 30))),
+                                            "--refuse-rcpt", "23:450 4.2.1 later", "--refuse-dot", "31:451 4.3.0 not now"))
+        self.sender = ends.enter_context(Sink("--detail", "--save", notices))
+        self.killer = Killer(lambda: [] if self.mx.kill("smtp") else [])
+        ends.callback(self.killer.close)
         hops = {d: f"smtp:[127.0.0.1]:{self.sink.port}" for d in ["rcpt.example"] + [f"d{i}.rcpt.example" for i in range(5)]}
         hops["poison.test.example"] = f"smtp:[127.0.0.1]:{self.killer.port}"
         hops["load.example"] = f"smtp:[127.0.0.1]:{self.sender.port}"
@@ -80,21 +90,10 @@ class Campaign:
             "virtual_alias_maps": inline({"@alias.test.example": f"{self.user}@local.test.example"}),
             "relay_domains": ", ".join(hops), "transport_maps": inline(hops),
         }
-        self.mx = Instance(settings, {"qmgr": "unix n - n 300 1 qmgr -v"})
-        self.loads = {name: Load(self.mx.port, "--id", name, "--domain", domain, "--rate", str(rate), "-n", "1000000000",
-                                 "--limit", "100000", "--retries", "100000", "--from", f"{name}@load.example", *words)
-                      for name, domain, rate, words in LOADS}
-        return self
-
-    def __exit__(self, kind, value, trace):
-        with contextlib.ExitStack() as ends:  # each, whatever becomes of the others; the last one first
-            ends.callback(self.scratch.cleanup)
-            ends.callback(self.sink.__exit__)
-            ends.callback(self.sender.__exit__)
-            ends.callback(self.killer.close)
-            ends.callback(self.mx.__exit__, kind, value, trace)
-            for load in self.loads.values():
-                ends.callback(load.close)
+        self.mx = ends.enter_context(Instance(settings, {"qmgr": "unix n - n 300 1 qmgr -v"}))
+        self.loads = {name: ends.enter_context(
+            Load(self.mx.port, "--id", name, "--domain", domain, "--rate", str(rate), "-n", "1000000000", "--limit", "100000",
+                 "--retries", "100000", "--from", f"{name}@load.example", *words)) for name, domain, rate, words in LOADS}
 
     # -- the run
 
@@ -207,7 +206,7 @@ class Campaign:
     def notices(self, acknowledged):
         """A message that cannot be delivered has arrived when its sender was told."""
         shift = time.time() - time.monotonic()
-        folder = os.path.join(self.scratch.name, "notices")
+        folder = os.path.join(self.scratch, "notices")
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             with open(path, "rb") as raw:
