@@ -141,7 +141,7 @@ def free_port():
 class PenstockServer:
     name = "penstock"
 
-    def __init__(self, build, sink, concurrency):
+    def __init__(self, build, sink, concurrency, settings=""):
         self.bin = os.path.join(build, "bin")
         self.dir = tempfile.mkdtemp(prefix="pen-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp"))
         os.chmod(self.dir, 0o755)
@@ -153,7 +153,7 @@ class PenstockServer:
             subprocess.run([self.bin + "/penstock", "init", self.home, "--port", str(self.port)], check=True,
                            stdout=subprocess.DEVNULL)
             with open(self.home + "/etc/main.cf", "a") as f:
-                f.write(PENSTOCK.format(sink=sink, dir=self.home, concurrency=concurrency))
+                f.write(PENSTOCK.format(sink=sink, dir=self.home, concurrency=concurrency) + settings)
             subprocess.run([self.bin + "/penstock", "-c", self.home + "/etc", "start"], check=True,
                            stdout=subprocess.DEVNULL)
         finally:
@@ -177,11 +177,14 @@ class PenstockServer:
 class PostfixServer:
     name = "postfix"
 
-    def __init__(self, build, sink, concurrency):
+    def __init__(self, build, sink, concurrency, settings="", files=()):
         self.port = free_port()
         self.group = Group()
         self.peer = peers.Postfix(self.port, sink,
-                                  POSTFIX_TUNED.format(concurrency=concurrency, initial=min(20, concurrency)))
+                                  POSTFIX_TUNED.format(concurrency=concurrency, initial=min(20, concurrency))
+                                  + settings)
+        for file in files:  # seen as /etc/NAME in there
+            shutil.copy(file, os.path.join(self.peer.dir, "etc"))
         self.group.join()
         try:
             self.peer.start()
