@@ -1,5 +1,6 @@
 #include "lib/queue_log/log_reader.h"
 
+#include "lib/queue_log/breakage.h"
 #include "lib/queue_log/queue_log.h"
 
 namespace pen::queue_log {
@@ -81,13 +82,14 @@ std::optional<LogReader::Got> LogReader::take_record() {
   const RecordHeader& header = reader_->header();
   if (header.type == RecordType::index) return std::nullopt;
   const bool first = (header.flags & kFirstPart) != 0;
-  const bool last = (header.flags & kLastPart) != 0;
+  const bool last = (header.flags & kLastPart) != 0 || broken(Breakage::first_part_suffices);
   const Bytes body = reader_->body();
   if (first) {
     record_ = {{header.use, header.offset}, header.type, header.epoch, false, false, {}};
     record_.position.use = reader_->segment().use;
     if (header.mark != 0) {
-      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset);
+      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset) ||
+                        broken(Breakage::odd_mark_is_garbage);
       record_.odd_mark = !record_.garbage;
     }
     if (last) {

@@ -67,6 +67,11 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
   return free.size() >= total / per_segment() + 1;
 }
 
+bool QueueLog::State::has_space() const {
+  if (broken(Breakage::take_the_reserve)) return !free.empty();
+  return free.size() >= reserve_segments;
+}
+
 /// Bytes of records that any segment holds at least: parts do not straddle segments.
 std::size_t QueueLog::State::per_segment() const {
   return options.segment_size - kDataStart - index_room(options.segment_size) -
@@ -165,7 +170,8 @@ void QueueLog::State::seal(Log& log) {
   log.left.push_back({BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
   log.left.push_back({BatchStep::Kind::write, slot, options.segment_size - kTrailer,
                       encode_trailer(segment.header, log.last_index), false});
-  log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
+  if (!broken(Breakage::seal_without_sync))
+    log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
   log.pending.clear();
   log.open = false;
 }

@@ -227,8 +227,10 @@ std::optional<Batch> QueueLog::next_batch() {
     s.condemn(flight);
     const std::string bytes = encode_positions(s.positions());
     PEN_CHECK(bytes.size() <= kPositionsCopy);
-    BatchStep write{BatchStep::Kind::write, kPositionsSlot,
-                    s.positions_sequence % 2 * kPositionsCopy, bytes, false};
+    BatchStep write{
+        BatchStep::Kind::write, kPositionsSlot,
+        broken(Breakage::positions_in_one_place) ? 0 : s.positions_sequence % 2 * kPositionsCopy,
+        bytes, false};
     BatchStep settle{BatchStep::Kind::sync, kPositionsSlot, 0, {}, false};
     if (broken(Breakage::positions_before_sync)) {
       batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), settle);

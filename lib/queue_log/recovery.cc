@@ -28,14 +28,15 @@ Result<void> settle_slot(Storage& storage, Slot slot) {
 }
 
 Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint64_t size,
-                                                     bool& any_bytes) {
+                                                     bool& were_complete) {
   std::optional<SavedPositions> best;
+  int written = 0;
   for (std::uint64_t copy = 0; copy < 2; ++copy) {
     if ((copy + 1) * kPositionsCopy > size) break;
     std::string bytes(24, '\0');
     MutableBytes head{reinterpret_cast<std::byte*>(bytes.data()), 24};
     PEN_TRY(storage.read(kPositionsSlot, copy * kPositionsCopy, head));
-    if (load_le<std::uint64_t>(head.data()) != 0) any_bytes = true;
+    if (load_le<std::uint64_t>(head.data()) != 0) ++written;
     const auto body = load_le<std::uint64_t>(head.data() + 8);
     if (body > kPositionsCopy - 24) continue;
     bytes.resize(24 + body);
@@ -44,6 +45,8 @@ Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint
     auto positions = decode_positions(as_bytes(bytes));
     if (positions && (!best || positions->sequence > best->sequence)) best = std::move(positions);
   }
+  // The first save of a queue may have been torn by a crash; from the second on one copy is always whole.
+  were_complete = written == 2;
   return best;
 }
 
@@ -63,15 +66,15 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
   const bool have_positions_file = !slots.empty() && slots.front().slot == kPositionsSlot;
   std::optional<SavedPositions> saved;
-  bool any_bytes = false;
+  bool were_complete = false;
   if (have_positions_file) {
     PEN_TRY(settle_slot(s.storage, kPositionsSlot));
-    PEN_TRY_ASSIGN(saved, load_positions(s.storage, slots.front().size, any_bytes));
+    PEN_TRY_ASSIGN(saved, load_positions(s.storage, slots.front().size, were_complete));
   } else {
     PEN_TRY(s.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
   }
   report.positions_found = saved.has_value();
-  if (!saved && any_bytes)
+  if (!saved && were_complete)
     add_damage(report, {kJournal,
                         kPositionsSlot,
                         0,
@@ -174,7 +177,9 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   s.epoch = highest_epoch + 1;
   // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
   // may come twice, so each epoch numbers in a range of its own.
-  s.next_use = std::max(highest_use + 1, std::uint64_t{s.epoch} << 32);
+  s.next_use = broken(Breakage::use_numbers_again)
+                   ? highest_use + 1
+                   : std::max(highest_use + 1, std::uint64_t{s.epoch} << 32);
   s.positions_sequence = saved ? saved->sequence : 0;
   s.id_seed = s.random.next();
   s.saved_next_use = saved_next;

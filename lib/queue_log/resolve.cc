@@ -98,7 +98,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       if (!body || body->queue_id.empty()) return bad();
       auto& seen = r.seen[body->queue_id];
       copy_at(seen, body->envelope, body->generation);
-      finish_up_to(seen, body->generation);
+      if (!broken(Breakage::forget_tombstones)) finish_up_to(seen, body->generation);
       return;
     }
     case RecordType::index:
@@ -148,6 +148,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
   std::sort(copies.begin(), copies.end(), [](const auto& a, const auto& b) {
     return std::tie(a.generation, a.started, a.epoch) > std::tie(b.generation, b.started, b.epoch);
   });
+  if (broken(Breakage::older_version_wins)) std::reverse(copies.begin(), copies.end());
   const RecoveryState::Copy* best = nullptr;
   std::optional<EnvelopeBody> working;
   bool lost = false;

@@ -276,7 +276,7 @@ void QueueLog::State::drop_marks(const std::set<SegmentUse>& uses) {
 
 void QueueLog::State::close_start(const Working& work) {
   starts.erase(work.start);
-  --segments.at(work.envelope.position.use).pins;
+  if (!broken(Breakage::unpinned_envelope)) --segments.at(work.envelope.position.use).pins;
 }
 
 void QueueLog::State::pass_fresh(const Position& started) {
@@ -307,7 +307,7 @@ Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
                  s.put(s.logs[kJournal], RecordType::start, as_bytes(encode(body))));
   s.working.emplace(body.queue_id, Working{generation, place, at, false});
   s.starts.emplace(at, body.queue_id);
-  ++segment->second.pins;
+  if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
   s.mark_later(place.position, at);
   if (place.log == kHold) s.hold_changed = true;
   if (place.log == kJournal) s.pass_fresh(place.position);
@@ -421,7 +421,8 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   Log& journal = s.logs[kJournal];
   // Not before START is durable: else a crash could keep this version, lose both, and leave the one before them alive.
-  if (work->second.start >= journal.durable_to) return work->second.envelope;
+  if (work->second.start >= journal.durable_to && !broken(Breakage::renew_at_once))
+    return work->second.envelope;
   const EnvelopeBody body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
                                       work->second.envelope.position);
   if (!s.can_append(journal, encode(body).size() + 2 * kMaxQueueId + 256))
@@ -433,7 +434,7 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   s.close_start(work->second);
   work->second = {body.generation, {kJournal, envelope}, *at, false};
   s.starts.emplace(*at, work->first);
-  ++s.segments.at(envelope.use).pins;
+  if (!broken(Breakage::unpinned_envelope)) ++s.segments.at(envelope.use).pins;
   s.mark_later(envelope, *at);
   return Place{kJournal, envelope};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/codec.h"
+#include "lib/queue_log/breakage.h"
 #include "lib/queue_log/state.h"
 
 namespace pen::queue_log {
@@ -61,7 +62,8 @@ struct Scan::Impl {
     // Footers are only believed where the log went on after them: a crash may leave a trailer without the rest.
     const auto next = std::upper_bound(log.uses.begin(), log.uses.end(), part.use);
     const bool sealed =
-        next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch;
+        broken(Breakage::footer_of_torn_segment) ||
+        (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch);
     if (part.from == kDataStart && sealed) {
       std::byte raw[kTrailer];
       PEN_TRY(s.storage.read(segment.slot, segment.size - kTrailer, raw));

@@ -176,7 +176,7 @@ struct QueueLog::State {
   // pool.cc
   Result<void> roll(Log& log);
   bool can_append(const Log& log, std::size_t body) const;
-  bool has_space() const { return free.size() >= reserve_segments; }
+  bool has_space() const;
   std::size_t per_segment() const;
   Result<void> fill_pool();
   Result<void> recycle_empty();

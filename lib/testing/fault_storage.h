@@ -56,6 +56,7 @@ class FaultStorage final : public queue_log::Storage {
   /// The sync with this number (from 1) and all later calls fail with EIO; 0: never. Pages become
   /// clean, unwritten.
   std::uint64_t fail_sync = 0;
+  bool failed_sync() const { return fail_sync != 0 && syncs_ >= fail_sync; }
   /// The write with this number (from 1) fails with EIO after half of its bytes; 0: never.
   std::uint64_t fail_write = 0;
   /// How many slots the disk has room for.
