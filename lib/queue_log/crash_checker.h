@@ -46,6 +46,8 @@ class Checker {
         cuts_(cuts),
         also_(std::move(also)) {}
 
+  bool positions_saved = false;  // a save of restart positions was completed before the cut
+
   void check(testing::FaultStorage disk, int depth) {
     ++cuts_;
     std::uint64_t at = UINT64_MAX;
@@ -59,7 +61,10 @@ class Checker {
     testing::ManualClock clock;
     clock.advance(seconds(100000));
     Random inner(random_.next());
-    auto opened = QueueLog::open(disk, options_, clock, inner);
+    // Either form of the retry logs, perhaps the other one than before.
+    Options options = options_;
+    options.retry_logs = random_.chance(0.5) ? RetryLogs::many : RetryLogs::single;
+    auto opened = QueueLog::open(disk, options, clock, inner);
     if (!opened && disk.failed_sync()) return check(disk.cut(any_cut(), random_), depth - 1);
     if (!opened) throw Violation{"open: " + opened.error().message()};
     QueueLog& log = **opened;
@@ -72,6 +77,8 @@ class Checker {
       if (!done) throw Violation{"commit: " + done.error().message()};
     }
     disk.fail_sync = 0;
+    if (positions_saved && !log.report().positions_found)
+      throw Violation{"restart positions that were saved are lost"};
     if (log.report().damage_count != 0)
       throw Violation{"damage reported after a mere crash: " + log.report().damage[0].what};
     compare(log);

@@ -88,13 +88,17 @@ class Workload {
   static constexpr double kChain = 0.3;
 
   void cut(const FaultStorage& now) {
+    positions_saved_ = positions_saved_ || (log_ && log_->last_save() > 0);
     for (const FaultStorage::Cut how : FaultStorage::kCuts) {
       const int depth = random_.chance(kChain) ? 1 + static_cast<int>(random_.below(2)) : 0;
-      Checker(ledger_, options_, random_, cuts_).check(now.cut(how, random_), depth);
+      Checker checker(ledger_, options_, random_, cuts_);
+      checker.positions_saved = positions_saved_;
+      checker.check(now.cut(how, random_), depth);
     }
   }
 
   void start() {
+    options_.retry_logs = random_.chance(0.5) ? RetryLogs::many : RetryLogs::single;
     auto opened = QueueLog::open(disk_, options_, clock_, random_);
     if (!opened) throw Violation{"open: " + opened.error().message()};
     log_ = *std::move(opened);
@@ -286,6 +290,7 @@ class Workload {
   std::map<std::string, OrdinalSet> working_;
   std::multimap<Ticket, std::function<void()>> tickets_;
   int serial_ = 0;
+  bool positions_saved_ = false;
 };
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
@@ -347,7 +352,7 @@ BOOST_AUTO_TEST_CASE(each_deliberate_mistake_is_caught) {
     if (!shown_by_a_crash(static_cast<Breakage>(b))) continue;
     const BreakageScope scope(static_cast<Breakage>(b));
     std::uint64_t cuts = 0;
-    const auto violation = crash(40000, 1, cuts);
+    const auto violation = crash(200000, 1, cuts);
     BOOST_CHECK_MESSAGE(violation.has_value(), "breakage " << b << " was not caught");
     BOOST_TEST_MESSAGE("breakage " << b << " caught after " << cuts
                                    << " cuts: " << violation.value_or("not at all"));

@@ -37,12 +37,30 @@ std::size_t entry_bytes(const IndexEntry& e) {
 }
 }  // namespace
 
-void QueueLog::State::add_log(seconds interval, std::int64_t disk_interval) {
+Log& QueueLog::State::add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals) {
   Log log;
   log.id = static_cast<LogId>(logs.size());
-  log.interval = interval;
   log.disk_interval = disk_interval;
+  const bool shared = log.shared();
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    Runner runner;
+    runner.log = log.id;
+    runner.interval = intervals[i];
+    // An interval that is no longer configured belongs to the next longer one, or the longest.
+    if (shared && i > 0) runner.over = intervals[i - 1];
+    if (shared && i + 1 < intervals.size()) runner.upto = intervals[i];
+    runners.push_back(std::move(runner));
+  }
   logs.push_back(std::move(log));
+  return logs.back();
+}
+
+Position QueueLog::State::runners_at(const Log& log) const {
+  if (log.id == kJournal) return journal_runner();
+  Position least = log.end();
+  for (const Runner& runner : runners)
+    if (runner.log == log.id) least = std::min(least, runner.at);
+  return least;
 }
 
 Log* QueueLog::State::log_of(const Position& position) {
@@ -142,6 +160,7 @@ void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeBo
   if (log.index_bytes + bytes > room) flush_index(log, false);
   log.index_bytes += bytes;
   log.index.entries.push_back(std::move(entry));
+  log.index.intervals.push_back(body.interval);
 }
 
 void QueueLog::State::write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body) {
@@ -231,11 +250,10 @@ Result<Position> QueueLog::State::put_envelope(Log& log, const EnvelopeBody& bod
 }
 
 Position QueueLog::State::journal_runner() const {
-  const Log& journal = logs[kJournal];
-  if (journal.runner < scan_end) return journal.runner;
+  if (runners[kJournal].at < scan_end) return runners[kJournal].at;
   if (!fresh.empty()) return fresh.front().position;
   if (fresh_lost) return *fresh_lost;
-  return journal.end();
+  return logs[kJournal].end();
 }
 
 /// First record of the journal that a restart has to read.
@@ -248,17 +266,22 @@ Position QueueLog::State::suffix_start() const {
   return start;
 }
 
-/// Below the reserve a retry log, or the hold log, whose runner is at its end gives even its open segment back.
+/// Below the reserve a retry log, or the hold log, whose runners are at its end gives even its open segment back.
 void QueueLog::State::close_if_empty(Log& log) {
   if (has_space() || log.id == kJournal || !log.open || log.uses.size() != 1) return;
   const Position end = log.end();
-  if (log.runner != end || log.durable_to != end || !log.moving.empty() || !log.pending.empty() ||
-      log.head || segments.at(end.use).pins != 0)
+  if (log.durable_to != end || !log.moving.empty() || !log.pending.empty() ||
+      segments.at(end.use).pins != 0)
     return;
+  bool at_end = true;
+  each_runner(log.id, [&](const Runner& r) { at_end = at_end && r.at == end && !r.head; });
+  if (!at_end) return;
   log.open = false;
-  log.reader.reset();
-  log.first_unsynced.reset();
-  log.runner = {end.use + 1, 0};
+  each_runner(log.id, [&](Runner& runner) {
+    runner.reader.reset();
+    runner.first_unsynced.reset();
+    runner.at = {end.use + 1, 0};
+  });
 }
 
 /// Takes out of use what nothing needs any more, once the positions of the same batch are saved.
@@ -266,7 +289,7 @@ void QueueLog::State::condemn(Flight& into) {
   const Position suffix = suffix_start();
   for (Log& log : logs) {
     close_if_empty(log);
-    const Position runner = log.id == kJournal ? journal_runner() : log.runner;
+    const Position runner = runners_at(log);
     while (!log.uses.empty() && !(log.open && log.uses.size() == 1)) {
       const auto s = segments.find(log.uses.front());
       if (s->second.pins != 0 || s->first >= runner.use) break;
@@ -295,13 +318,17 @@ SavedPositions QueueLog::State::positions() const {
   for (const Log& log : logs) {
     SavedLog saved;
     saved.interval = log.disk_interval;
-    saved.runner = log.id == kJournal ? journal_runner() : log.runner;
+    saved.runner = runners_at(log);
     saved.end = log.end();
     if (!log.moving.empty() && !broken(Breakage::move_without_hold_back))
       saved.end = std::min(saved.end, log.moving.front().replacement);
     saved.oldest = log.uses.empty() ? next_use : log.uses.front();
     if (log.uses.empty()) saved.end = {next_use, 0};
     p.logs.push_back(saved);
+    if (!log.shared()) continue;
+    for (const Runner& runner : runners)
+      if (runner.log == log.id)
+        p.runners.push_back({static_cast<std::uint64_t>(runner.interval.count()), runner.at});
   }
   for (const auto& [use, segment] : segments) {
     if (p.segments.size() == 10000)

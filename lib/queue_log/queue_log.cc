@@ -194,7 +194,7 @@ std::optional<Batch> QueueLog::next_batch() {
     const bool wanted = log.sync_wanted || save || (log.id == kJournal && awaited);
     if (wanted) {
       log.sync_wanted = false;
-      log.first_unsynced.reset();
+      s.each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
       if (slot != 0 && s.dirty.contains(slot)) sync.push_back(slot);
       flight.synced.emplace_back(log.id, log.end());
     }

@@ -44,10 +44,18 @@ namespace pen::queue_log {
 /// maximal_backoff_time.
 std::vector<seconds> retry_ladder(seconds minimal, seconds maximal);
 
+/// Where deferred messages wait.
+enum class RetryLogs : std::uint8_t {
+  many,    // one log per interval: its head is always the next one due
+  single,  // one log, in which the runner of each interval passes over the messages of the others
+};
+
 struct Options {
   std::uint32_t segment_size = 64U
                                << 20;  // queue_log_segment_size; 8 KiB … 1 GiB, a multiple of 4096
   std::vector<seconds> intervals;  // of the retry logs, ascending, at most 32; see retry_ladder()
+  RetryLogs retry_logs =
+      RetryLogs::many;                // what an earlier start left in the other form is still run
   std::uint64_t reserve = 16U << 20;  // bytes kept for the replacement envelopes of the active set
                                       // and for notifications; one segment per log comes on top
   std::uint64_t save_every =
@@ -155,6 +163,8 @@ class QueueLog {
   const RecoveryReport& report() const { return report_; }
 
   // --- runners ---
+  // Their LogId counts intervals: with RetryLogs::single those from kFirstRetry on read one and the same log, and the
+  // Place of a deferred message names that.
   /// The log's interval; 0 for the journal. Not for kHold.
   seconds interval(LogId log) const;
   std::size_t log_count() const;

@@ -58,6 +58,21 @@ Result<std::optional<SegmentHeader>> read_header(Storage& storage, Slot slot) {
   return header;
 }
 
+/// Where the log's runners were. Those of a shared log go on at their own places if the intervals are the ones they
+/// were saved for; else a version may have come to another runner, and all begin where the last of them was.
+void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
+                   const SavedPositions& positions) {
+  std::vector<std::uint64_t> then, now;
+  for (const SavedRunner& runner : positions.runners) then.push_back(runner.interval);
+  s.each_runner(log.id, [&](Runner& runner) {
+    runner.at = saved.runner;
+    now.push_back(static_cast<std::uint64_t>(runner.interval.count()));
+  });
+  if (!log.shared() || then != now) return;
+  auto next = positions.runners.begin();
+  s.each_runner(log.id, [&](Runner& runner) { runner.at = (next++)->at; });
+}
+
 }  // namespace
 
 Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
@@ -89,15 +104,19 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
 
   // Logs: the journal, the hold log, one per interval; then those of intervals that are no longer
   // configured.
-  s.add_log(seconds(0), 0);
-  s.add_log(seconds(0), -1);
-  for (seconds interval : s.options.intervals) s.add_log(interval, interval.count());
-  s.ladder = s.logs.size();
+  s.add_log(0, {seconds(0)});
+  s.add_log(kHoldLog, {seconds(0)});
+  if (s.options.retry_logs == RetryLogs::single) {
+    s.add_log(kSharedRetryLog, s.options.intervals);
+  } else {
+    for (seconds interval : s.options.intervals) s.add_log(interval.count(), {interval});
+  }
+  s.writable_logs = s.logs.size();
   auto log_for = [&](std::int64_t disk_interval) -> Log& {
     for (Log& log : s.logs)
       if (log.disk_interval == disk_interval) return log;
-    s.add_log(seconds(disk_interval), disk_interval);
-    return s.logs.back();
+    return disk_interval == kSharedRetryLog ? s.add_log(disk_interval, s.options.intervals)
+                                            : s.add_log(disk_interval, {seconds(disk_interval)});
   };
 
   // Which slots are in use, and by what.
@@ -184,7 +203,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   s.id_seed = s.random.next();
   s.saved_next_use = saved_next;
   s.reserve_segments =
-      s.ladder + kRestarts +
+      s.writable_logs + kRestarts +
       static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
   // What is gathered while a commit is in hand must not eat into the reserve.
   s.spare_segments =
@@ -203,7 +222,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     if (saved)
       for (const SavedLog& p : saved->logs)
         if (p.interval == log.disk_interval) {
-          log.runner = p.runner;
+          place_runners(s, log, p, *saved);
           source.saved_end = p.end;
           source.from = log.id == kJournal ? saved->suffix : p.end;
         }
@@ -307,15 +326,14 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
   }
 
   // Settling: what recovery read from the journal need not be read by the runner.
-  Log& journal = s.logs[kJournal];
-  if (journal.runner >= r.suffix) {
+  if (s.runners[kJournal].at >= r.suffix) {
     Position first = s.scan_end;
     for (const auto& [id, seen] : r.seen)
       for (const auto& copy : seen.copies)
         if (!copy.garbage && s.segments.contains(copy.position.use) &&
             s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
           first = std::min(first, copy.position);
-    journal.runner = std::max(journal.runner, first);
+    s.runners[kJournal].at = std::max(s.runners[kJournal].at, first);
   }
   std::map<SegmentUse, std::uint32_t> unwritten;  // garbage marks in memory, by segment
   for (const PendingMark& mark : s.marks) ++unwritten[mark.envelope.use];

@@ -40,13 +40,12 @@ struct Moving {
   Position replacement;
 };
 
-/// One log: where it appends, and where its runner is.
+/// One log: where it appends. Its runners are in State::runners.
 struct Log {
   LogId id = kJournal;
-  seconds interval{0};
-  std::int64_t disk_interval = 0;
-  std::deque<SegmentUse> uses;  // oldest first
-  bool open = false;            // the last of `uses` is being appended to
+  std::int64_t disk_interval = 0;  // what its segments' headers say
+  std::deque<SegmentUse> uses;     // oldest first
+  bool open = false;               // the last of `uses` is being appended to
 
   std::uint32_t cursor = 0;          // where the next record goes
   std::uint32_t taken = 0;           // bytes of the segment that batches took
@@ -59,19 +58,31 @@ struct Log {
   std::uint32_t last_index = 0;
 
   Position durable_to;  // everything below is synced
+  Position written_to;  // everything below was written
   bool sync_wanted = false;
   std::deque<Moving> moving;
 
-  Position runner;  // no live version below it but those being worked on
+  Position end() const;
+  bool shared() const { return disk_interval == kSharedRetryLog; }
+};
+
+/// Walks a log from its oldest record on. The journal, the hold log and each retry log have one; a shared retry log has
+/// one per interval, which passes over what belongs to the others.
+struct Runner {
+  LogId log = kJournal;  // in State::logs
+  seconds interval{0};
+  seconds over{-1};  // versions with an interval in (over, upto] are its own
+  seconds upto{seconds::max()};
+  Position at;  // nothing of its own that lives lies below it, but what is being worked on
   std::unique_ptr<LogReader> reader;
   Position reader_limit;
-  std::optional<WallTime>
-      first_unsynced;   // when the oldest replacement not yet handed to a sync was appended
-  Position written_to;  // everything below was written
-  std::optional<Position> head;  // a live version found by the runner and not yet started
+  std::optional<Position> head;  // a live version found and not yet started
   WallTime head_due;
+  Position last;  // the newest replacement written for it by this process
+  std::optional<WallTime>
+      first_unsynced;  // when the oldest of those not yet handed to a sync was appended
 
-  Position end() const;
+  bool owns(seconds of_version) const { return of_version > over && of_version <= upto; }
 };
 
 struct Working {
@@ -111,8 +122,11 @@ struct QueueLog::State {
   std::set<Slot> dirty;  // written and not synced since
 
   std::vector<Log> logs;
-  std::size_t ladder =
-      0;  // logs that take new records: journal, hold, retry logs of options.intervals
+  std::size_t writable_logs =
+      0;  // of them, from the first: journal, hold log, configured retry logs
+  std::vector<Runner>
+      runners;  // of the journal, of the hold log, one per configured interval; then of logs left
+                // over from another configuration
 
   // tickets and batches
   Ticket last_ticket = 0;
@@ -191,7 +205,16 @@ struct QueueLog::State {
   void condemn(Flight& into);
   SavedPositions positions() const;
   Log* log_of(const Position& position);
-  void add_log(seconds interval, std::int64_t disk_interval);
+  /// With its runners; `intervals` are those of a retry log, one per runner.
+  Log& add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals);
+  template <class Function>
+  void each_runner(LogId log, Function&& function) {
+    for (Runner& runner : runners)
+      if (runner.log == log) function(runner);
+  }
+  /// Nothing below it is needed by a runner of the log.
+  Position runners_at(const Log& log) const;
+  bool syncing(const Log& log, const Position& position) const;
 
   // queue_log.cc
   /// Appends a record in as many parts as it needs. no_space: nothing was written.
@@ -210,10 +233,12 @@ struct QueueLog::State {
   std::vector<SegmentHeader> headers(const Log& log, SegmentUse from) const;
   Result<bool> garbage_on_disk(const Position& position);
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
-  WallTime due(const Log& log, WallTime appended, WallTime now) const;
+  /// The interval a version waits for; 0 in the journal and the hold log.
+  seconds interval_of(const Log& log, std::uint32_t recorded) const;
+  WallTime due(seconds interval, WallTime appended, WallTime now) const;
   Result<Stored> read(const Place& place);
   Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
-                           const Envelope& replacement);
+                           const Envelope& replacement, seconds interval = seconds(0));
 
   static void note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log);
 };
