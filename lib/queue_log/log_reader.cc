@@ -49,20 +49,24 @@ Result<LogReader::Got> LogReader::next() {
         break;
       case SegmentReader::Got::hole: {
         in_chain_ = false;
-        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false};
-        hole_.damage = left_by_sealing() || reader_->header().durable > hole_.offset ||
-                       limit_.use == hole_.segment.use;
+        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false,
+                 reader_->unreadable()};
+        hole_.damage = hole_.unreadable || left_by_sealing() ||
+                       reader_->header().durable > hole_.offset || limit_.use == hole_.segment.use;
         return Got::hole;
       }
       case SegmentReader::Got::end: {
         const SegmentHeader segment = reader_->segment();
         const std::uint32_t tail = reader_->tail_start();
-        const bool lost_end = !reader_->sealed() && left_by_sealing();
+        const bool unreadable = !reader_->sealed() && reader_->unreadable();
+        const bool lost_end = unreadable || (!reader_->sealed() && left_by_sealing());
+        if (!lost_end && reader_->unfinished() != 0)
+          unfinished_.push_back({{segment.use, tail}, reader_->unfinished()});
         if (!reader_->sealed()) in_chain_ = false;
         reader_.reset();
         ++current_;
         if (lost_end) {
-          hole_ = {segment, tail, segment.size - tail, true};
+          hole_ = {segment, tail, segment.size - tail, true, unreadable};
           return Got::hole;
         }
         break;

@@ -8,6 +8,7 @@
 /// Errors:  errno of the storage.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/queue_log/segment_reader.h"
@@ -35,7 +36,8 @@ class LogReader {
     SegmentHeader segment;
     std::uint32_t offset = 0;
     std::uint32_t bytes = 0;
-    bool damage = false;  // was synced once; else an unfinished write
+    bool damage = false;      // was synced once, or cannot be read; else an unfinished write
+    bool unreadable = false;  // the disk does not give the bytes back
   };
   enum class Got { record, hole, more, end };
   Result<Got> next();
@@ -44,6 +46,12 @@ class LogReader {
   /// Where the record after the current one may start.
   Position at() const;
   std::uint64_t bytes_read() const { return bytes_read_; }
+  /// Records that are not whole at the ends of segments, met since the last call: writes that a crash cut, or damage.
+  struct Unfinished {
+    Position at;
+    std::uint32_t bytes = 0;
+  };
+  std::vector<Unfinished> take_unfinished() { return std::exchange(unfinished_, {}); }
 
  private:
   std::optional<Got> take_record();
@@ -61,6 +69,7 @@ class LogReader {
   Record record_;
   Hole hole_;
   std::uint64_t bytes_read_ = 0;
+  std::vector<Unfinished> unfinished_;
 };
 
 }  // namespace pen::queue_log

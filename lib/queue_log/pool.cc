@@ -132,6 +132,10 @@ Result<void> QueueLog::State::recycle_empty() {
       ++it;
       continue;
     }
+    if (damaged.contains(it->second.header.slot)) {
+      ++it;
+      continue;
+    }
     std::erase(logs[it->second.log].uses, it->first);
     free.push_back(it->second.header.slot);
     it = segments.erase(it);
@@ -294,13 +298,14 @@ void QueueLog::State::condemn(Flight& into) {
       const auto s = segments.find(log.uses.front());
       if (s->second.pins != 0 || s->first >= runner.use) break;
       if (log.id == kJournal && s->first >= suffix.use) break;
-      into.condemned.push_back(s->second.header.slot);
+      if (!keep_aside(s->second.header.slot)) into.condemned.push_back(s->second.header.slot);
       dirty.erase(s->second.header.slot);
       segments.erase(s);
       log.uses.pop_front();
     }
   }
-  into.condemned.insert(into.condemned.end(), condemned.begin(), condemned.end());
+  for (const Slot slot : condemned)
+    if (!keep_aside(slot)) into.condemned.push_back(slot);
   condemned.clear();
   if (broken(Breakage::recycle_before_save)) {
     free.insert(free.begin(), into.condemned.begin(), into.condemned.end());
@@ -330,6 +335,8 @@ SavedPositions QueueLog::State::positions() const {
       if (runner.log == log.id)
         p.runners.push_back({static_cast<std::uint64_t>(runner.interval.count()), runner.at});
   }
+  for (const Slot slot : damaged)
+    if (p.damaged.size() < 1000) p.damaged.push_back(slot);
   for (const auto& [use, segment] : segments) {
     if (p.segments.size() == 10000)
       break;  // what fits the file; only the check for lost segments needs it

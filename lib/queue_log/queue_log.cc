@@ -48,6 +48,9 @@ Result<void> Batch::execute(Storage& storage) {
           full = step.failed = true;
         }
         break;
+      case BatchStep::Kind::set_aside:
+        step.failed = !storage.set_aside(step.slot);
+        break;
     }
   }
   return {};
@@ -78,9 +81,9 @@ Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options optio
   PEN_CHECK(std::is_sorted(options.intervals.begin(), options.intervals.end()));
   std::unique_ptr<QueueLog> log(
       new QueueLog(std::make_unique<State>(storage, std::move(options), clock, random)));
+  log->state_->report = &log->report_;
   PEN_TRY(open_recovery(*log->state_, log->report_));
   State& s = *log->state_;
-  s.report = &log->report_;
   if (broken(Breakage::append_after_torn_tail)) PEN_TRY(append_after_torn_tail(s));
   if (!s.logs[kJournal].open) PEN_TRY(s.roll(s.logs[kJournal]));
   s.scan_end = {s.logs[kJournal].uses.back(), s.logs[kJournal].cursor};
@@ -239,6 +242,10 @@ std::optional<Batch> QueueLog::next_batch() {
       batch.steps_.push_back(std::move(write));
       batch.steps_.push_back(std::move(settle));
     }
+    // Positions that need them no more, and say that they are damaged, are on the disk first.
+    for (const Slot slot : s.aside)
+      batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
+    s.aside.clear();
     flight.save = true;
     flight.settles = settles;
     s.settle_wanted = s.settle_wanted && !settles;
@@ -280,6 +287,8 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
         s.free.push_back(flight.allocating[i]);
     }
   }
+  for (const BatchStep& step : batch.steps_)
+    if (step.kind == BatchStep::Kind::set_aside && !step.failed) s.damaged.erase(step.slot);
   for (const Position& at : flight.marks) {
     s.dead.erase(at);
     if (!flight.save) --s.segments.at(at.use).pins;

@@ -20,22 +20,14 @@ std::vector<SegmentHeader> QueueLog::State::headers(const Log& log, SegmentUse f
   return result;
 }
 
-void QueueLog::State::note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log) {
-  ++report.damage_count;
-  if (report.damage.size() < RecoveryReport::kMaxDamage)
-    report.damage.push_back({log,
-                             hole.segment.slot,
-                             hole.segment.use,
-                             hole.offset,
-                             hole.bytes,
-                             {},
-                             "bytes that were synced are not records"});
-}
-
 Result<bool> QueueLog::State::garbage_on_disk(const Position& position) {
   const SegmentHeader& segment = segments.at(position.use).header;
   std::byte word[4];
-  PEN_TRY(storage.read(segment.slot, position.offset, word));
+  // A mark that cannot be read says nothing: a message twice is better than one lost.
+  if (auto got = storage.read(segment.slot, position.offset, word); !got) {
+    if (got.error().is_errno(EIO)) return false;
+    return std::unexpected(std::move(got).error());
+  }
   return load_le<std::uint32_t>(word) == garbage_mark(segment, position.offset);
 }
 
@@ -91,7 +83,9 @@ Result<Stored> QueueLog::read(const Place& place) {
   State& s = *state_;
   if (place.log >= s.logs.size() || !s.segments.contains(place.position.use))
     return fail(QueueLogError::not_found);
-  PEN_TRY_ASSIGN(Stored stored, s.read(place));
+  auto read = s.read(place);
+  if (!read && read.error().is(QueueLogError::damaged)) s.note_lost(place);
+  PEN_TRY_ASSIGN(Stored stored, std::move(read));
   const auto work = s.working.find(stored.envelope.queue_id);
   if (work != s.working.end() && work->second.envelope == place) return stored;
   if (s.dead.contains(place.position)) return fail(QueueLogError::not_found);
@@ -130,9 +124,11 @@ Result<void> QueueLog::State::sweep_hold() {
     }
     PEN_TRY_ASSIGN(const auto got, reader.next());
     if (got == LogReader::Got::end) {
+      note_unfinished(reader);
       runner.at = log.durable_to;
       return {};
     }
+    if (got == LogReader::Got::hole) note_hole(reader.hole(), kHold);
     if (got != LogReader::Got::record) continue;
     const Position at = reader.record().position;
     if (reader.record().type == RecordType::envelope && !dead.contains(at)) {
@@ -184,6 +180,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
       auto stored = s.read({runner.log, *runner.head});
       if (stored) return Due{*std::move(stored), {}, false};
       if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
+      s.note_lost({log.id, *runner.head});
     }
     if (runner.reader) runner.at = std::max(runner.at, runner.reader->at());
     runner.head.reset();
@@ -199,7 +196,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         auto stored = s.read({kJournal, at});
         if (stored) return Due{*std::move(stored), {}, false};
         if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
-        ++report_.damage_count;
+        s.note_lost({log.id, at});
         s.fresh.pop_front();
         continue;
       }
@@ -229,12 +226,12 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         looked += kRunnerSlice / 16;
         continue;
       case LogReader::Got::end:
+        s.note_unfinished(*runner.reader);
         runner.reader.reset();
         runner.at = runner.reader_limit;  // what was synced since is read next
         continue;
       case LogReader::Got::hole:
-        if (runner.reader->hole().damage)
-          State::note_damage(report_, runner.reader->hole(), log.id);
+        s.note_hole(runner.reader->hole(), log.id);
         continue;
       case LogReader::Got::record:
         break;
@@ -254,6 +251,14 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     auto dead = gone(record.position);
     if (!dead) return broke(std::move(dead).error());
     auto body = *dead ? std::nullopt : decode<EnvelopeBody>(as_text(record.body));
+    if (!*dead && !body)
+      s.note({log.id,
+              s.segments.at(record.position.use).header.slot,
+              record.position.use,
+              record.position.offset,
+              record.body.size(),
+              {},
+              "record body is malformed"});
     if (!body) {
       runner.at = runner.reader->at();
       continue;

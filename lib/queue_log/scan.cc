@@ -67,8 +67,9 @@ struct Scan::Impl {
         (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch);
     if (part.from == kDataStart && sealed) {
       std::byte raw[kTrailer];
-      PEN_TRY(s.storage.read(segment.slot, segment.size - kTrailer, raw));
-      if (auto last = decode_trailer(raw, segment)) {
+      const auto got = s.storage.read(segment.slot, segment.size - kTrailer, raw);
+      if (!got && !got.error().is_errno(EIO)) return got;
+      if (auto last = got ? decode_trailer(raw, segment) : std::nullopt) {
         // The chain is walked once from its end; offsets only fall, so it ends.
         bool whole = true;
         for (std::uint32_t at = *last; at != 0;) {
@@ -174,6 +175,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       continue;
     }
     PEN_TRY_ASSIGN(const auto got, i.reader->next());
+    i.s.note_unfinished(*i.reader);
     if (got == LogReader::Got::end) {
       i.end_part();
       continue;
@@ -182,6 +184,8 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       looked += max;
       continue;
     }
+    if (got == LogReader::Got::hole && i.reader->hole().segment.use == part.use)
+      i.s.note_hole(i.reader->hole(), part.log);
     if (got != LogReader::Got::record) continue;
     const LogReader::Record& record = i.reader->record();
     if (record.position.use != part.use) {  // the next part's
