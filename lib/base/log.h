@@ -43,6 +43,12 @@ struct Options {
 Result<void> open(Options options);
 /// Opens the log file again after rotation. No effect for other targets.
 Result<void> reopen();
+/// From now on the calling thread's info and debug lines wait in memory for flush(), so that a burst of them costs one
+/// write(); lines of higher levels, and of other threads, go out at once with what waits before them. For files only.
+/// The thread must call flush() before it waits: async::Loop does, at the end of every turn.
+void gather();
+/// Writes what gather() kept. Costs nothing when there is nothing, or when another thread than the gathering one calls.
+void flush();
 bool debug_enabled();
 void write(Level level, std::string_view text);
 

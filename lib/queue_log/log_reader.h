@@ -1,12 +1,14 @@
 #pragma once
 /// Reads a log's whole records over its segments, joining the parts of long ones.
 ///
-/// Use:     LogReader reader(storage, segments, from, limit, SegmentReader::Search::window);
+/// Use:     LogReader reader(storage, segments_of(log), from, limit, SegmentReader::Search::window);
 ///          switch (*reader.next()) { case Got::record: reader.record()…; case Got::hole:
 ///          reader.hole()… }
 /// Bounds:  one record (at most kMaxMessage) and one chunk are in memory.
 /// Errors:  errno of the storage.
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,12 +17,16 @@
 
 namespace pen::queue_log {
 
+/// The first segment of a log whose use is at least the given one; nullopt: there is none. Asked whenever the reader
+/// goes on to a next segment, so that a log of thousands costs no more to read in than one of two.
+using SegmentSource = std::function<std::optional<SegmentHeader>(std::uint64_t use)>;
+
 class LogReader {
  public:
-  /// `segments` oldest first; reads from `from` up to `limit` (exclusive; use 0: no limit). `last`
-  /// says how far to look in the last segment; earlier ones were synced before the log left them
-  /// and are searched whole.
-  LogReader(Storage& storage, std::vector<SegmentHeader> segments, Position from, Position limit,
+  /// Reads from `from` up to `limit` (exclusive; use 0: no limit). `last` says how far to look in the last segment;
+  /// earlier ones were synced before the log left them and are searched whole. What `segments` looks into outlives the
+  /// reader.
+  LogReader(Storage& storage, SegmentSource segments, Position from, Position limit,
             SegmentReader::Search last);
 
   struct Record {
@@ -58,8 +64,9 @@ class LogReader {
   bool left_by_sealing() const;
 
   Storage& storage_;
-  std::vector<SegmentHeader> segments_;
-  std::size_t current_ = 0;
+  SegmentSource segments_;
+  std::optional<SegmentHeader> current_;  // being read, or to be read next
+  std::uint64_t passed_ = 0;  // use of the last segment that was read to its end; 0: none
   Position from_;
   Position limit_;
   SegmentReader::Search last_;

@@ -263,10 +263,12 @@ Position QueueLog::State::journal_runner() const {
 /// First record of the journal that a restart has to read.
 Position QueueLog::State::suffix_start() const {
   Position start = logs[kJournal].end();
-  if (!starts.empty() && !broken(Breakage::suffix_too_late))
-    start = std::min(start, starts.begin()->first);
-  for (std::size_t i = ready_marks; i < marks.size(); ++i)
-    if (marks[i].because.use != 0) start = std::min(start, marks[i].because);
+  if (broken(Breakage::suffix_too_late)) return start;
+  if (!starts.empty()) start = std::min(start, starts.begin()->first);
+  // A mark that is not on the disk yet is found again by the record that justifies it. Those records rise.
+  const auto waits = std::find_if(marks.begin(), marks.end(),
+                                  [](const PendingMark& m) { return m.because.use != 0; });
+  if (waits != marks.end()) start = std::min(start, waits->because);
   return start;
 }
 
@@ -288,9 +290,33 @@ void QueueLog::State::close_if_empty(Log& log) {
   });
 }
 
-/// Takes out of use what nothing needs any more, once the positions of the same batch are saved.
-void QueueLog::State::condemn(Flight& into) {
+/// The marks that may be written now, but those for the journal's open segment: by the time it is sealed and positions
+/// are saved most messages in it have ended, and a segment that is given back needs no marks. (In another log's open
+/// segment they would hold the working suffix back for as long as that segment takes to fill.) With too many in memory
+/// all go.
+std::vector<PendingMark> QueueLog::State::take_marks() {
+  const Log& journal = logs[kJournal];
+  const SegmentUse filling = journal.open && ready_marks < kMarksInMemory ? journal.uses.back() : 0;
+  std::vector<PendingMark> taken;
+  std::deque<PendingMark> kept;
+  for (; ready_marks > 0; --ready_marks) {
+    const PendingMark& mark = marks.front();
+    if (mark.envelope.use == filling && mark.because.use != 0)
+      kept.push_back(mark);
+    else
+      taken.push_back(mark);
+    marks.pop_front();
+  }
+  ready_marks = kept.size();
+  marks.insert(marks.begin(), kept.begin(), kept.end());
+  return taken;
+}
+
+/// Takes out of use what nothing needs any more, once the positions of the same batch are saved; `taken` are the marks
+/// that this batch is about to write: those into segments taken out of use are dropped.
+void QueueLog::State::condemn(Flight& into, std::vector<PendingMark>& taken) {
   const Position suffix = suffix_start();
+  std::set<SegmentUse> uses;
   for (Log& log : logs) {
     close_if_empty(log);
     const Position runner = runners_at(log);
@@ -300,10 +326,17 @@ void QueueLog::State::condemn(Flight& into) {
       if (log.id == kJournal && s->first >= suffix.use) break;
       if (!keep_aside(s->second.header.slot)) into.condemned.push_back(s->second.header.slot);
       dirty.erase(s->second.header.slot);
+      uses.insert(s->first);
       segments.erase(s);
       log.uses.pop_front();
     }
   }
+  drop_marks(uses);
+  std::erase_if(taken, [&](const PendingMark& mark) {
+    if (!uses.contains(mark.envelope.use)) return false;
+    dead.erase(mark.envelope);
+    return true;
+  });
   for (const Slot slot : condemned)
     if (!keep_aside(slot)) into.condemned.push_back(slot);
   condemned.clear();

@@ -14,8 +14,6 @@ namespace pen::queue_log {
 namespace {
 constexpr std::size_t kLazyEnough =
     256 * 1024;  // gathered bytes that are worth a write nobody waits for
-constexpr std::size_t kMarksEnough =
-    8192;  // garbage marks in memory; beyond it they go out with any batch
 constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
 constexpr std::size_t kAllocateAtOnce = 4;  // segments made within one commit: it waits for them
 }  // namespace
@@ -167,7 +165,7 @@ std::optional<Batch> QueueLog::next_batch() {
   if (recovery_ != Recovery::done) save = false;  // the old positions hold until recovery has ended
   save = save || settles;
   if (!awaited && !sync_others && !allocate && !save && gathered < kLazyEnough &&
-      !(flush_wanted_ && (gathered > 0 || s.ready_marks > 0)))
+      !(flush_wanted_ && gathered > 0) && s.ready_marks < kMarksInMemory)
     return std::nullopt;
 
   Batch batch;
@@ -202,18 +200,18 @@ std::optional<Batch> QueueLog::next_batch() {
       flight.synced.emplace_back(log.id, log.end());
     }
   }
-  if (save || flush_wanted_ || s.ready_marks >= kMarksEnough) {
-    for (; s.ready_marks > 0; --s.ready_marks) {
-      const Position at = s.marks.front().envelope;
-      s.marks.pop_front();
-      flight.marks.push_back(at);
-      const SegmentHeader& segment = s.segments.at(at.use).header;
-      std::string word(4, '\0');
-      store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
-      batch.steps_.push_back(
-          {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
-      s.dirty.insert(segment.slot);
-    }
+  std::vector<PendingMark> marks;
+  if (save || s.ready_marks >= kMarksInMemory) marks = s.take_marks();
+  if (save) s.condemn(flight, marks);
+  for (const PendingMark& mark : marks) {
+    const Position at = mark.envelope;
+    flight.marks.push_back(at);
+    const SegmentHeader& segment = s.segments.at(at.use).header;
+    std::string word(4, '\0');
+    store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
+    batch.steps_.push_back(
+        {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
+    s.dirty.insert(segment.slot);
   }
   if (save) sync.assign(s.dirty.begin(), s.dirty.end());
   const std::size_t before_syncs = batch.steps_.size();
@@ -223,11 +221,9 @@ std::optional<Batch> QueueLog::next_batch() {
       s.dirty.erase(slot);
       ++s.figures.syncs;
     }
-  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight);
+  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight, marks);
   if (save) {
-    for (const Position& at : flight.marks) --s.segments.at(at.use).pins;
     ++s.positions_sequence;
-    s.condemn(flight);
     const std::string bytes = encode_positions(s.positions());
     PEN_CHECK(bytes.size() <= kPositionsCopy);
     BatchStep write{
@@ -289,10 +285,7 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
   }
   for (const BatchStep& step : batch.steps_)
     if (step.kind == BatchStep::Kind::set_aside && !step.failed) s.damaged.erase(step.slot);
-  for (const Position& at : flight.marks) {
-    s.dead.erase(at);
-    if (!flight.save) --s.segments.at(at.use).pins;
-  }
+  for (const Position& at : flight.marks) s.dead.erase(at);
   for (const auto& [id, position] : flight.synced) {
     Log& log = s.logs[id];
     log.durable_to = position;

@@ -102,6 +102,17 @@ void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
 
 }  // namespace
 
+SegmentSource RecoveryState::Source::found() const {
+  // A copy: sources move, and the log goes on with segments that are not to be read here.
+  return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
+             SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto it =
+        std::lower_bound(all->begin(), all->end(), from,
+                         [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
+    return it == all->end() ? std::nullopt : std::optional(*it);
+  };
+}
+
 Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   PEN_TRY_ASSIGN(auto slots, s.storage.list());
   std::sort(slots.begin(), slots.end(),
@@ -291,7 +302,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     for (const SegmentHeader& header : source.segments)
       if (header.use != source.from.use || source.from.offset <= kDataStart)
         recovering->read_whole[header.use] = true;
-    source.reader = std::make_unique<LogReader>(s.storage, source.segments, source.from, Position{},
+    source.reader = std::make_unique<LogReader>(s.storage, source.found(), source.from, Position{},
                                                 SegmentReader::Search::window);
     recovering->sources.push_back(std::move(source));
   }
@@ -390,15 +401,10 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
           first = std::min(first, copy.position);
     s.runners[kJournal].at = std::max(s.runners[kJournal].at, first);
   }
-  std::map<SegmentUse, std::uint32_t> unwritten;  // garbage marks in memory, by segment
-  for (const PendingMark& mark : s.marks) ++unwritten[mark.envelope.use];
   std::set<SegmentUse> given_back;
   for (const auto& [use, whole] : r.read_whole) {
     const auto it = s.segments.find(use);
-    // Marks that are still to be written into it are all that may hold it: they are not needed in a segment that the
-    // positions no longer list, and what justifies them is synced before those are saved.
-    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != unwritten[use])
-      continue;
+    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != 0) continue;
     Log& log = s.logs[it->second.log];
     if (log.open && log.uses.back() == use) continue;
     given_back.insert(use);

@@ -23,7 +23,8 @@ namespace pen::queue_log {
 struct RecoveryState {
   struct Source {
     LogId log = kJournal;
-    std::vector<SegmentHeader> segments;
+    std::vector<SegmentHeader> segments;  // that this start found, oldest first
+    SegmentSource found() const;          // the same, for a reader
     Position from;
     Position saved_end;
     std::unique_ptr<LogReader> reader;

@@ -12,12 +12,13 @@ namespace {
 constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: tens of microseconds
 }
 
-std::vector<SegmentHeader> QueueLog::State::headers(const Log& log, SegmentUse from) const {
-  std::vector<SegmentHeader> result;
-  for (auto it = std::lower_bound(log.uses.begin(), log.uses.end(), from); it != log.uses.end();
-       ++it)
-    result.push_back(segments.at(*it).header);
-  return result;
+SegmentSource QueueLog::State::segments_of(const Log& log) const {
+  return [this, id = log.id](SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto& uses = logs[id].uses;
+    const auto it = std::lower_bound(uses.begin(), uses.end(), from);
+    if (it == uses.end()) return std::nullopt;
+    return segments.at(*it).header;
+  };
 }
 
 Result<bool> QueueLog::State::garbage_on_disk(const Position& position) {
@@ -68,7 +69,7 @@ Result<Stored> QueueLog::State::read(const Place& place) {
     return fail(QueueLogError::not_found);
   const Log& log = logs[place.log];
   if (place.position >= log.written_to) return fail(QueueLogError::not_found);
-  LogReader reader(storage, headers(log, place.position.use), place.position, log.written_to,
+  LogReader reader(storage, segments_of(log), place.position, log.written_to,
                    SegmentReader::Search::whole);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != place.position ||
@@ -115,7 +116,7 @@ Result<void> QueueLog::State::sweep_hold() {
   const Log& log = logs[kHold];
   Runner& runner = runners[kHold];
   if (runner.at >= log.durable_to) return {};
-  LogReader reader(storage, headers(log, runner.at.use), runner.at, log.durable_to,
+  LogReader reader(storage, segments_of(log), runner.at, log.durable_to,
                    SegmentReader::Search::whole);
   for (int looked = 0;; ++looked) {
     if (looked >= kRunnerSlice) {
@@ -215,8 +216,8 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     }
     if (!runner.reader) {
       runner.reader_limit = limit;
-      runner.reader = std::make_unique<LogReader>(s.storage, s.headers(log, runner.at.use),
-                                                  runner.at, limit, SegmentReader::Search::whole);
+      runner.reader = std::make_unique<LogReader>(s.storage, s.segments_of(log), runner.at, limit,
+                                                  SegmentReader::Search::whole);
     }
     auto got = runner.reader->next();
     if (!got) return broke(std::move(got).error());
@@ -276,7 +277,6 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 
 void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
   dead.insert(envelope);
-  ++segments.at(envelope.use).pins;
   if (because.use != 0) {
     marks.push_back({envelope, because});
     return;

@@ -88,9 +88,9 @@ struct Scan::Impl {
         chunks.clear();
       }
     }
-    reader = std::make_unique<LogReader>(s.storage, s.headers(log, part.use),
-                                         Position{part.use, part.from}, log.written_to,
-                                         SegmentReader::Search::whole);
+    reader =
+        std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, part.from},
+                                    log.written_to, SegmentReader::Search::whole);
     return {};
   }
 

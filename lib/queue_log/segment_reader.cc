@@ -55,7 +55,8 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
   wanted = std::min<std::size_t>(wanted, limit_ - offset);
   if (offset < buffer_start_ || offset + wanted > buffer_start_ + buffer_.size()) {
     const std::size_t size =
-        std::min<std::size_t>(std::max(wanted, kChunk), std::size_t{limit_} - offset);
+        std::min<std::size_t>(std::max(wanted, ahead_), std::size_t{limit_} - offset);
+    ahead_ = std::min(ahead_ * 2, kChunk);
     std::string fresh(size, '\0');
     std::size_t kept = 0;
     if (offset >= buffer_start_ && offset < buffer_start_ + buffer_.size()) {

@@ -48,6 +48,8 @@ class SegmentReader {
   std::uint64_t bytes_read() const { return bytes_read_; }
   const SegmentHeader& segment() const { return segment_; }
   static constexpr std::size_t kChunk = 256 * 1024;
+  /// Read at first; doubles from read to read up to kChunk, so that one record costs little and a scan soon reads much.
+  static constexpr std::size_t kFirstChunk = 4096;
 
  private:
   Result<Bytes> view(std::uint32_t offset, std::size_t wanted);
@@ -71,6 +73,7 @@ class SegmentReader {
   bool sealed_ = false;
   bool ended_ = false;
   std::string buffer_;
+  std::size_t ahead_ = kFirstChunk;
   std::uint32_t buffer_start_ = 0;
   std::uint64_t bytes_read_ = 0;
 };

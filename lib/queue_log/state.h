@@ -25,13 +25,15 @@ struct PositionHash {
   }
 };
 
+/// Garbage marks in memory beyond which they leave with any batch. More than a save's worth of small messages, because
+/// most marks need not be written at all: see take_marks().
+inline constexpr std::size_t kMarksInMemory = 65536;
 inline constexpr auto kAllocationRetry = seconds(1);  // how soon a full disk is asked again
 
 struct Segment {
   SegmentHeader header;
   LogId log = kJournal;
-  std::uint32_t pins =
-      0;  // envelopes in it of open STARTs, and garbage marks that are still to be written into it
+  std::uint32_t pins = 0;  // envelopes in it of open STARTs
 };
 
 /// A replacement written to another log, whose FINISH (moved) waits for that log's sync.
@@ -218,7 +220,8 @@ struct QueueLog::State {
   Position journal_runner() const;
   void close_if_empty(Log& log);
   Result<void> sweep_hold();
-  void condemn(Flight& into);
+  std::vector<PendingMark> take_marks();
+  void condemn(Flight& into, std::vector<PendingMark>& taken);
   SavedPositions positions() const;
   Log* log_of(const Position& position);
   /// With its runners; `intervals` are those of a retry log, one per runner.
@@ -246,7 +249,7 @@ struct QueueLog::State {
   void close_start(const Working& work);
   void pass_fresh(const Position& started);
   Result<void> settle_moves(Log& log);
-  std::vector<SegmentHeader> headers(const Log& log, SegmentUse from) const;
+  SegmentSource segments_of(const Log& log) const;
   Result<bool> garbage_on_disk(const Position& position);
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
   /// The interval a version waits for; 0 in the journal and the hold log.
