@@ -2,7 +2,7 @@
 /// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them.
 /// Off in every program.
 ///
-/// Use: BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
+/// Use:     BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
 
 namespace pen::queue_log {
 

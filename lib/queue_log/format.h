@@ -1,11 +1,9 @@
 #pragma once
-/// The bytes of segments and records. docs/queue-format.md is the description for people; this is
-/// the same for code.
+/// The bytes of segments and records. docs/queue-format.md is the description for people; this is the same for code.
 ///
-/// Segment:  header block (two copies, one sector each), records, trailer in the last 16 bytes once
-/// sealed. Record:   mark u32, length u32, checksum u64, use u64, offset u32, durable u32, epoch
-/// u32, type u8, flags u8,
-///           zero u16, body; padded with zeros to a multiple of 8. All integers little-endian.
+/// Segment: header block (two copies, one sector each), records, trailer in the last 16 bytes once sealed.
+/// Record:  mark u32, length u32, checksum u64, use u64, offset u32, durable u32, epoch u32, type u8, flags u8,
+///          zero u16, body; padded with zeros to a multiple of 8. All integers little-endian.
 /// No I/O.
 #include <optional>
 #include <string>
@@ -63,8 +61,8 @@ struct RecordHeader {
   std::uint64_t checksum = 0;
   std::uint64_t use = 0;
   std::uint32_t offset = 0;
-  std::uint32_t durable =
-      0;  // bytes of this segment that were synced when the record was made: a hole below is damage
+  // bytes of this segment that were synced when the record was made: a hole below is damage
+  std::uint32_t durable = 0;
   std::uint32_t epoch = 0;
   RecordType type = RecordType::envelope;
   std::uint8_t flags = 0;

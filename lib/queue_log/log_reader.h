@@ -2,8 +2,10 @@
 /// Reads a log's whole records over its segments, joining the parts of long ones.
 ///
 /// Use:     LogReader reader(storage, segments_of(log), from, limit, SegmentReader::Search::window);
-///          switch (*reader.next()) { case Got::record: reader.record()…; case Got::hole:
-///          reader.hole()… }
+///          switch (*reader.next()) {
+///            case Got::record: reader.record()…
+///            case Got::hole: reader.hole()…
+///          }
 /// Bounds:  one record (at most kMaxMessage) and one chunk are in memory.
 /// Errors:  errno of the storage.
 #include <functional>
@@ -34,8 +36,8 @@ class LogReader {
     RecordType type = RecordType::envelope;
     std::uint32_t epoch = 0;
     bool garbage = false;
-    bool odd_mark =
-        false;   // a mark that is neither 0 nor the one that means garbage: the record is live
+    // a mark that is neither 0 nor the one that means garbage: the record is live
+    bool odd_mark = false;
     Bytes body;  // until the next call of next()
   };
   struct Hole {

@@ -184,8 +184,7 @@ void QueueLog::State::write_piece(Log& log, RecordType type, std::uint8_t flags,
   since_save += size;
 }
 
-/// Ends the current segment. What is left of it is written and synced before anything of the next
-/// one.
+/// Ends the current segment. What is left of it is written and synced before anything of the next one.
 void QueueLog::State::seal(Log& log) {
   flush_index(log, true);
   const Segment& segment = segments.at(log.uses.back());

@@ -12,8 +12,8 @@
 namespace pen::queue_log {
 
 namespace {
-constexpr std::size_t kLazyEnough =
-    256 * 1024;  // gathered bytes that are worth a write nobody waits for
+// gathered bytes that are worth a write nobody waits for
+constexpr std::size_t kLazyEnough = 256 * 1024;
 constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
 constexpr std::size_t kAllocateAtOnce = 4;  // segments made within one commit: it waits for them
 }  // namespace

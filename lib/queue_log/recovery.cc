@@ -143,8 +143,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     s.options.segment_size = saved->segment_size;
   }
 
-  // Logs: the journal, the hold log, one per interval; then those of intervals that are no longer
-  // configured.
+  // Logs: the journal, the hold log, one or one per interval; then those of other configurations.
   s.add_log(0, {seconds(0)});
   s.add_log(kHoldLog, {seconds(0)});
   if (s.options.retry_logs == RetryLogs::single) {

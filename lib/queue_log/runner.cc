@@ -37,8 +37,7 @@ seconds QueueLog::State::interval_of(const Log& log, std::uint32_t recorded) con
 }
 
 WallTime QueueLog::State::due(seconds interval, WallTime appended, WallTime now) const {
-  // A version from the future tells that the clock was set back: it must not wait for the future to
-  // come again.
+  // A version from the future tells that the clock was set back: it must not wait for the future to come again.
   if (appended > now) return now;
   return appended + interval;
 }
@@ -441,8 +440,7 @@ Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& repl
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   PEN_TRY_ASSIGN(const Position at,
                  s.replace(queue_id, work->second, s.logs[kJournal], replacement));
-  // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it
-  // does not.
+  // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it does not.
   s.note_fresh(at);
   s.close_start(work->second);
   s.working.erase(work);

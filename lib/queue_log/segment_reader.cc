@@ -85,8 +85,7 @@ Result<SegmentReader::Got> SegmentReader::next() {
   while (at_ + kRecordHeader <= limit_) {
     if (search_ == Search::window && at_ - tail_ > window) break;
     PEN_TRY_ASSIGN(Bytes bytes, view(at_, kRecordHeader));
-    // The cheap questions first: the hash is only worth it for bytes that claim this use and this
-    // place.
+    // The cheap questions first: the hash is only worth it for bytes that claim this use and this place.
     const std::byte* p = bytes.data();
     const bool here = load_le<std::uint32_t>(p + 24) == at_;
     // One of both may be what was damaged.

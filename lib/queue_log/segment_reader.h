@@ -1,13 +1,10 @@
 #pragma once
-/// Reads the records of one segment forward, and finds the next one after bytes that are not a
-/// record.
+/// Reads the records of one segment forward, and finds the next one after bytes that are not a record.
 ///
 /// Use:     SegmentReader reader(storage, header, from, SegmentReader::Search::whole);
 ///          while (true) { auto got = reader.next(); … }   // record, hole, end
-/// Bounds:  holds at most a quarter of a segment and kChunk bytes. Each next() reads until a
-/// record, a hole's end or
-///          kSlice bytes were looked at (`more`), so that a caller can spread the search over
-///          turns.
+/// Bounds:  holds at most a quarter of a segment and kChunk bytes. Each next() reads until a record, a hole's
+///          end or kSlice bytes were looked at (`more`), so that a caller can spread the search over turns.
 /// Errors:  errno of the storage, but for EIO: what cannot be read counts as bytes that are not a record.
 #include <set>
 #include <string>
@@ -19,9 +16,9 @@ namespace pen::queue_log {
 class SegmentReader {
  public:
   enum class Search {
-    window,  // the log's last segment: what follows the last record is stale, look only as far as a
-             // write may reach
-    whole,   // a segment that was left full and synced: look to its end
+    // the log's last segment: what follows the last record is stale, look only as far as a write may reach
+    window,
+    whole,  // a segment that was left full and synced: look to its end
   };
   /// Reads [from, limit); limit 0: to the end of the segment.
   SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from, Search search,

@@ -53,8 +53,8 @@ struct Log {
   std::uint32_t taken = 0;           // bytes of the segment that batches took
   std::uint32_t durable_offset = 0;  // bytes of the segment that were synced
   std::string pending;               // [taken, cursor)
-  std::vector<BatchStep>
-      left;  // writes and syncs of segments that were sealed since the last batch
+  // writes and syncs of segments that were sealed since the last batch
+  std::vector<BatchStep> left;
   IndexBody index;
   std::size_t index_bytes = 0;
   std::uint32_t last_index = 0;
@@ -81,8 +81,8 @@ struct Runner {
   std::optional<Position> head;  // a live version found and not yet started
   WallTime head_due;
   Position last;  // the newest replacement written for it by this process
-  std::optional<WallTime>
-      first_unsynced;  // when the oldest of those not yet handed to a sync was appended
+  // when the oldest of those not yet handed to a sync was appended
+  std::optional<WallTime> first_unsynced;
 
   bool owns(seconds of_version) const { return of_version > over && of_version <= upto; }
 };
@@ -126,11 +126,10 @@ struct QueueLog::State {
   std::set<Slot> dirty;  // written and not synced since
 
   std::vector<Log> logs;
-  std::size_t writable_logs =
-      0;  // of them, from the first: journal, hold log, configured retry logs
-  std::vector<Runner>
-      runners;  // of the journal, of the hold log, one per configured interval; then of logs left
-                // over from another configuration
+  // of them, from the first: journal, hold log, configured retry logs
+  std::size_t writable_logs = 0;
+  // of the journal, of the hold log, one per configured interval; then of logs left over from another configuration
+  std::vector<Runner> runners;
 
   // tickets and batches
   Ticket last_ticket = 0;
@@ -161,8 +160,7 @@ struct QueueLog::State {
   std::deque<PendingMark> marks;
   std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
 
-  // new mail not yet started, in order of position: what the journal's runner need not read again
-  // to find
+  // new mail not yet started, in order of position: what the journal's runner need not read again to find
   struct Fresh {
     Position position;
     bool started = false;
