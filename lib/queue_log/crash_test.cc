@@ -2,6 +2,7 @@
 // next start makes of it. Deterministic: the seed is printed; PEN_CRASH_SEED and PEN_CRASH_CUTS change seed and amount.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <deque>
 #include <iostream>
 #include <set>
 
@@ -106,9 +107,11 @@ class Workload {
     working_.clear();
     while (log_->recovery() != Recovery::done) {
       if (random_.chance(0.2)) accept();
+      if (random_.chance(0.2)) accept_again();
       if (!log_->recover_step(1024)) throw Violation{"recovery failed"};
       commit();
     }
+    recent_.clear();  // by now each receiver has its answer
   }
 
   void restart() {
@@ -179,6 +182,20 @@ class Workload {
       return;
     }
     tickets_.emplace(a->ticket, [this, id] { ledger_[id].accepted = true; });
+    recent_.push_back(id);
+    if (recent_.size() > 8) recent_.pop_front();
+  }
+
+  /// A receiver without an answer from the process before: what the log has may not be there twice.
+  void accept_again() {
+    if (recent_.empty()) return;
+    const std::string id = recent_[random_.below(recent_.size())];
+    const auto known = ledger_.find(id);
+    if (known == ledger_.end()) return;
+    Message& m = known->second;
+    if (m.accepted || m.finish_called || m.remove_called || m.removed) return;
+    auto a = log_->append(envelope(id, m, OrdinalSet::span(0, m.recipients)));
+    if (a) tickets_.emplace(a->ticket, [this, id] { ledger_[id].accepted = true; });
   }
 
   void begin() {
@@ -291,6 +308,7 @@ class Workload {
   std::multimap<Ticket, std::function<void()>> tickets_;
   int serial_ = 0;
   bool positions_saved_ = false;
+  std::deque<std::string> recent_;  // ids whose receivers may not have their answer yet
 };
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {

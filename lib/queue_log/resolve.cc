@@ -213,6 +213,19 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
       if (live != r.live.end() && --live->second == 0) r.live.erase(live);
     }
   }
+  // Accepted once more before this was read: its receiver had no answer from the process before. What is known of the
+  // message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until then
+  // a restart has to read it again: so it is its own reason.
+  const auto again = s.accepted.find(s.id_key(queue_id));
+  if (again != s.accepted.end() && (best || seen.finished)) {
+    const Position fresh = again->second.position;
+    const auto is_fresh = [&](const RecoveryState::Copy& c) { return c.position == fresh; };
+    if (std::none_of(copies.begin(), copies.end(), is_fresh)) {
+      ++report.stale_copies;
+      kill(fresh, fresh);
+      s.pass_fresh(fresh);
+    }
+  }
   return {};
 }
 
