@@ -1,6 +1,7 @@
 """The queue's files damaged between two starts: what is whole is delivered, what is lost is told, mail goes on."""
 import os
 import re
+import subprocess
 
 from harness import *
 
@@ -146,7 +147,10 @@ class QueueDamage(Suite):
                 os.chown(path, 0, 0)
             else:
                 os.chmod(path, 0)
-            self.assertIn("see the log", mx.tool("penstock", "start").stderr)
+            # Not waited for: it watches for a while whether qmgr comes up yet.
+            starter = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "start"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(starter.wait)
             mx.wait_log(r"cannot be used, for the reason in the next line")
             mx.wait_log(re.escape(os.path.basename(path)) + r".*ermission denied")
             eventually(lambda: answers(mx.port), "smtpd answers")
