@@ -1,4 +1,5 @@
-// penload: sends mail by SMTP over many connections, times the answers and keeps a ledger of what was taken. One thread.
+// penload: sends mail by SMTP over many connections, times the answers and keeps a ledger of what was taken.
+// One thread.
 #include <sys/epoll.h>
 
 #include <CLI/CLI.hpp>

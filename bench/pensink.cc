@@ -224,8 +224,8 @@ void end_message(Connection& c) {
   const double t = now();
   if (first_at == 0) first_at = t;
   last_at = t;
-  if (options.drop_dot
-          .hit()) {  // the message is not taken: who was waiting for the answer is left in doubt
+  // the message is not taken: who was waiting for the answer is left in doubt
+  if (options.drop_dot.hit()) {
     c.quit = true;
     c.later.clear();
     c.out.clear();

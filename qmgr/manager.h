@@ -37,15 +37,15 @@ namespace pen::qmgr {
 struct ManagerOptions {
   std::size_t active_messages = 20'000;  // qmgr_message_active_limit
   std::size_t active_bytes = 64U << 20;  // envelopes and bodies in memory; beyond it runners wait
-  std::size_t body_bytes =
-      16U << 20;  // bodies kept in memory; beyond it they are read again when handed out
+  // bodies kept in memory; beyond it they are read again when handed out
+  std::size_t body_bytes = 16U << 20;
   std::size_t inline_limit = 16384;  // queue_inline_limit
-  std::size_t message_recipients =
-      1'000'000;  // more than any receiver may send: a malformed request
+  // more than any receiver may send: a malformed request
+  std::size_t message_recipients = 1'000'000;
   seconds backoff_min{300}, backoff_max{4000};
   seconds lifetime{432'000}, bounce_lifetime{432'000};
-  std::size_t runner_slice =
-      64;  // messages read from the log in one settle(): keeps the loop alive
+  // messages read from the log in one settle(): keeps the loop alive
+  std::size_t runner_slice = 64;
   /// Makes the permits of reports: not to be guessed by a program that was not given one.
   std::function<std::uint64_t()> new_permit = secure_random_u64;
 };
@@ -239,8 +239,8 @@ class Manager {
   std::unique_ptr<queue_log::Scan> discharge_scan_;
   bool discharges_known_ = false;
   std::unordered_map<std::string, std::vector<mail::Discharge>> known_discharges_;
-  static constexpr std::size_t kMaxKnownDischarges =
-      100'000;  // beyond it a notice may be sent twice, none is lost
+  // beyond it a notice may be sent twice, none is lost
+  static constexpr std::size_t kMaxKnownDischarges = 100'000;
 
   std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
   std::vector<std::function<void()>> after_commit_;

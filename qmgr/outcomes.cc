@@ -281,8 +281,8 @@ void Manager::bounce_lost() {
   std::sort(lost.begin(), lost.end());
   reports_asked_.clear();
   reports_waiting_.insert(reports_waiting_.end(), lost.begin(), lost.end());
-  report_again_ =
-      std::min(report_again_, clock_.now() + seconds(5));  // as paced as master's restarts
+  // as paced as master's restarts
+  report_again_ = std::min(report_again_, clock_.now() + seconds(5));
 }
 
 void Manager::bounce_ready() {

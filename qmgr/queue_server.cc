@@ -91,8 +91,8 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, bool trusted) {
 async::Task<Result<std::uint64_t>> QueueServer::each(See see) {
   std::uint64_t count = 0;
   auto scan = manager_.log().scan(queue_log::InTransit::shown);
-  std::unordered_set<std::string>
-      seen;  // ids of messages that may move while the scan runs: the active ones
+  // ids of messages that may move while the scan runs: the active ones
+  std::unordered_set<std::string> seen;
   while (!scan->done()) {
     auto some = scan->step(kSlice);
     if (!some) co_return fail(std::move(some).error());

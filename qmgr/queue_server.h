@@ -1,7 +1,7 @@
 #pragma once
 /// The conversation "queue": tools list the queue and act on messages.
 ///
-/// Rights: listing and flushing for everyone; orders for root, ourselves and mail_owner (trusted).
+/// Rights:  listing and flushing for everyone; orders for root, ourselves and mail_owner (trusted).
 /// Listings stream in slices between other work; a listing that nobody reads waits, holding one slice.
 #include <functional>
 #include <memory>

@@ -16,8 +16,8 @@ struct NewInstance {
   std::string directory;
   unsigned port = 2525;
 };
-/// Makes the directories and writes the files of etc from the shipped ones, and the table of the aliases. Nothing is left behind when it
-/// fails before the files are written.
+/// Makes the directories and writes the files of etc from the shipped ones, and the table of the aliases. Nothing is
+/// left behind when it fails before the files are written.
 Result<void> make_instance(const NewInstance& what);
 
 /// Text of a main.cf with one setting set: in place of a line that sets it or shows it in a comment,

@@ -102,6 +102,8 @@ int start(const config::Config& config) {
     return complain(EX_UNAVAILABLE,
                     fmt::format("the mail system is already running (master pid {})", *running));
   }
+  // A broken table keeps some mail waiting; not starting would keep all of it.
+  for (const std::string& fault : tools::faults(config)) complain(EX_OK, "warning: " + fault);
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0)
     return complain(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
@@ -161,7 +163,15 @@ int signal_master(const config::Config& config, int signo, const char* done,
   return EX_OK;
 }
 
-int reload(const config::Config& config) { return signal_master(config, SIGHUP, "reloading", {}); }
+int reload(const config::Config& config) {
+  if (!service::running_master(config.settings().data_directory))
+    return complain(EX_UNAVAILABLE, "the mail system is not running");
+  const auto faults = tools::faults(config);
+  for (const std::string& fault : faults) complain(EX_CONFIG, fault);
+  if (!faults.empty())
+    return complain(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
+  return signal_master(config, SIGHUP, "reloading", {});
+}
 
 int stop(const config::Config& config) {
   const auto patience = config.settings().stop_drain_time + seconds(10);

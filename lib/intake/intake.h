@@ -28,8 +28,8 @@ struct Settings {
   std::uint64_t message_size_limit = 10240000;
   unsigned hopcount_limit = 50;
   std::string always_bcc;
-  bool address_mappings =
-      true;  // receive_override_options: canonical maps, virtual aliases, always_bcc
+  // receive_override_options: canonical maps, virtual aliases, always_bcc
+  bool address_mappings = true;
   bool replace_bare_cr = true;  // cleanup_replace_stray_cr_lf
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};

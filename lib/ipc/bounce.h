@@ -1,6 +1,6 @@
 #pragma once
-/// Conversation "bounce": qmgr asks for a notification; bounce makes it and enqueues it
-/// (conversation "enqueue", with Envelope::discharges naming what it reports), then answers.
+/// Conversation "bounce": qmgr asks for a notification; bounce makes it and enqueues it (conversation "enqueue", with
+/// Envelope::discharges naming what it reports), then answers.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -38,8 +38,8 @@ struct Notify {
 };
 struct Notified {
   std::uint64_t request = 0;
-  bool done =
-      false;  // queued, or rightly not made (null sender, NOTIFY=NEVER): the report is discharged
+  // queued, or rightly not made (null sender, NOTIFY=NEVER): the report is discharged
+  bool done = false;
   std::string queue_id;  // of the notification, empty when none was due
   std::string text;      // why not
   PEN_FIELDS(request, done, queue_id, text)

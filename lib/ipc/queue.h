@@ -1,9 +1,8 @@
 #pragma once
 /// Conversation "queue": the tools look at the queue and act on it.
 ///
-/// Answers stream: any number of Entry or Progress, then exactly one Done per request. Success is
-/// reported only after the sync that makes it true. Rights go by the peer's uid
-/// (authorized_*_users); root and mail_owner may do all.
+/// Answers stream: any number of Entry or Progress, then exactly one Done per request. Success is reported only after
+/// the sync that makes it true. Rights go by the peer's uid (authorized_*_users); root and mail_owner may do all.
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,8 +31,7 @@ struct Act {
   std::vector<std::string> queue_ids;  // when not all and no site
   PEN_FIELDS(request, verb, all, site, queue_ids)
 };
-/// The content of one message, for pencat: answered by Content with a descriptor or inline, then
-/// Done.
+/// The content of one message, for pencat: answered by Content with a descriptor or inline, then Done.
 struct Show {
   std::uint64_t request = 0;
   std::string queue_id;

@@ -2,8 +2,8 @@
 /// What one commit does to the storage: writes and syncs in an order that matters. Made by
 /// QueueLog::next_batch().
 ///
-/// Thread:  made and completed in the loop's thread; execute() runs in the writer's, which touches
-/// nothing else.
+/// Thread:  made and completed in the loop's thread; execute() runs in the writer's, which touches nothing
+///          else.
 #include <cstdint>
 #include <string>
 #include <vector>

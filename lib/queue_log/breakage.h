@@ -2,7 +2,7 @@
 /// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them.
 /// Off in every program.
 ///
-/// Use: BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
+/// Use:     BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
 
 namespace pen::queue_log {
 
@@ -13,15 +13,15 @@ enum class Breakage {
   mark_before_start,      // an envelope is marked as garbage before its START is durable
   unkeyed_checksum,       // a recycled segment's stale bytes pass for records
   positions_before_sync,  // restart positions are written before the logs are synced
-  recycle_before_save,    // a segment is used again before positions were saved that no longer need
-                          // it
+  // a segment is used again before positions were saved that no longer need it
+  recycle_before_save,
   append_after_torn_tail,  // recovery takes up the last segment where its last valid record ends
   moved_before_sync,       // FINISH (moved) is appended before the replacement is durable
   trust_page_cache,        // recovery neither syncs nor drops cached pages before it reads
   forget_deliveries,       // recovery does not apply delivery records
   suffix_too_late,         // the saved start of the working suffix ignores open STARTs
-  move_without_hold_back,  // the saved end of a retry log passes replacements whose FINISH is
-                           // missing
+  // the saved end of a retry log passes replacements whose FINISH is missing
+  move_without_hold_back,
 };
 inline constexpr Breakage kAllBreakages[] = {
     Breakage::skip_commit_sync,       Breakage::acknowledge_early,

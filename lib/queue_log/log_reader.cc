@@ -4,35 +4,35 @@
 
 namespace pen::queue_log {
 
-LogReader::LogReader(Storage& storage, std::vector<SegmentHeader> segments, Position from,
-                     Position limit, SegmentReader::Search last)
-    : storage_(storage), segments_(std::move(segments)), from_(from), limit_(limit), last_(last) {
-  while (current_ < segments_.size() && segments_[current_].use < from.use) ++current_;
-}
+LogReader::LogReader(Storage& storage, SegmentSource segments, Position from, Position limit,
+                     SegmentReader::Search last)
+    : storage_(storage),
+      segments_(std::move(segments)),
+      current_(segments_(from.use)),
+      from_(from),
+      limit_(limit),
+      last_(last) {}
 
 Position LogReader::at() const {
   if (reader_) return {reader_->segment().use, reader_->tail_start()};
-  if (current_ < segments_.size()) {
-    const auto use = segments_[current_].use;
-    return use == from_.use ? from_ : Position{use, kDataStart};
-  }
-  return segments_.empty() ? from_ : Position{segments_.back().use + 1, 0};
+  if (current_) return current_->use == from_.use ? from_ : Position{current_->use, kDataStart};
+  return passed_ == 0 ? from_ : Position{passed_ + 1, 0};
 }
 
 Result<LogReader::Got> LogReader::next() {
   for (;;) {
     if (!reader_) {
-      if (current_ >= segments_.size()) return Got::end;
-      const SegmentHeader& segment = segments_[current_];
+      if (!current_) return Got::end;
+      const SegmentHeader& segment = *current_;
       std::uint32_t limit = 0;
       if (limit_.use != 0 && segment.use >= limit_.use) {
         if (segment.use > limit_.use || limit_.offset <= kDataStart) {
-          current_ = segments_.size();
+          current_.reset();
           return Got::end;
         }
         limit = limit_.offset;
       }
-      const bool last = current_ + 1 == segments_.size();
+      const bool last = !segments_(segment.use + 1);
       reader_ = std::make_unique<SegmentReader>(
           storage_, segment, segment.use == from_.use ? from_.offset : kDataStart,
           last ? last_ : SegmentReader::Search::whole, limit);
@@ -59,7 +59,8 @@ Result<LogReader::Got> LogReader::next() {
         const bool lost_end = !reader_->sealed() && left_by_sealing();
         if (!reader_->sealed()) in_chain_ = false;
         reader_.reset();
-        ++current_;
+        passed_ = segment.use;
+        current_ = segments_(segment.use + 1);
         if (lost_end) {
           hole_ = {segment, tail, segment.size - tail, true};
           return Got::hole;
@@ -70,11 +71,10 @@ Result<LogReader::Got> LogReader::next() {
   }
 }
 
-/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one
-/// tells which.
+/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one tells which.
 bool LogReader::left_by_sealing() const {
-  return current_ + 1 < segments_.size() &&
-         segments_[current_ + 1].epoch == segments_[current_].epoch;
+  const auto next = segments_(current_->use + 1);
+  return next && next->epoch == current_->epoch;
 }
 
 std::optional<LogReader::Got> LogReader::take_record() {

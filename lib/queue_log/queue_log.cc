@@ -12,10 +12,8 @@
 namespace pen::queue_log {
 
 namespace {
-constexpr std::size_t kLazyEnough =
-    256 * 1024;  // gathered bytes that are worth a write nobody waits for
-constexpr std::size_t kMarksEnough =
-    8192;  // garbage marks in memory; beyond it they go out with any batch
+// gathered bytes that are worth a write nobody waits for
+constexpr std::size_t kLazyEnough = 256 * 1024;
 constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
 constexpr std::size_t kAllocateAtOnce = 4;  // segments made within one commit: it waits for them
 }  // namespace
@@ -164,7 +162,7 @@ std::optional<Batch> QueueLog::next_batch() {
   if (recovery_ != Recovery::done) save = false;  // the old positions hold until recovery has ended
   save = save || settles;
   if (!awaited && !sync_others && !allocate && !save && gathered < kLazyEnough &&
-      !(flush_wanted_ && (gathered > 0 || s.ready_marks > 0)))
+      !(flush_wanted_ && gathered > 0) && s.ready_marks < kMarksInMemory)
     return std::nullopt;
 
   Batch batch;
@@ -194,23 +192,23 @@ std::optional<Batch> QueueLog::next_batch() {
     const bool wanted = log.sync_wanted || save || (log.id == kJournal && awaited);
     if (wanted) {
       log.sync_wanted = false;
-      log.first_unsynced.reset();
+      s.each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
       if (slot != 0 && s.dirty.contains(slot)) sync.push_back(slot);
       flight.synced.emplace_back(log.id, log.end());
     }
   }
-  if (save || flush_wanted_ || s.ready_marks >= kMarksEnough) {
-    for (; s.ready_marks > 0; --s.ready_marks) {
-      const Position at = s.marks.front().envelope;
-      s.marks.pop_front();
-      flight.marks.push_back(at);
-      const SegmentHeader& segment = s.segments.at(at.use).header;
-      std::string word(4, '\0');
-      store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
-      batch.steps_.push_back(
-          {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
-      s.dirty.insert(segment.slot);
-    }
+  std::vector<PendingMark> marks;
+  if (save || s.ready_marks >= kMarksInMemory) marks = s.take_marks();
+  if (save) s.condemn(flight, marks);
+  for (const PendingMark& mark : marks) {
+    const Position at = mark.envelope;
+    flight.marks.push_back(at);
+    const SegmentHeader& segment = s.segments.at(at.use).header;
+    std::string word(4, '\0');
+    store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
+    batch.steps_.push_back(
+        {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
+    s.dirty.insert(segment.slot);
   }
   if (save) sync.assign(s.dirty.begin(), s.dirty.end());
   const std::size_t before_syncs = batch.steps_.size();
@@ -220,11 +218,9 @@ std::optional<Batch> QueueLog::next_batch() {
       s.dirty.erase(slot);
       ++s.figures.syncs;
     }
-  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight);
+  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight, marks);
   if (save) {
-    for (const Position& at : flight.marks) --s.segments.at(at.use).pins;
     ++s.positions_sequence;
-    s.condemn(flight);
     const std::string bytes = encode_positions(s.positions());
     PEN_CHECK(bytes.size() <= kPositionsCopy);
     BatchStep write{BatchStep::Kind::write, kPositionsSlot,
@@ -278,10 +274,7 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
         s.free.push_back(flight.allocating[i]);
     }
   }
-  for (const Position& at : flight.marks) {
-    s.dead.erase(at);
-    if (!flight.save) --s.segments.at(at.use).pins;
-  }
+  for (const Position& at : flight.marks) s.dead.erase(at);
   for (const auto& [id, position] : flight.synced) {
     Log& log = s.logs[id];
     log.durable_to = position;

@@ -55,7 +55,32 @@ Result<std::optional<SegmentHeader>> read_header(Storage& storage, Slot slot) {
   return header;
 }
 
+/// Where the log's runners were. Those of a shared log go on at their own places if the intervals are the ones they
+/// were saved for; else a version may have come to another runner, and all begin where the last of them was.
+void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
+                   const SavedPositions& positions) {
+  std::vector<std::uint64_t> then, now;
+  for (const SavedRunner& runner : positions.runners) then.push_back(runner.interval);
+  s.each_runner(log.id, [&](Runner& runner) {
+    runner.at = saved.runner;
+    now.push_back(static_cast<std::uint64_t>(runner.interval.count()));
+  });
+  if (!log.shared() || then != now) return;
+  auto next = positions.runners.begin();
+  s.each_runner(log.id, [&](Runner& runner) { runner.at = (next++)->at; });
+}
+
 }  // namespace
+
+SegmentSource RecoveryState::Source::found() const {
+  // A copy: sources move, and the log goes on with segments that are not to be read here.
+  return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
+             SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto it = std::lower_bound(all->begin(), all->end(), from,
+                                     [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
+    return it == all->end() ? std::nullopt : std::optional(*it);
+  };
+}
 
 Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   PEN_TRY_ASSIGN(auto slots, s.storage.list());
@@ -84,17 +109,20 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     s.options.segment_size = saved->segment_size;
   }
 
-  // Logs: the journal, the hold log, one per interval; then those of intervals that are no longer
-  // configured.
-  s.add_log(seconds(0), 0);
-  s.add_log(seconds(0), -1);
-  for (seconds interval : s.options.intervals) s.add_log(interval, interval.count());
-  s.ladder = s.logs.size();
+  // Logs: the journal, the hold log, one or one per interval; then those of other configurations.
+  s.add_log(0, {seconds(0)});
+  s.add_log(kHoldLog, {seconds(0)});
+  if (s.options.retry_logs == RetryLogs::single) {
+    s.add_log(kSharedRetryLog, s.options.intervals);
+  } else {
+    for (seconds interval : s.options.intervals) s.add_log(interval.count(), {interval});
+  }
+  s.writable_logs = s.logs.size();
   auto log_for = [&](std::int64_t disk_interval) -> Log& {
     for (Log& log : s.logs)
       if (log.disk_interval == disk_interval) return log;
-    s.add_log(seconds(disk_interval), disk_interval);
-    return s.logs.back();
+    return disk_interval == kSharedRetryLog ? s.add_log(disk_interval, s.options.intervals)
+                                            : s.add_log(disk_interval, {seconds(disk_interval)});
   };
 
   // Which slots are in use, and by what.
@@ -179,7 +207,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   s.id_seed = s.random.next();
   s.saved_next_use = saved_next;
   s.reserve_segments =
-      s.ladder + kRestarts +
+      s.writable_logs + kRestarts +
       static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
   // What is gathered while a commit is in hand must not eat into the reserve.
   s.spare_segments =
@@ -198,7 +226,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     if (saved)
       for (const SavedLog& p : saved->logs)
         if (p.interval == log.disk_interval) {
-          log.runner = p.runner;
+          place_runners(s, log, p, *saved);
           source.saved_end = p.end;
           source.from = log.id == kJournal ? saved->suffix : p.end;
         }
@@ -209,7 +237,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     for (const SegmentHeader& header : source.segments)
       if (header.use != source.from.use || source.from.offset <= kDataStart)
         recovering->read_whole[header.use] = true;
-    source.reader = std::make_unique<LogReader>(s.storage, source.segments, source.from, Position{},
+    source.reader = std::make_unique<LogReader>(s.storage, source.found(), source.from, Position{},
                                                 SegmentReader::Search::window);
     recovering->sources.push_back(std::move(source));
   }
@@ -302,25 +330,19 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
   }
 
   // Settling: what recovery read from the journal need not be read by the runner.
-  Log& journal = s.logs[kJournal];
-  if (journal.runner >= r.suffix) {
+  if (s.runners[kJournal].at >= r.suffix) {
     Position first = s.scan_end;
     for (const auto& [id, seen] : r.seen)
       for (const auto& copy : seen.copies)
         if (!copy.garbage && s.segments.contains(copy.position.use) &&
             s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
           first = std::min(first, copy.position);
-    journal.runner = std::max(journal.runner, first);
+    s.runners[kJournal].at = std::max(s.runners[kJournal].at, first);
   }
-  std::map<SegmentUse, std::uint32_t> unwritten;  // garbage marks in memory, by segment
-  for (const PendingMark& mark : s.marks) ++unwritten[mark.envelope.use];
   std::set<SegmentUse> given_back;
   for (const auto& [use, whole] : r.read_whole) {
     const auto it = s.segments.find(use);
-    // Marks that are still to be written into it are all that may hold it: they are not needed in a segment that the
-    // positions no longer list, and what justifies them is synced before those are saved.
-    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != unwritten[use])
-      continue;
+    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != 0) continue;
     Log& log = s.logs[it->second.log];
     if (log.open && log.uses.back() == use) continue;
     given_back.insert(use);

@@ -110,10 +110,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
 Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Position& position) {
   const auto segment = s.segments.find(position.use);
   if (segment == s.segments.end()) return std::nullopt;
-  std::vector<SegmentHeader> headers;
-  for (const SegmentUse use : s.logs[segment->second.log].uses)
-    if (use >= position.use) headers.push_back(s.segments.at(use).header);
-  LogReader reader(s.storage, std::move(headers), position, Position{},
+  LogReader reader(s.storage, s.segments_of(s.logs[segment->second.log]), position, Position{},
                    SegmentReader::Search::window);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != position ||
@@ -199,6 +196,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     body.generation = generation + 1;
     body.appended = s.clock.wall_now();
     body.replaces = best->position;
+    body.interval = 0;
     PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], body));
     s.note_fresh(replacement);
     ++(worked_on ? report.working : report.moved);

@@ -12,12 +12,13 @@ namespace {
 constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: tens of microseconds
 }
 
-std::vector<SegmentHeader> QueueLog::State::headers(const Log& log, SegmentUse from) const {
-  std::vector<SegmentHeader> result;
-  for (auto it = std::lower_bound(log.uses.begin(), log.uses.end(), from); it != log.uses.end();
-       ++it)
-    result.push_back(segments.at(*it).header);
-  return result;
+SegmentSource QueueLog::State::segments_of(const Log& log) const {
+  return [this, id = log.id](SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto& uses = logs[id].uses;
+    const auto it = std::lower_bound(uses.begin(), uses.end(), from);
+    if (it == uses.end()) return std::nullopt;
+    return segments.at(*it).header;
+  };
 }
 
 void QueueLog::State::note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log) {
@@ -39,11 +40,14 @@ Result<bool> QueueLog::State::garbage_on_disk(const Position& position) {
   return load_le<std::uint32_t>(word) == garbage_mark(segment, position.offset);
 }
 
-WallTime QueueLog::State::due(const Log& log, WallTime appended, WallTime now) const {
-  // A version from the future tells that the clock was set back: it must not wait for the future to
-  // come again.
+seconds QueueLog::State::interval_of(const Log& log, std::uint32_t recorded) const {
+  return log.shared() ? seconds(recorded) : seconds(std::max<std::int64_t>(log.disk_interval, 0));
+}
+
+WallTime QueueLog::State::due(seconds interval, WallTime appended, WallTime now) const {
+  // A version from the future tells that the clock was set back: it must not wait for the future to come again.
   if (appended > now) return now;
-  return appended + log.interval;
+  return appended + interval;
 }
 
 Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
@@ -53,7 +57,7 @@ Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
   result.generation = body.generation;
   result.epoch = record_epoch;
   result.appended = body.appended;
-  result.due = due(logs[place.log], body.appended, clock.wall_now());
+  result.due = due(interval_of(logs[place.log], body.interval), body.appended, clock.wall_now());
   result.envelope = {std::move(body.queue_id),
                      body.recipients,
                      std::move(body.remaining),
@@ -72,7 +76,7 @@ Result<Stored> QueueLog::State::read(const Place& place) {
     return fail(QueueLogError::not_found);
   const Log& log = logs[place.log];
   if (place.position >= log.written_to) return fail(QueueLogError::not_found);
-  LogReader reader(storage, headers(log, place.position.use), place.position, log.written_to,
+  LogReader reader(storage, segments_of(log), place.position, log.written_to,
                    SegmentReader::Search::whole);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != place.position ||
@@ -100,8 +104,8 @@ bool QueueLog::durable(const Place& place) const {
   return place.log < state_->logs.size() && place.position < state_->logs[place.log].durable_to;
 }
 
-std::size_t QueueLog::log_count() const { return state_->logs.size(); }
-seconds QueueLog::interval(LogId log) const { return state_->logs.at(log).interval; }
+std::size_t QueueLog::log_count() const { return state_->runners.size(); }
+seconds QueueLog::interval(LogId log) const { return state_->runners.at(log).interval; }
 LogId QueueLog::retry_log_for(seconds delay) const {
   const auto& intervals = state_->options.intervals;
   const auto it = std::lower_bound(intervals.begin(), intervals.end(), delay);
@@ -114,9 +118,10 @@ LogId QueueLog::retry_log_for(seconds delay) const {
 /// is still on hold.
 Result<void> QueueLog::State::sweep_hold() {
   hold_changed = false;
-  Log& log = logs[kHold];
-  if (log.runner >= log.durable_to) return {};
-  LogReader reader(storage, headers(log, log.runner.use), log.runner, log.durable_to,
+  const Log& log = logs[kHold];
+  Runner& runner = runners[kHold];
+  if (runner.at >= log.durable_to) return {};
+  LogReader reader(storage, segments_of(log), runner.at, log.durable_to,
                    SegmentReader::Search::whole);
   for (int looked = 0;; ++looked) {
     if (looked >= kRunnerSlice) {
@@ -125,7 +130,7 @@ Result<void> QueueLog::State::sweep_hold() {
     }
     PEN_TRY_ASSIGN(const auto got, reader.next());
     if (got == LogReader::Got::end) {
-      log.runner = log.durable_to;
+      runner.at = log.durable_to;
       return {};
     }
     if (got != LogReader::Got::record) continue;
@@ -133,20 +138,29 @@ Result<void> QueueLog::State::sweep_hold() {
     if (reader.record().type == RecordType::envelope && !dead.contains(at)) {
       PEN_TRY_ASSIGN(const bool garbage, garbage_on_disk(at));
       if (!garbage) {
-        log.runner = std::max(log.runner, at);
+        runner.at = std::max(runner.at, at);
         return {};
       }
     }
-    log.runner = std::max(log.runner, reader.at());
+    runner.at = std::max(runner.at, reader.at());
   }
+}
+
+/// Whether the commit in hand makes everything up to the position durable.
+bool QueueLog::State::syncing(const Log& log, const Position& position) const {
+  if (!flight) return false;
+  return std::any_of(flight->synced.begin(), flight->synced.end(), [&](const auto& synced) {
+    return synced.first == log.id && position < synced.second;
+  });
 }
 
 Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
   State& s = *state_;
-  PEN_CHECK(id < s.logs.size() && id != kHold);
-  Log& log = s.logs[id];
+  PEN_CHECK(id < s.runners.size() && id != kHold);
+  Runner& runner = s.runners[id];
+  Log& log = s.logs[runner.log];
   if (s.hold_changed) PEN_TRY(s.sweep_hold());
   auto broke = [this](Error error) {
     failed_ = true;
@@ -157,32 +171,32 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     return s.garbage_on_disk(at);
   };
 
-  if (log.head) {
-    auto dead = gone(*log.head);
+  if (runner.head) {
+    auto dead = gone(*runner.head);
     if (!dead) return broke(std::move(dead).error());
     if (!*dead) {
-      if (log.head_due > now) {
+      if (runner.head_due > now) {
         // The head's time was computed when the clock showed something else: never wait longer than
         // the interval.
-        log.head_due = std::min(log.head_due, now + log.interval);
-        return Due{{}, log.head_due, false};
+        runner.head_due = std::min(runner.head_due, now + runner.interval);
+        return Due{{}, runner.head_due, false};
       }
-      auto stored = s.read({id, *log.head});
+      auto stored = s.read({runner.log, *runner.head});
       if (stored) return Due{*std::move(stored), {}, false};
       if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
     }
-    if (log.reader) log.runner = std::max(log.runner, log.reader->at());
-    log.head.reset();
+    if (runner.reader) runner.at = std::max(runner.at, runner.reader->at());
+    runner.head.reset();
   }
 
   for (int looked = 0; looked < kRunnerSlice;) {
-    if (id == kJournal && log.runner >= s.scan_end) {
-      log.reader.reset();
+    if (id == kJournal && runner.at >= s.scan_end) {
+      runner.reader.reset();
       while (!s.fresh.empty() && s.fresh.front().started) s.fresh.pop_front();
       if (!s.fresh.empty()) {
         const Position at = s.fresh.front().position;
         if (at >= log.durable_to) return Due{};
-        auto stored = s.read({id, at});
+        auto stored = s.read({kJournal, at});
         if (stored) return Due{*std::move(stored), {}, false};
         if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
         ++report_.damage_count;
@@ -190,23 +204,24 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         continue;
       }
       if (!s.fresh_lost) return Due{};
-      log.runner = *s.fresh_lost;
+      runner.at = *s.fresh_lost;
       s.fresh_lost.reset();
       s.scan_end = log.end();
     }
     const Position limit = id == kJournal ? std::min(s.scan_end, log.durable_to) : log.durable_to;
-    if (log.runner >= limit) {
-      if (id == kJournal || log.end() <= log.durable_to) return Due{};
-      const WallTime due = log.first_unsynced ? s.due(log, *log.first_unsynced, now) : now;
-      if (due <= now) log.sync_wanted = true;
+    if (runner.at >= limit) {
+      if (id == kJournal || runner.last.use == 0 || runner.last < log.durable_to) return Due{};
+      const WallTime due =
+          runner.first_unsynced ? s.due(runner.interval, *runner.first_unsynced, now) : now;
+      if (due <= now && !s.syncing(log, runner.last)) log.sync_wanted = true;
       return Due{{}, due, false};
     }
-    if (!log.reader) {
-      log.reader_limit = limit;
-      log.reader = std::make_unique<LogReader>(s.storage, s.headers(log, log.runner.use),
-                                               log.runner, limit, SegmentReader::Search::whole);
+    if (!runner.reader) {
+      runner.reader_limit = limit;
+      runner.reader = std::make_unique<LogReader>(s.storage, s.segments_of(log),
+                                                  runner.at, limit, SegmentReader::Search::whole);
     }
-    auto got = log.reader->next();
+    auto got = runner.reader->next();
     if (!got) return broke(std::move(got).error());
     ++looked;
     switch (*got) {
@@ -214,32 +229,40 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         looked += kRunnerSlice / 16;
         continue;
       case LogReader::Got::end:
-        log.reader.reset();
-        log.runner = log.reader_limit;  // what was synced since is read next
+        runner.reader.reset();
+        runner.at = runner.reader_limit;  // what was synced since is read next
         continue;
       case LogReader::Got::hole:
-        if (log.reader->hole().damage) State::note_damage(report_, log.reader->hole(), id);
+        if (runner.reader->hole().damage)
+          State::note_damage(report_, runner.reader->hole(), log.id);
         continue;
       case LogReader::Got::record:
         break;
     }
-    const LogReader::Record& record = log.reader->record();
+    const LogReader::Record& record = runner.reader->record();
     if (record.type != RecordType::envelope || record.garbage) {
-      log.runner = log.reader->at();
+      runner.at = runner.reader->at();
       continue;
+    }
+    if (log.shared()) {
+      const auto view = decode<EnvelopeView>(as_text(record.body));
+      if (view && !runner.owns(seconds(view->interval))) {
+        runner.at = runner.reader->at();
+        continue;
+      }
     }
     auto dead = gone(record.position);
     if (!dead) return broke(std::move(dead).error());
     auto body = *dead ? std::nullopt : decode<EnvelopeBody>(as_text(record.body));
     if (!body) {
-      log.runner = log.reader->at();
+      runner.at = runner.reader->at();
       continue;
     }
-    log.runner = record.position;
-    log.head = record.position;
-    log.head_due = s.due(log, body->appended, now);
-    if (log.head_due > now) return Due{{}, log.head_due, false};
-    return Due{s.stored({id, record.position}, record.epoch, *std::move(body)), {}, false};
+    runner.at = record.position;
+    runner.head = record.position;
+    runner.head_due = s.due(s.interval_of(log, body->interval), body->appended, now);
+    if (runner.head_due > now) return Due{{}, runner.head_due, false};
+    return Due{s.stored({log.id, record.position}, record.epoch, *std::move(body)), {}, false};
   }
   return Due{{}, {}, true};
 }
@@ -248,7 +271,6 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 
 void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
   dead.insert(envelope);
-  ++segments.at(envelope.use).pins;
   if (because.use != 0) {
     marks.push_back({envelope, because});
     return;
@@ -352,20 +374,25 @@ Result<void> QueueLog::finish(std::string_view queue_id) {
 }
 
 Result<Position> QueueLog::State::replace(std::string_view queue_id, const Working& work, Log& into,
-                                          const Envelope& replacement) {
+                                          const Envelope& replacement, seconds interval) {
   PEN_CHECK(replacement.queue_id == queue_id);
-  return put_envelope(
-      into, make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position));
+  EnvelopeBody body =
+      make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position);
+  body.interval = static_cast<std::uint32_t>(interval.count());
+  return put_envelope(into, body);
 }
 
 Result<void> QueueLog::defer(std::string_view queue_id, LogId retry_log,
                              const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
-  PEN_CHECK(retry_log >= kFirstRetry && retry_log < s.ladder);
-  Log& log = s.logs[retry_log];
-  PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, log, replacement));
-  if (!log.first_unsynced) log.first_unsynced = s.clock.wall_now();
+  PEN_CHECK(retry_log >= kFirstRetry && retry_log < kFirstRetry + s.options.intervals.size());
+  Runner& runner = s.runners[retry_log];
+  Log& log = s.logs[runner.log];
+  PEN_TRY_ASSIGN(const Position at,
+                 s.replace(queue_id, work->second, log, replacement, runner.interval));
+  runner.last = at;
+  if (!runner.first_unsynced) runner.first_unsynced = s.clock.wall_now();
   work->second.moving = true;
   log.moving.push_back({work->first, at});
   if (broken(Breakage::moved_before_sync)) return s.settle_moves(log);
@@ -408,8 +435,7 @@ Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& repl
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   PEN_TRY_ASSIGN(const Position at,
                  s.replace(queue_id, work->second, s.logs[kJournal], replacement));
-  // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it
-  // does not.
+  // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it does not.
   s.note_fresh(at);
   s.close_start(work->second);
   s.working.erase(work);

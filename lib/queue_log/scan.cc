@@ -28,6 +28,7 @@ struct Scan::Impl {
   bool indexed = false;
   bool begun = false;
   std::vector<IndexEntry> entries;
+  std::vector<std::uint32_t> intervals;  // of the entries
   std::size_t entry = 0;
   std::unique_ptr<LogReader> reader;
 
@@ -84,7 +85,7 @@ struct Scan::Impl {
         chunks.clear();
       }
     }
-    reader = std::make_unique<LogReader>(s.storage, s.headers(log, part.use),
+    reader = std::make_unique<LogReader>(s.storage, s.segments_of(log),
                                          Position{part.use, part.from}, log.written_to,
                                          SegmentReader::Search::whole);
     return {};
@@ -104,7 +105,8 @@ struct Scan::Impl {
   }
 
   /// Adds the entry if its version lives.
-  Result<void> consider(std::vector<Listed>& into, const Part& part, IndexEntry e) {
+  Result<void> consider(std::vector<Listed>& into, const Part& part, IndexEntry e,
+                        std::uint32_t interval) {
     const Place place{part.log, {part.use, e.offset}};
     const auto work = s.working.find(e.queue_id);
     const bool active = work != s.working.end() && work->second.envelope == place;
@@ -121,8 +123,8 @@ struct Scan::Impl {
     }
     const Log& log = s.logs[part.log];
     into.push_back({place, std::move(e.queue_id), e.generation, e.appended,
-                    s.due(log, e.appended, s.clock.wall_now()), e.arrived, e.size, e.remaining,
-                    std::move(e.sender), std::move(e.domains), active});
+                    s.due(s.interval_of(log, interval), e.appended, s.clock.wall_now()), e.arrived,
+                    e.size, e.remaining, std::move(e.sender), std::move(e.domains), active});
     return {};
   }
 };
@@ -160,11 +162,13 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
         }
         PEN_TRY_ASSIGN(auto body, i.index_at(i.s.segments.at(part.use).header, i.chunks.back()));
         i.chunks.pop_back();
+        i.intervals = body ? std::move(body->intervals) : std::vector<std::uint32_t>();
         i.entries = body ? std::move(body->entries) : std::vector<IndexEntry>();
         i.entry = 0;
         continue;
       }
-      PEN_TRY(i.consider(result, part, std::move(i.entries[i.entry++])));
+      const std::uint32_t interval = i.entry < i.intervals.size() ? i.intervals[i.entry] : 0;
+      PEN_TRY(i.consider(result, part, std::move(i.entries[i.entry++]), interval));
       continue;
     }
     PEN_TRY_ASSIGN(const auto got, i.reader->next());
@@ -195,7 +199,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
     e.remaining = view->remaining.count();
     e.sender = view->sender;
     for (const auto& domain : view->domains) e.domains.emplace_back(domain);
-    PEN_TRY(i.consider(result, part, std::move(e)));
+    PEN_TRY(i.consider(result, part, std::move(e), view->interval));
   }
   return result;
 }

@@ -24,7 +24,8 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
   wanted = std::min<std::size_t>(wanted, limit_ - offset);
   if (offset < buffer_start_ || offset + wanted > buffer_start_ + buffer_.size()) {
     const std::size_t size =
-        std::min<std::size_t>(std::max(wanted, kChunk), std::size_t{limit_} - offset);
+        std::min<std::size_t>(std::max(wanted, ahead_), std::size_t{limit_} - offset);
+    ahead_ = std::min(ahead_ * 2, kChunk);
     std::string fresh(size, '\0');
     std::size_t kept = 0;
     if (offset >= buffer_start_ && offset < buffer_start_ + buffer_.size()) {
@@ -53,8 +54,7 @@ Result<SegmentReader::Got> SegmentReader::next() {
   while (at_ + kRecordHeader <= limit_) {
     if (search_ == Search::window && at_ - tail_ > window) break;
     PEN_TRY_ASSIGN(Bytes bytes, view(at_, kRecordHeader));
-    // The cheap questions first: the hash is only worth it for bytes that claim this use and this
-    // place.
+    // The cheap questions first: the hash is only worth it for bytes that claim this use and this place.
     const std::byte* p = bytes.data();
     if (load_le<std::uint32_t>(p + 24) == at_) {
       const std::uint32_t length = load_le<std::uint32_t>(p + 4);

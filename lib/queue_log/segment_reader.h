@@ -1,13 +1,10 @@
 #pragma once
-/// Reads the records of one segment forward, and finds the next one after bytes that are not a
-/// record.
+/// Reads the records of one segment forward, and finds the next one after bytes that are not a record.
 ///
 /// Use:     SegmentReader reader(storage, header, from, SegmentReader::Search::whole);
 ///          while (true) { auto got = reader.next(); … }   // record, hole, end
-/// Bounds:  holds at most a quarter of a segment and kChunk bytes. Each next() reads until a
-/// record, a hole's end or
-///          kSlice bytes were looked at (`more`), so that a caller can spread the search over
-///          turns.
+/// Bounds:  holds at most a quarter of a segment and kChunk bytes. Each next() reads until a record, a hole's
+///          end or kSlice bytes were looked at (`more`), so that a caller can spread the search over turns.
 /// Errors:  errno of the storage.
 #include <string>
 
@@ -18,9 +15,9 @@ namespace pen::queue_log {
 class SegmentReader {
  public:
   enum class Search {
-    window,  // the log's last segment: what follows the last record is stale, look only as far as a
-             // write may reach
-    whole,   // a segment that was left full and synced: look to its end
+    // the log's last segment: what follows the last record is stale, look only as far as a write may reach
+    window,
+    whole,  // a segment that was left full and synced: look to its end
   };
   /// Reads [from, limit); limit 0: to the end of the segment.
   SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from, Search search,
@@ -42,6 +39,8 @@ class SegmentReader {
   std::uint64_t bytes_read() const { return bytes_read_; }
   const SegmentHeader& segment() const { return segment_; }
   static constexpr std::size_t kChunk = 256 * 1024;
+  /// Read at first; doubles from read to read up to kChunk, so that one record costs little and a scan soon reads much.
+  static constexpr std::size_t kFirstChunk = 4096;
 
  private:
   Result<Bytes> view(std::uint32_t offset, std::size_t wanted);
@@ -60,6 +59,7 @@ class SegmentReader {
   bool sealed_ = false;
   bool ended_ = false;
   std::string buffer_;
+  std::size_t ahead_ = kFirstChunk;
   std::uint32_t buffer_start_ = 0;
   std::uint64_t bytes_read_ = 0;
 };

@@ -6,13 +6,10 @@
 /// at full size, and then only written, synced and read, so that the steady state needs no create,
 /// truncate, rename or unlink.
 ///
-/// Thread:  write(), sync() and allocate() are called by one thread at a time (the writer, or the
-/// loop before the
-///          writer runs); read() may be called by another thread at the same moment.
-/// Errors:  errno values; ENOSPC from allocate() is an expected answer, any error of write() or
-/// sync() ends the use
-///          of the storage (after a failed sync the kernel may call pages clean that are not on
-///          disk).
+/// Thread:  write(), sync() and allocate() are called by one thread at a time (the writer, or the loop before
+///          the writer runs); read() may be called by another thread at the same moment.
+/// Errors:  errno values; ENOSPC from allocate() is an expected answer, any error of write() or sync() ends the
+///          use of the storage (after a failed sync the kernel may call pages clean that are not on disk).
 #include <cstdint>
 #include <vector>
 
@@ -28,8 +25,7 @@ class Storage {
  public:
   virtual ~Storage() = default;
 
-  /// Slots that exist, with their size in bytes (a file cut short from outside shows its real
-  /// size).
+  /// Slots that exist, with their size in bytes (a file cut short from outside shows its real size).
   struct SlotInfo {
     Slot slot = 0;
     std::uint64_t size = 0;
@@ -44,8 +40,7 @@ class Storage {
   virtual Result<void> sync(Slot slot) = 0;
   /// Fills `into`, which must lie inside the slot.
   virtual Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) = 0;
-  /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync():
-  /// recovery's tool.
+  /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync(): recovery's tool.
   virtual Result<void> drop_cache(Slot slot) = 0;
 };
 

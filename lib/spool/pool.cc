@@ -49,7 +49,8 @@ bool Pool::give_back(std::uint64_t lease) {
   const auto it = leases_.find(lease);
   if (it == leases_.end()) return false;
   files_[it->second] = State::free;
-  free_.push_front(it->second);
+  // Last: on a full disk a file too small for its content comes back, and would be tried for ever.
+  free_.push_back(it->second);
   leases_.erase(it);
   return true;
 }

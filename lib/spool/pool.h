@@ -35,7 +35,7 @@ class Pool {
   std::optional<FileNumber> leased(std::uint64_t lease) const;
   /// The message with the content is in the queue log (or about to be). False: no such lease.
   bool take(std::uint64_t lease);
-  /// The receiver is gone or does not need it. False: no such lease.
+  /// The receiver is gone or does not need it; every other free file comes first. False: no such lease.
   bool give_back(std::uint64_t lease);
   /// As give_back(), but every other free file comes first: somebody may still write to this one.
   void set_aside(std::uint64_t lease);
@@ -45,6 +45,8 @@ class Pool {
   void release(FileNumber file, std::uint64_t safe_after);
   /// Returns how many became free.
   std::size_t reclaim(std::uint64_t last_save);
+  /// Whether files are waiting for a save.
+  bool files_wait() const { return !retiring_.empty(); }
 
   /// A message found in the queue owns the file. False: no such file (its content is lost).
   bool referenced(FileNumber file);

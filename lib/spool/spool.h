@@ -1,7 +1,8 @@
 #pragma once
 /// The spool: files for bodies too large to live in the queue log.
 ///
-/// Source:  seed 002. Format: docs/queue-format.md, "The spool".
+/// Source:  seed 002.
+/// Format:  docs/queue-format.md, "The spool".
 /// Use:     auto spool = Spool::open("/var/spool/penstock/bodies");          // spool_directory
 ///          auto lease = spool->lease(expected_size);                        // receiver gets lease->fd, writes from
 ///                                                                           // lease->content_offset, fdatasyncs once
@@ -55,8 +56,8 @@ inline std::string_view describe(SpoolError e) {
   return "unknown";
 }
 
-inline constexpr std::uint64_t kContentOffset =
-    4096;  // keeps content page-aligned for splice and sendfile
+// keeps content page-aligned for splice and sendfile
+inline constexpr std::uint64_t kContentOffset = 4096;
 inline constexpr std::uint64_t kGrowth = 1U << 20;  // files grow in steps of this
 
 /// File and use in one number, as it stands in envelopes; 0 is no reference.
@@ -80,13 +81,15 @@ class Spool {
   Result<Lease> lease(std::uint64_t expected_size);
   /// The receiver is gone or does not need it. False: no such lease.
   bool give_back(std::uint64_t lease);
-  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what counts).
+  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what
+  /// counts).
   Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
   /// Read-only descriptor. Errors: wrong_owner, errno.
   Result<async::Fd> open_to_read(BodyRef ref);
   /// The message is over (or its envelope was refused): see QueueLog::next_save().
   void release(BodyRef ref, std::uint64_t safe_after) { pool_.release(file_of(ref), safe_after); }
   std::size_t reclaim(std::uint64_t last_save) { return pool_.reclaim(last_save); }
+  bool files_wait() const { return pool_.files_wait(); }
   /// False: the file of a queued message is missing; the caller reports it.
   bool referenced(BodyRef ref) { return pool_.referenced(file_of(ref)); }
   /// Ends the orphan pass; returns how many files nobody owned.

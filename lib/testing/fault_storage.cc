@@ -15,15 +15,13 @@ using Sector = std::array<char, kSector>;
 constexpr Sector kZeros{};
 }  // namespace
 
-/// Sparse: sectors that were never written are zeros and take no memory. Sectors are shared between
-/// copies.
+/// Sparse: sectors that were never written are zeros and take no memory. Sectors are shared between copies.
 struct FaultStorage::File {
   using Shared = std::shared_ptr<const Sector>;
   std::uint64_t size = 0;
   std::unordered_map<std::uint64_t, Shared> disk;
   std::unordered_map<std::uint64_t, Shared> cache;  // where the cache differs from the disk
-  // Dirty sectors: every content since the last sync, oldest first (the last is what the cache
-  // shows).
+  // Dirty sectors: every content since the last sync, oldest first (the last is what the cache shows).
   std::map<std::uint64_t, std::vector<Shared>> dirty;
 
   const Sector& show(std::uint64_t n) const {
@@ -134,8 +132,8 @@ FaultStorage FaultStorage::cut(Cut how, Random& random) const {
       std::uint64_t page = UINT64_MAX;
       double page_age = 0;
       for (const auto& [n, versions] : file->dirty) {
-        std::size_t version =
-            versions.size();  // how many of the states came to be; 0: what the disk held
+        // how many of the states came to be; 0: what the disk held
+        std::size_t version = versions.size();
         if (how == Cut::torn) {
           version = random.below(versions.size() + 1);
         } else if (how == Cut::random) {

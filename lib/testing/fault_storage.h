@@ -2,16 +2,13 @@
 /// Storage for the queue log in memory that knows what a power cut would leave: for every sector
 /// each version since the last sync. Can be cut at any operation, can fail, can be full.
 ///
-/// Use:     FaultStorage disk;                       … run the log on it …
-///          FaultStorage after = disk.cut(FaultStorage::Cut::random, random);   // what the next
-///          start finds disk.before_operation = [&](const FaultStorage& now) { … };         // cut
-///          before each operation
-/// Model:   sectors of 512 bytes are written whole or not at all; unsynced sectors reach the disk
-/// in any order, each
-///          in any of the states it had since the last sync (the page cache may be written back at
-///          any moment). A kill keeps the page cache. A failed sync leaves pages clean: reads still
-///          show the new bytes, later syncs do not write them, drop_cache() brings the old ones
-///          back.
+/// Use:     FaultStorage disk;                                                  // … run the log on it …
+///          FaultStorage after = disk.cut(FaultStorage::Cut::random, random);   // what the next start finds
+///          disk.before_operation = [&](const FaultStorage& now) { … };         // cut before each operation
+/// Model:   sectors of 512 bytes are written whole or not at all; unsynced sectors reach the disk in any order,
+///          each in any of the states it had since the last sync (the page cache may be written back at any
+///          moment). A kill keeps the page cache. A failed sync leaves pages clean: reads still show the new
+///          bytes, later syncs do not write them, drop_cache() brings the old ones back.
 /// Thread:  one.
 #include <functional>
 #include <map>

@@ -20,12 +20,14 @@ import time
 
 from in_flight import Kill
 from queue_client import QueueClient
+from sanitizers import Sanitizers
 from waiting import answers, eventually, free_port
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("PEN_BIN", os.path.join(TOP, "build", "dev", "bin"))
 LIBEXEC = os.path.join(os.path.dirname(BIN), "libexec", "penstock")
 PROGRAMS = ("smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce")
+sanitizers = Sanitizers(BIN)
 
 
 def missing():
@@ -104,6 +106,7 @@ class Instance:
             "dns_resolver_addresses": "127.0.0.1",
             "dns_resolver_port": "9",  # nobody answers: a test that needs names brings its own server
             "dns_resolver_timeout": "1s",
+            **sanitizers.settings(),
         }
         base.update(settings or {})
         self.set(**base)

@@ -21,7 +21,8 @@ class FirstSteps(Suite):
             mx.etc = os.path.join(fresh, "etc")
             mx.root = fresh
             mx.port = port
-            mx.set(daemon_directory=LIBEXEC, myhostname="mx.test.example", mydestination="local.test.example")
+            mx.set(daemon_directory=LIBEXEC, myhostname="mx.test.example", mydestination="local.test.example",
+                   **sanitizers.settings())
             mx.start()
             self.assertNotIn("warning", mx.log())
             with Client(port) as client:
