@@ -205,7 +205,7 @@ class Checker {
     const std::uint64_t size = data_size(at);
     std::vector<PageNumber> list(of_free_pages ? size / sizeof(PageNumber) : 0);
     if ((load<std::uint16_t>(page_.data() + at + 4) & kBigData) == 0) {
-      std::memcpy(list.data(), data, list.size() * sizeof(PageNumber));
+      if (!list.empty()) std::memcpy(list.data(), data, list.size() * sizeof(PageNumber));
     } else {
       const auto first = load<PageNumber>(data);
       if (first > meta_.last_page) return bad(number, fmt::format("refers to page {}", first));
