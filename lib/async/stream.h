@@ -9,9 +9,8 @@
 /// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush()
 ///          before it goes on (write_all() does both). Everything written in one turn leaves in one system
 ///          call.
-/// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default and
-///          start_transport() puts another (lib/net/tls) in its place. Buffered plaintext must be empty then
-///          (STARTTLS injection).
+/// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default. TLS will be another
+///          that start_transport() puts in its place; no plaintext may be buffered then (STARTTLS injection).
 /// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.
 /// Thread:  the loop's. One reader and one writer at a time. The stream outlives every wait on it.
 #include <memory>
@@ -135,7 +134,7 @@ class Stream {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Where a socket is or goes: "inet:addr port" or "unix:path"; numeric only, no look-ups.
+/// Where a socket is or goes: a numeric address and a port, or the path of a Unix socket. No look-ups.
 struct SocketAddress {
   std::string host;  // numeric address; empty for Unix
   unsigned short port = 0;
