@@ -45,6 +45,7 @@ class MeasuredStorage final : public queue_log::Storage {
     return inner_.read(slot, offset, into);
   }
   Result<void> drop_cache(queue_log::Slot slot) override { return inner_.drop_cache(slot); }
+  Result<void> set_aside(queue_log::Slot slot) override { return inner_.set_aside(slot); }
 
  private:
   queue_log::Storage& inner_;

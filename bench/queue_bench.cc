@@ -43,7 +43,8 @@ double median(std::vector<double> values) {
 }
 
 /// Messages per second through append() and commit, in groups, and the bytes of one group.
-double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long group, std::size_t& group_bytes) {
+double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long group,
+                     std::size_t& group_bytes) {
   static long serial = 0;
   const auto written = queue.storage.counts.written;
   const auto start = std::chrono::steady_clock::now();
@@ -52,7 +53,8 @@ double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long g
     queue.commit();
   }
   const double rate = static_cast<double>(messages) / seconds_since(start);
-  group_bytes = (queue.storage.counts.written - written) / static_cast<std::size_t>(messages / group);
+  group_bytes =
+      (queue.storage.counts.written - written) / static_cast<std::size_t>(messages / group);
   return rate;
 }
 
@@ -81,8 +83,8 @@ void measure_writer(const std::string& directory, long messages, std::size_t byt
   BenchQueue queue(directory + "/log", plain_options(), system_clock());
   queue.commit();
   queue.recover();
-  std::printf("%8s %12s %16s %16s %8s   (median of 5 turns, messages of %zu bytes)\n", "group", "bytes",
-              "queue log msg/s", "bare loop msg/s", "share", bytes);
+  std::printf("%8s %12s %16s %16s %8s   (median of 5 turns, messages of %zu bytes)\n", "group",
+              "bytes", "queue log msg/s", "bare loop msg/s", "share", bytes);
   for (const long group : {1, 20, 100}) {
     const long count = std::max(group == 1 ? messages / 8 : messages, group) / group * group;
     std::vector<double> ours, bare;
@@ -101,8 +103,8 @@ void measure_recovery(const std::string& directory, long megabytes) {
   testing::ManualClock clock;
   Options options = plain_options();
   options.suffix_limit = options.save_every = UINT64_MAX / 2;
-  std::printf("%8s %10s %10s %14s %14s %14s\n", "bytes", "messages", "MiB read", "reading MB/s", "to the end MB/s",
-              "bare read MB/s");
+  std::printf("%8s %10s %10s %14s %14s %14s\n", "bytes", "messages", "MiB read", "reading MB/s",
+              "to the end MB/s", "bare read MB/s");
   for (const std::size_t bytes : {std::size_t{600}, std::size_t{4096}, std::size_t{16384}}) {
     const std::string home = directory + "/recovery";
     {
@@ -140,16 +142,19 @@ void measure_recovery(const std::string& directory, long megabytes) {
     start = std::chrono::steady_clock::now();
     for (const auto& slot : slots) {
       if (slot.slot == kPositionsSlot) continue;
-      for (std::uint64_t at = 0; at + buffer.size() <= slot.size && bare_bytes < read; at += buffer.size()) {
-        need(queue.files->read(slot.slot, at, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}));
+      for (std::uint64_t at = 0; at + buffer.size() <= slot.size && bare_bytes < read;
+           at += buffer.size()) {
+        need(queue.files->read(slot.slot, at,
+                               {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}));
         bare_bytes += buffer.size();
       }
     }
     const double bare = seconds_since(start);
     const auto& report = queue.log->report();
     std::printf("%8zu %10llu %10.0f %14.0f %14.0f %14.0f\n", bytes,
-                static_cast<unsigned long long>(report.records), static_cast<double>(read) / (1 << 20),
-                static_cast<double>(read) / reading / 1e6, static_cast<double>(read) / all / 1e6,
+                static_cast<unsigned long long>(report.records),
+                static_cast<double>(read) / (1 << 20), static_cast<double>(read) / reading / 1e6,
+                static_cast<double>(read) / all / 1e6,
                 static_cast<double>(bare_bytes) / bare / 1e6);
     std::filesystem::remove_all(home);
   }
@@ -165,8 +170,10 @@ int main(int argc, char** argv) {
   std::size_t bytes = 4096;
   bench::RetryWork work;
   std::string form = "many";
-  auto* writer = app.add_subcommand("writer", "append and commit, beside a bare loop of the same groups");
-  writer->add_option("directory", directory, "an empty directory on the disk in question")->required();
+  auto* writer =
+      app.add_subcommand("writer", "append and commit, beside a bare loop of the same groups");
+  writer->add_option("directory", directory, "an empty directory on the disk in question")
+      ->required();
   writer->add_option("-n,--messages", messages, "per turn");
   writer->add_option("-s,--size", bytes, "of a message");
   auto* recovery = app.add_subcommand("recovery", "reading after a crash, beside a bare loop");

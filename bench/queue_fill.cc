@@ -41,7 +41,8 @@ void fill(const Fill& work) {
   queue_log::Options options;
   options.segment_size = work.segment_size;
   options.intervals = queue_log::retry_ladder(seconds(300), seconds(4000));
-  options.retry_logs = work.logs == "many" ? queue_log::RetryLogs::many : queue_log::RetryLogs::single;
+  options.retry_logs =
+      work.logs == "many" ? queue_log::RetryLogs::many : queue_log::RetryLogs::single;
   bench::BenchQueue queue(work.directory, options, clock);
   queue.commit();
   queue.recover();
@@ -61,7 +62,9 @@ void fill(const Fill& work) {
       const long number = work.first + done;
       m.recipients.push_back({"user" + std::to_string(number) + "@d" +
                                   std::to_string(number % work.domains) + "." + work.domain,
-                              {}, {}, 0});
+                              {},
+                              {},
+                              0});
       m.client = {"load.example", "127.0.0.1", 1025, "load.example", "ESMTP", {}, {}, {}, {}};
       m.body.size = body.size();
       m.body.header_size = 18;
@@ -87,9 +90,11 @@ void fill(const Fill& work) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"queue_fill: fills the queue log of an instance that is not running with deferred messages"};
+  CLI::App app{
+      "queue_fill: fills the queue log of an instance that is not running with deferred messages"};
   Fill work;
-  app.add_option("directory", work.directory, "queue_log_directory; made if it is not there")->required();
+  app.add_option("directory", work.directory, "queue_log_directory; made if it is not there")
+      ->required();
   app.add_option("-n,--messages", work.messages);
   app.add_option("-s,--size", work.bytes, "bytes of a stored message, envelope included");
   app.add_option("--due-in", work.due_in, "seconds until all of them are due");
@@ -100,7 +105,7 @@ int main(int argc, char** argv) {
   app.add_option("--segment-size", work.segment_size, "of a new queue");
   app.add_option("--logs", work.logs)->check(CLI::IsMember({"many", "single"}));
   CLI11_PARSE(app, argc, argv);
-  struct stat before {};
+  struct stat before{};
   const bool there = ::stat(work.directory.c_str(), &before) == 0;
   fill(work);
   // The files belong to whom the directory belongs to.

@@ -82,7 +82,9 @@ class Round {
   }
   void take(Envelope e) {
     in_hand_.push_back(std::move(e));
-    if (in_hand_.size() > std::min<std::size_t>(kInHand, static_cast<std::size_t>(work_.messages) / 50)) defer();
+    if (in_hand_.size() >
+        std::min<std::size_t>(kInHand, static_cast<std::size_t>(work_.messages) / 50))
+      defer();
   }
   long tried = 0;
 
@@ -91,7 +93,8 @@ class Round {
     const Envelope e = std::move(in_hand_.front());
     in_hand_.pop_front();
     const auto age = std::chrono::duration_cast<seconds>(clock_.wall_now() - e.arrived);
-    need(log_.defer(e.queue_id, log_.retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
+    need(log_.defer(e.queue_id, log_.retry_log_for(std::clamp(age, seconds(300), seconds(4000))),
+                    e));
     if (++since_commit_ % 64 == 0) queue_.commit();
   }
 
@@ -132,7 +135,9 @@ void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
     all[i] = {static_cast<std::int32_t>(arrived + last_try(kHistory - arrived)),
               static_cast<std::int32_t>(arrived)};
   }
-  std::sort(all.begin(), all.end(), [](const One& a, const One& b) { return std::tie(a.at, a.arrived) < std::tie(b.at, b.arrived); });
+  std::sort(all.begin(), all.end(), [](const One& a, const One& b) {
+    return std::tie(a.at, a.arrived) < std::tie(b.at, b.arrived);
+  });
   const Round maker(queue, clock, work);
   const WallTime begin = clock.wall_now();
   long second = 0, number = 0;
@@ -150,7 +155,8 @@ void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
     for (const auto& [e, place] : group) {
       need(log.start(e.queue_id, place));
       const auto age = std::chrono::duration_cast<seconds>(clock.wall_now() - e.arrived);
-      need(log.defer(e.queue_id, log.retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
+      need(log.defer(e.queue_id, log.retry_log_for(std::clamp(age, seconds(300), seconds(4000))),
+                     e));
     }
   }
   clock.advance(seconds(kHistory - second));
@@ -184,11 +190,12 @@ void round(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work
   const double took = seconds_since(began);
   const auto& c = queue.storage.counts;
   const double tries = static_cast<double>(round.tried + came);
-  std::printf("%9ld %-7s %+4d ms %10.0f %10.2f %10.2f %9llu %10.0f %10.0f %8.1f %9.1f\n", work.messages,
-              work.form == RetryLogs::many ? "many" : "single", delay_ms, tries,
-              static_cast<double>(c.written) / tries / 1024, static_cast<double>(c.read) / tries / 1024,
-              static_cast<unsigned long long>(c.syncs),
-              static_cast<double>(most_segments) * work.segment_size / (1 << 20), tries / took, took, most_memory);
+  std::printf("%9ld %-7s %+4d ms %10.0f %10.2f %10.2f %9llu %10.0f %10.0f %8.1f %9.1f\n",
+              work.messages, work.form == RetryLogs::many ? "many" : "single", delay_ms, tries,
+              static_cast<double>(c.written) / tries / 1024,
+              static_cast<double>(c.read) / tries / 1024, static_cast<unsigned long long>(c.syncs),
+              static_cast<double>(most_segments) * work.segment_size / (1 << 20), tries / took,
+              took, most_memory);
   std::fflush(stdout);
 }
 
@@ -205,7 +212,8 @@ void measure_retries(const RetryWork& work) {
   queue.recover();
   const auto began = std::chrono::steady_clock::now();
   fill(queue, clock, work);
-  std::fprintf(stderr, "%ld messages filled in within %.1f s\n", work.messages, seconds_since(began));
+  std::fprintf(stderr, "%ld messages filled in within %.1f s\n", work.messages,
+               seconds_since(began));
   for (const int delay : {0, 2}) round(queue, clock, work, delay);
 }
 

@@ -20,6 +20,7 @@ class OneSegment final : public Storage {
   Result<void> write(Slot, std::uint64_t, Bytes) override { return {}; }
   Result<void> sync(Slot) override { return {}; }
   Result<void> drop_cache(Slot) override { return {}; }
+  Result<void> set_aside(Slot) override { return {}; }
   Result<void> read(Slot, std::uint64_t offset, MutableBytes into) override {
     PEN_CHECK(offset + into.size() <= bytes_.size());
     std::memcpy(into.data(), bytes_.data() + offset, into.size());

@@ -1,5 +1,6 @@
 #pragma once
-/// An instance is a directory: etc (main.cf, master.cf, aliases), spool, data, log. penstock init makes one.
+/// An instance is a directory: etc (main.cf, master.cf, aliases), spool, data, log, and for an ordinary user mail (his
+/// mailbox). penstock init makes one.
 ///
 /// Errors: what could not be made; exists (the directory holds an instance already).
 #include <string>

@@ -40,7 +40,7 @@ class EnqueueClient final : public Queue {
   std::uint64_t inline_limit() const override { return inline_limit_; }
   async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) override;
   async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
-                                     async::Until until) override;
+                                     std::uint64_t permit, async::Until until) override;
 
   bool connected() const { return channel_ != nullptr; }
   /// Why the last attempt to connect failed; empty: it did not.

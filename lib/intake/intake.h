@@ -76,6 +76,8 @@ class Message {
 
   /// Adds Date:, Message-ID: and From: where they lack (a local client).
   void complete_header(bool yes) { complete_header_ = yes; }
+  /// Of the request that asked for this message (ipc::bounce::Notify), when it discharges a report.
+  void permit(std::uint64_t permit) { permit_ = permit; }
   /// Opens the body and puts the trace field into it. `expected`: the size the client announced, 0: none.
   Body& open_body(std::uint64_t expected);
   Body* body() { return body_ ? &*body_ : nullptr; }
@@ -90,6 +92,7 @@ class Message {
   mail::Envelope envelope_;
   std::optional<Body> body_;
   bool complete_header_ = false;
+  std::uint64_t permit_ = 0;
 };
 
 /// Whether the canonical and virtual alias tables of these options may block (recipient tables do not matter here).

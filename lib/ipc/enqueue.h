@@ -30,7 +30,9 @@ struct Enqueue {
   mail::Envelope envelope;
   std::uint64_t lease = 0;       // 0: body inline
   std::string_view inline_body;  // points into the frame
-  PEN_FIELDS(request, envelope, lease, inline_body)
+  /// Of the bounce::Notify that asked for this message. Without it an envelope may discharge nothing.
+  std::uint64_t permit = 0;
+  PEN_FIELDS(request, envelope, lease, inline_body, permit)
 };
 
 // qmgr → receiver

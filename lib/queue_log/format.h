@@ -193,7 +193,10 @@ struct SavedPositions {
   std::vector<SavedLog> logs;
   std::vector<SavedSegment> segments;
   std::vector<SavedRunner> runners;  // of the shared retry log
-  PEN_FIELDS(version, sequence, epoch, next_use, segment_size, suffix, logs, segments, runners)
+  std::vector<Slot>
+      damaged;  // not to be used again: to be set aside when nothing in them is needed
+  PEN_FIELDS(version, sequence, epoch, next_use, segment_size, suffix, logs, segments, runners,
+             damaged)
 };
 inline constexpr std::uint64_t kPositionsCopy = 256 * 1024;  // two copies, written in turn
 std::string encode_positions(const SavedPositions& positions);

@@ -1,5 +1,6 @@
 #include "lib/queue_log/log_reader.h"
 
+#include "lib/queue_log/breakage.h"
 #include "lib/queue_log/queue_log.h"
 
 namespace pen::queue_log {
@@ -48,21 +49,25 @@ Result<LogReader::Got> LogReader::next() {
         break;
       case SegmentReader::Got::hole: {
         in_chain_ = false;
-        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false};
-        hole_.damage = left_by_sealing() || reader_->header().durable > hole_.offset ||
-                       limit_.use == hole_.segment.use;
+        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false,
+                 reader_->unreadable()};
+        hole_.damage = hole_.unreadable || left_by_sealing() ||
+                       reader_->header().durable > hole_.offset || limit_.use == hole_.segment.use;
         return Got::hole;
       }
       case SegmentReader::Got::end: {
         const SegmentHeader segment = reader_->segment();
         const std::uint32_t tail = reader_->tail_start();
-        const bool lost_end = !reader_->sealed() && left_by_sealing();
+        const bool unreadable = !reader_->sealed() && reader_->unreadable();
+        const bool lost_end = unreadable || (!reader_->sealed() && left_by_sealing());
+        if (!lost_end && reader_->unfinished() != 0)
+          unfinished_.push_back({{segment.use, tail}, reader_->unfinished()});
         if (!reader_->sealed()) in_chain_ = false;
         reader_.reset();
         passed_ = segment.use;
         current_ = segments_(segment.use + 1);
         if (lost_end) {
-          hole_ = {segment, tail, segment.size - tail, true};
+          hole_ = {segment, tail, segment.size - tail, true, unreadable};
           return Got::hole;
         }
         break;
@@ -81,13 +86,14 @@ std::optional<LogReader::Got> LogReader::take_record() {
   const RecordHeader& header = reader_->header();
   if (header.type == RecordType::index) return std::nullopt;
   const bool first = (header.flags & kFirstPart) != 0;
-  const bool last = (header.flags & kLastPart) != 0;
+  const bool last = (header.flags & kLastPart) != 0 || broken(Breakage::first_part_suffices);
   const Bytes body = reader_->body();
   if (first) {
     record_ = {{header.use, header.offset}, header.type, header.epoch, false, false, {}};
     record_.position.use = reader_->segment().use;
     if (header.mark != 0) {
-      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset);
+      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset) ||
+                        broken(Breakage::odd_mark_is_garbage);
       record_.odd_mark = !record_.garbage;
     }
     if (last) {

@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/queue_log/segment_reader.h"
 
@@ -42,7 +44,8 @@ class LogReader {
     SegmentHeader segment;
     std::uint32_t offset = 0;
     std::uint32_t bytes = 0;
-    bool damage = false;  // was synced once; else an unfinished write
+    bool damage = false;      // was synced once, or cannot be read; else an unfinished write
+    bool unreadable = false;  // the disk does not give the bytes back
   };
   enum class Got { record, hole, more, end };
   Result<Got> next();
@@ -51,6 +54,12 @@ class LogReader {
   /// Where the record after the current one may start.
   Position at() const;
   std::uint64_t bytes_read() const { return bytes_read_; }
+  /// Records that are not whole at the ends of segments, met since the last call: writes that a crash cut, or damage.
+  struct Unfinished {
+    Position at;
+    std::uint32_t bytes = 0;
+  };
+  std::vector<Unfinished> take_unfinished() { return std::exchange(unfinished_, {}); }
 
  private:
   std::optional<Got> take_record();
@@ -59,7 +68,7 @@ class LogReader {
   Storage& storage_;
   SegmentSource segments_;
   std::optional<SegmentHeader> current_;  // being read, or to be read next
-  std::uint64_t passed_ = 0;              // use of the last segment that was read to its end; 0: none
+  std::uint64_t passed_ = 0;  // use of the last segment that was read to its end; 0: none
   Position from_;
   Position limit_;
   SegmentReader::Search last_;
@@ -69,6 +78,7 @@ class LogReader {
   Record record_;
   Hole hole_;
   std::uint64_t bytes_read_ = 0;
+  std::vector<Unfinished> unfinished_;
 };
 
 }  // namespace pen::queue_log

@@ -85,6 +85,11 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
   return free.size() >= total / per_segment() + 1;
 }
 
+bool QueueLog::State::has_space() const {
+  if (broken(Breakage::take_the_reserve)) return !free.empty();
+  return free.size() >= reserve_segments;
+}
+
 /// Bytes of records that any segment holds at least: parts do not straddle segments.
 std::size_t QueueLog::State::per_segment() const {
   return options.segment_size - kDataStart - index_room(options.segment_size) -
@@ -124,6 +129,10 @@ Result<void> QueueLog::State::recycle_empty() {
       PEN_TRY_ASSIGN(got, reader.next());
     }
     if (got == SegmentReader::Got::record) {
+      ++it;
+      continue;
+    }
+    if (damaged.contains(it->second.header.slot)) {
       ++it;
       continue;
     }
@@ -183,7 +192,8 @@ void QueueLog::State::seal(Log& log) {
   log.left.push_back({BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
   log.left.push_back({BatchStep::Kind::write, slot, options.segment_size - kTrailer,
                       encode_trailer(segment.header, log.last_index), false});
-  log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
+  if (!broken(Breakage::seal_without_sync))
+    log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
   log.pending.clear();
   log.open = false;
 }
@@ -313,7 +323,7 @@ void QueueLog::State::condemn(Flight& into, std::vector<PendingMark>& taken) {
       const auto s = segments.find(log.uses.front());
       if (s->second.pins != 0 || s->first >= runner.use) break;
       if (log.id == kJournal && s->first >= suffix.use) break;
-      into.condemned.push_back(s->second.header.slot);
+      if (!keep_aside(s->second.header.slot)) into.condemned.push_back(s->second.header.slot);
       dirty.erase(s->second.header.slot);
       uses.insert(s->first);
       segments.erase(s);
@@ -326,7 +336,8 @@ void QueueLog::State::condemn(Flight& into, std::vector<PendingMark>& taken) {
     dead.erase(mark.envelope);
     return true;
   });
-  into.condemned.insert(into.condemned.end(), condemned.begin(), condemned.end());
+  for (const Slot slot : condemned)
+    if (!keep_aside(slot)) into.condemned.push_back(slot);
   condemned.clear();
   if (broken(Breakage::recycle_before_save)) {
     free.insert(free.begin(), into.condemned.begin(), into.condemned.end());
@@ -356,6 +367,8 @@ SavedPositions QueueLog::State::positions() const {
       if (runner.log == log.id)
         p.runners.push_back({static_cast<std::uint64_t>(runner.interval.count()), runner.at});
   }
+  for (const Slot slot : damaged)
+    if (p.damaged.size() < 1000) p.damaged.push_back(slot);
   for (const auto& [use, segment] : segments) {
     if (p.segments.size() == 10000)
       break;  // what fits the file; only the check for lost segments needs it

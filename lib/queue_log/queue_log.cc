@@ -46,6 +46,9 @@ Result<void> Batch::execute(Storage& storage) {
           full = step.failed = true;
         }
         break;
+      case BatchStep::Kind::set_aside:
+        step.failed = !storage.set_aside(step.slot);
+        break;
     }
   }
   return {};
@@ -76,9 +79,9 @@ Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options optio
   PEN_CHECK(std::is_sorted(options.intervals.begin(), options.intervals.end()));
   std::unique_ptr<QueueLog> log(
       new QueueLog(std::make_unique<State>(storage, std::move(options), clock, random)));
+  log->state_->report = &log->report_;
   PEN_TRY(open_recovery(*log->state_, log->report_));
   State& s = *log->state_;
-  s.report = &log->report_;
   if (broken(Breakage::append_after_torn_tail)) PEN_TRY(append_after_torn_tail(s));
   if (!s.logs[kJournal].open) PEN_TRY(s.roll(s.logs[kJournal]));
   s.scan_end = {s.logs[kJournal].uses.back(), s.logs[kJournal].cursor};
@@ -223,8 +226,10 @@ std::optional<Batch> QueueLog::next_batch() {
     ++s.positions_sequence;
     const std::string bytes = encode_positions(s.positions());
     PEN_CHECK(bytes.size() <= kPositionsCopy);
-    BatchStep write{BatchStep::Kind::write, kPositionsSlot,
-                    s.positions_sequence % 2 * kPositionsCopy, bytes, false};
+    BatchStep write{
+        BatchStep::Kind::write, kPositionsSlot,
+        broken(Breakage::positions_in_one_place) ? 0 : s.positions_sequence % 2 * kPositionsCopy,
+        bytes, false};
     BatchStep settle{BatchStep::Kind::sync, kPositionsSlot, 0, {}, false};
     if (broken(Breakage::positions_before_sync)) {
       batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), settle);
@@ -233,6 +238,10 @@ std::optional<Batch> QueueLog::next_batch() {
       batch.steps_.push_back(std::move(write));
       batch.steps_.push_back(std::move(settle));
     }
+    // Positions that need them no more, and say that they are damaged, are on the disk first.
+    for (const Slot slot : s.aside)
+      batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
+    s.aside.clear();
     flight.save = true;
     flight.settles = settles;
     s.settle_wanted = s.settle_wanted && !settles;
@@ -274,6 +283,8 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
         s.free.push_back(flight.allocating[i]);
     }
   }
+  for (const BatchStep& step : batch.steps_)
+    if (step.kind == BatchStep::Kind::set_aside && !step.failed) s.damaged.erase(step.slot);
   for (const Position& at : flight.marks) s.dead.erase(at);
   for (const auto& [id, position] : flight.synced) {
     Log& log = s.logs[id];

@@ -1,6 +1,7 @@
 #include "lib/queue_log/queue_log.h"
 
 #include <boost/test/unit_test.hpp>
+#include <map>
 #include <set>
 
 #include "lib/queue_log/breakage.h"
@@ -179,6 +180,51 @@ BOOST_FIXTURE_TEST_CASE(an_id_is_accepted_once_also_over_a_restart, Queue) {
   again = log->append(envelope("one"));
   BOOST_REQUIRE(again.has_value());
   BOOST_TEST(again->duplicate);
+}
+
+/// A receiver had no answer from the process that died and sends again, before recovery has read the id.
+BOOST_AUTO_TEST_CASE(an_id_that_is_sent_again_before_recovery_has_read_it_is_one_message) {
+  for (const bool committed : {false, true}) {
+    Queue q;
+    q.recover();
+    for (const char* id : {"waits", "worked on", "finished", "deferred"})
+      q.accept(Queue::envelope(id, "hello", 2));
+    for (int i = 0; i < 4; ++i) {
+      auto m = q.due();
+      BOOST_REQUIRE(m.has_value());
+      const std::string& id = m->envelope.queue_id;
+      BOOST_REQUIRE(q.log->start(*m).has_value());
+      if (id == "waits") BOOST_REQUIRE(q.log->release(id, m->envelope).has_value());
+      if (id == "worked on")
+        BOOST_REQUIRE(q.log->delivered(id, OrdinalSet::one(0), "ok").has_value());
+      if (id == "finished") BOOST_REQUIRE(q.log->finish(id).has_value());
+      if (id == "deferred") BOOST_REQUIRE(q.log->defer(id, kFirstRetry, m->envelope).has_value());
+    }
+    q.log->flush();
+    q.commit();
+    q.log.reset();
+    q.disk = q.disk.cut(FaultStorage::Cut::none, q.random);
+    q.open();
+    for (const char* id : {"waits", "worked on", "finished", "deferred"}) {
+      auto again = q.log->append(Queue::envelope(id, "hello", 2));
+      BOOST_REQUIRE(again.has_value());
+      BOOST_TEST(!again->duplicate);  // it cannot know yet
+      if (committed) q.commit();
+    }
+    q.recover();
+    q.clock.advance(seconds(400));
+    std::map<std::string, OrdinalSet> run;
+    for (const LogId id : {kJournal, kFirstRetry}) {
+      while (auto m = q.due(id)) {
+        BOOST_TEST_CONTEXT(m->envelope.queue_id)
+        BOOST_TEST(run.emplace(m->envelope.queue_id, m->envelope.remaining).second);
+        BOOST_REQUIRE(q.log->start(*m).has_value());
+      }
+    }
+    BOOST_TEST(run.size() == 3u);
+    BOOST_TEST(!run.contains("finished"));
+    BOOST_TEST((run["worked on"] == OrdinalSet::one(1)));
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(a_message_longer_than_a_segment_is_stored_in_parts, Queue) {

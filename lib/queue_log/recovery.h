@@ -61,8 +61,7 @@ struct RecoveryState {
 
 Result<void> open_recovery(QueueLog::State& state, RecoveryReport& report);
 /// What one record says; `reader` stands at it.
-void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& reader, LogId log,
-                 RecoveryReport& report);
+void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& reader, LogId log);
 /// Decides about one message. no_space: nothing was done, ask again.
 Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, const std::string& queue_id,
                              RecoveryState::Seen& seen, RecoveryReport& report);

@@ -21,22 +21,14 @@ SegmentSource QueueLog::State::segments_of(const Log& log) const {
   };
 }
 
-void QueueLog::State::note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log) {
-  ++report.damage_count;
-  if (report.damage.size() < RecoveryReport::kMaxDamage)
-    report.damage.push_back({log,
-                             hole.segment.slot,
-                             hole.segment.use,
-                             hole.offset,
-                             hole.bytes,
-                             {},
-                             "bytes that were synced are not records"});
-}
-
 Result<bool> QueueLog::State::garbage_on_disk(const Position& position) {
   const SegmentHeader& segment = segments.at(position.use).header;
   std::byte word[4];
-  PEN_TRY(storage.read(segment.slot, position.offset, word));
+  // A mark that cannot be read says nothing: a message twice is better than one lost.
+  if (auto got = storage.read(segment.slot, position.offset, word); !got) {
+    if (got.error().is_errno(EIO)) return false;
+    return std::unexpected(std::move(got).error());
+  }
   return load_le<std::uint32_t>(word) == garbage_mark(segment, position.offset);
 }
 
@@ -91,7 +83,9 @@ Result<Stored> QueueLog::read(const Place& place) {
   State& s = *state_;
   if (place.log >= s.logs.size() || !s.segments.contains(place.position.use))
     return fail(QueueLogError::not_found);
-  PEN_TRY_ASSIGN(Stored stored, s.read(place));
+  auto read = s.read(place);
+  if (!read && read.error().is(QueueLogError::damaged)) s.note_lost(place);
+  PEN_TRY_ASSIGN(Stored stored, std::move(read));
   const auto work = s.working.find(stored.envelope.queue_id);
   if (work != s.working.end() && work->second.envelope == place) return stored;
   if (s.dead.contains(place.position)) return fail(QueueLogError::not_found);
@@ -130,9 +124,11 @@ Result<void> QueueLog::State::sweep_hold() {
     }
     PEN_TRY_ASSIGN(const auto got, reader.next());
     if (got == LogReader::Got::end) {
+      note_unfinished(reader);
       runner.at = log.durable_to;
       return {};
     }
+    if (got == LogReader::Got::hole) note_hole(reader.hole(), kHold);
     if (got != LogReader::Got::record) continue;
     const Position at = reader.record().position;
     if (reader.record().type == RecordType::envelope && !dead.contains(at)) {
@@ -184,6 +180,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
       auto stored = s.read({runner.log, *runner.head});
       if (stored) return Due{*std::move(stored), {}, false};
       if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
+      s.note_lost({log.id, *runner.head});
     }
     if (runner.reader) runner.at = std::max(runner.at, runner.reader->at());
     runner.head.reset();
@@ -199,7 +196,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         auto stored = s.read({kJournal, at});
         if (stored) return Due{*std::move(stored), {}, false};
         if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
-        ++report_.damage_count;
+        s.note_lost({log.id, at});
         s.fresh.pop_front();
         continue;
       }
@@ -218,8 +215,8 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     }
     if (!runner.reader) {
       runner.reader_limit = limit;
-      runner.reader = std::make_unique<LogReader>(s.storage, s.segments_of(log),
-                                                  runner.at, limit, SegmentReader::Search::whole);
+      runner.reader = std::make_unique<LogReader>(s.storage, s.segments_of(log), runner.at, limit,
+                                                  SegmentReader::Search::whole);
     }
     auto got = runner.reader->next();
     if (!got) return broke(std::move(got).error());
@@ -229,12 +226,12 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         looked += kRunnerSlice / 16;
         continue;
       case LogReader::Got::end:
+        s.note_unfinished(*runner.reader);
         runner.reader.reset();
         runner.at = runner.reader_limit;  // what was synced since is read next
         continue;
       case LogReader::Got::hole:
-        if (runner.reader->hole().damage)
-          State::note_damage(report_, runner.reader->hole(), log.id);
+        s.note_hole(runner.reader->hole(), log.id);
         continue;
       case LogReader::Got::record:
         break;
@@ -254,6 +251,14 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     auto dead = gone(record.position);
     if (!dead) return broke(std::move(dead).error());
     auto body = *dead ? std::nullopt : decode<EnvelopeBody>(as_text(record.body));
+    if (!*dead && !body)
+      s.note({log.id,
+              s.segments.at(record.position.use).header.slot,
+              record.position.use,
+              record.position.offset,
+              record.body.size(),
+              {},
+              "record body is malformed"});
     if (!body) {
       runner.at = runner.reader->at();
       continue;
@@ -298,7 +303,7 @@ void QueueLog::State::drop_marks(const std::set<SegmentUse>& uses) {
 
 void QueueLog::State::close_start(const Working& work) {
   starts.erase(work.start);
-  --segments.at(work.envelope.position.use).pins;
+  if (!broken(Breakage::unpinned_envelope)) --segments.at(work.envelope.position.use).pins;
 }
 
 void QueueLog::State::pass_fresh(const Position& started) {
@@ -329,7 +334,7 @@ Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
                  s.put(s.logs[kJournal], RecordType::start, as_bytes(encode(body))));
   s.working.emplace(body.queue_id, Working{generation, place, at, false});
   s.starts.emplace(at, body.queue_id);
-  ++segment->second.pins;
+  if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
   s.mark_later(place.position, at);
   if (place.log == kHold) s.hold_changed = true;
   if (place.log == kJournal) s.pass_fresh(place.position);
@@ -447,7 +452,8 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   Log& journal = s.logs[kJournal];
   // Not before START is durable: else a crash could keep this version, lose both, and leave the one before them alive.
-  if (work->second.start >= journal.durable_to) return work->second.envelope;
+  if (work->second.start >= journal.durable_to && !broken(Breakage::renew_at_once))
+    return work->second.envelope;
   const EnvelopeBody body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
                                       work->second.envelope.position);
   if (!s.can_append(journal, encode(body).size() + 2 * kMaxQueueId + 256))
@@ -459,7 +465,7 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   s.close_start(work->second);
   work->second = {body.generation, {kJournal, envelope}, *at, false};
   s.starts.emplace(*at, work->first);
-  ++s.segments.at(envelope.use).pins;
+  if (!broken(Breakage::unpinned_envelope)) ++s.segments.at(envelope.use).pins;
   s.mark_later(envelope, *at);
   return Place{kJournal, envelope};
 }

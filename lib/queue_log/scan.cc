@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/codec.h"
+#include "lib/queue_log/breakage.h"
 #include "lib/queue_log/state.h"
 
 namespace pen::queue_log {
@@ -62,11 +63,13 @@ struct Scan::Impl {
     // Footers are only believed where the log went on after them: a crash may leave a trailer without the rest.
     const auto next = std::upper_bound(log.uses.begin(), log.uses.end(), part.use);
     const bool sealed =
-        next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch;
+        broken(Breakage::footer_of_torn_segment) ||
+        (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch);
     if (part.from == kDataStart && sealed) {
       std::byte raw[kTrailer];
-      PEN_TRY(s.storage.read(segment.slot, segment.size - kTrailer, raw));
-      if (auto last = decode_trailer(raw, segment)) {
+      const auto got = s.storage.read(segment.slot, segment.size - kTrailer, raw);
+      if (!got && !got.error().is_errno(EIO)) return got;
+      if (auto last = got ? decode_trailer(raw, segment) : std::nullopt) {
         // The chain is walked once from its end; offsets only fall, so it ends.
         bool whole = true;
         for (std::uint32_t at = *last; at != 0;) {
@@ -85,9 +88,9 @@ struct Scan::Impl {
         chunks.clear();
       }
     }
-    reader = std::make_unique<LogReader>(s.storage, s.segments_of(log),
-                                         Position{part.use, part.from}, log.written_to,
-                                         SegmentReader::Search::whole);
+    reader =
+        std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, part.from},
+                                    log.written_to, SegmentReader::Search::whole);
     return {};
   }
 
@@ -172,6 +175,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       continue;
     }
     PEN_TRY_ASSIGN(const auto got, i.reader->next());
+    i.s.note_unfinished(*i.reader);
     if (got == LogReader::Got::end) {
       i.end_part();
       continue;
@@ -180,6 +184,8 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       looked += max;
       continue;
     }
+    if (got == LogReader::Got::hole && i.reader->hole().segment.use == part.use)
+      i.s.note_hole(i.reader->hole(), part.log);
     if (got != LogReader::Got::record) continue;
     const LogReader::Record& record = i.reader->record();
     if (record.position.use != part.use) {  // the next part's

@@ -1,8 +1,13 @@
 #include "lib/queue_log/segment_reader.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 namespace pen::queue_log {
+namespace {
+constexpr std::uint32_t kPage = 4096;
+}
 
 SegmentReader::SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from,
                              Search search, std::uint32_t limit)
@@ -19,6 +24,32 @@ Bytes SegmentReader::body() const {
   return as_bytes(buffer_).subspan(record_ - buffer_start_ + kRecordHeader, header_.length);
 }
 
+/// What cannot be read is filled with zeros and noted, page by page.
+Result<void> SegmentReader::fill(std::uint64_t offset, MutableBytes into) {
+  auto got = storage_.read(segment_.slot, offset, into);
+  if (got || !got.error().is_errno(EIO)) return got;
+  while (!into.empty()) {
+    const std::size_t size = std::min<std::size_t>(into.size(), kPage - offset % kPage);
+    auto page = storage_.read(segment_.slot, offset, into.first(size));
+    if (!page && !page.error().is_errno(EIO)) return page;
+    if (!page) {
+      std::memset(into.data(), 0, size);
+      bad_pages_.insert(static_cast<std::uint32_t>(offset / kPage));
+    }
+    into = into.subspan(size);
+    offset += size;
+  }
+  return {};
+}
+
+/// Whether there are pages between the last record and `before` that could not be read; forgets them.
+bool SegmentReader::take_bad(std::uint32_t before) {
+  const auto end = bad_pages_.lower_bound((before + kPage - 1) / kPage);
+  const bool any = end != bad_pages_.begin();
+  bad_pages_.erase(bad_pages_.begin(), end);
+  return any;
+}
+
 /// At least min(wanted, what is left before the limit) bytes from offset on.
 Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
   wanted = std::min<std::size_t>(wanted, limit_ - offset);
@@ -33,7 +64,7 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
       std::memcpy(fresh.data(), buffer_.data() + (offset - buffer_start_), kept);
     }
     MutableBytes rest{reinterpret_cast<std::byte*>(fresh.data()) + kept, size - kept};
-    PEN_TRY(storage_.read(segment_.slot, offset + kept, rest));
+    PEN_TRY(fill(offset + kept, rest));
     bytes_read_ += rest.size();
     buffer_ = std::move(fresh);
     buffer_start_ = offset;
@@ -56,7 +87,14 @@ Result<SegmentReader::Got> SegmentReader::next() {
     PEN_TRY_ASSIGN(Bytes bytes, view(at_, kRecordHeader));
     // The cheap questions first: the hash is only worth it for bytes that claim this use and this place.
     const std::byte* p = bytes.data();
-    if (load_le<std::uint32_t>(p + 24) == at_) {
+    const bool here = load_le<std::uint32_t>(p + 24) == at_;
+    // One of both may be what was damaged.
+    if (at_ == tail_ && (here || load_le<std::uint64_t>(p + 16) == segment_.use))
+      unfinished_ =
+          std::min<std::uint32_t>(static_cast<std::uint32_t>(kRecordHeader) +
+                                      std::min(load_le<std::uint32_t>(p + 4), segment_.size),
+                                  limit_ - at_);
+    if (here) {
       const std::uint32_t length = load_le<std::uint32_t>(p + 4);
       if (length <= max_body(segment_.size) && at_ + kRecordHeader + length <= limit_) {
         PEN_TRY_ASSIGN(Bytes whole, view(at_, kRecordHeader + length));
@@ -66,6 +104,8 @@ Result<SegmentReader::Got> SegmentReader::next() {
           const bool hole = at_ != tail_;
           hole_start_ = tail_;
           hole_bytes_ = at_ - tail_;
+          unreadable_ = take_bad(at_) && hole;
+          unfinished_ = 0;
           at_ = tail_ = at_ + static_cast<std::uint32_t>(record_size(length));
           if (header_.type == RecordType::index && (header_.flags & kSealed) != 0)
             sealed_ = ended_ = true;
@@ -78,6 +118,7 @@ Result<SegmentReader::Got> SegmentReader::next() {
     if (at_ >= slice_end) return Got::more;
   }
   ended_ = true;
+  unreadable_ = take_bad(limit_);
   return Got::end;
 }
 

@@ -5,7 +5,8 @@
 ///          while (true) { auto got = reader.next(); … }   // record, hole, end
 /// Bounds:  holds at most a quarter of a segment and kChunk bytes. Each next() reads until a record, a hole's
 ///          end or kSlice bytes were looked at (`more`), so that a caller can spread the search over turns.
-/// Errors:  errno of the storage.
+/// Errors:  errno of the storage, but for EIO: what cannot be read counts as bytes that are not a record.
+#include <set>
 #include <string>
 
 #include "lib/queue_log/format.h"
@@ -36,6 +37,11 @@ class SegmentReader {
   std::uint32_t hole_bytes() const { return hole_bytes_; }
   bool sealed() const { return sealed_; }
   std::uint32_t tail_start() const { return tail_; }
+  /// Bytes of the hole, or after `end` behind the last record, could not be read.
+  bool unreadable() const { return unreadable_; }
+  /// After `end`: bytes of a record that begins where valid records ended and is not whole; 0: none. An unfinished
+  /// write, or damage.
+  std::uint32_t unfinished() const { return unfinished_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
   const SegmentHeader& segment() const { return segment_; }
   static constexpr std::size_t kChunk = 256 * 1024;
@@ -44,6 +50,8 @@ class SegmentReader {
 
  private:
   Result<Bytes> view(std::uint32_t offset, std::size_t wanted);
+  Result<void> fill(std::uint64_t offset, MutableBytes into);
+  bool take_bad(std::uint32_t before);
 
   Storage& storage_;
   SegmentHeader segment_;
@@ -56,6 +64,9 @@ class SegmentReader {
   std::uint32_t hole_start_ = 0;
   std::uint32_t hole_bytes_ = 0;
   bool record_waits_ = false;
+  std::set<std::uint32_t> bad_pages_;  // read as zeros, not before tail_
+  bool unreadable_ = false;
+  std::uint32_t unfinished_ = 0;
   bool sealed_ = false;
   bool ended_ = false;
   std::string buffer_;

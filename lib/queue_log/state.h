@@ -114,6 +114,8 @@ struct QueueLog::State {
   std::map<SegmentUse, Segment> segments;  // in use, of all logs
   std::deque<Slot> free;                   // allocated, ready
   std::vector<Slot> condemned;             // free after the next save
+  std::set<Slot> damaged;                  // hold bytes that are lost: never used again
+  std::vector<Slot> aside;                 // of these, set aside with the next save
   Slot last_slot = 0;
   SegmentUse next_use = 1;
   SegmentUse saved_next_use = 0;     // of the restart positions found at the start
@@ -187,10 +189,24 @@ struct QueueLog::State {
   RecoveryReport* report = nullptr;
   Figures figures;
 
+  // damage.cc
+  /// Notes damage, once per place. Its slot is kept from use unless only a mark was odd.
+  void note(Damage damage, bool keep_slot = true);
+  void note_lost(const Place& envelope);
+  /// Adds to torn_bytes what the reader met, once per place.
+  void note_unfinished(LogReader& reader);
+  /// Damage, or torn bytes: see LogReader::Hole.
+  void note_hole(const LogReader::Hole& hole, LogId log);
+  std::set<std::pair<SegmentUse, std::uint64_t>> noted;
+  /// 0: the use is not known.
+  Slot slot_of(SegmentUse use) const;
+  /// A slot that nothing needs any more: true when it is damaged, and will be set aside instead of used again.
+  bool keep_aside(Slot slot);
+
   // pool.cc
   Result<void> roll(Log& log);
   bool can_append(const Log& log, std::size_t body) const;
-  bool has_space() const { return free.size() >= reserve_segments; }
+  bool has_space() const;
   std::size_t per_segment() const;
   Result<void> fill_pool();
   Result<void> recycle_empty();
@@ -240,8 +256,6 @@ struct QueueLog::State {
   Result<Stored> read(const Place& place);
   Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
                            const Envelope& replacement, seconds interval = seconds(0));
-
-  static void note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log);
 };
 
 EnvelopeBody make_body(const Envelope& envelope, std::uint32_t generation, WallTime appended,
