@@ -107,7 +107,4 @@ Result<std::string> take_path(std::string_view& text, bool strict);
 std::optional<std::string> decode_xtext(std::string_view text);
 std::string encode_xtext(std::string_view text);
 
-bool valid_utf8(std::string_view text);
-bool all_ascii(std::string_view text);
-
 }  // namespace pen::mail
