@@ -97,9 +97,6 @@ class MapList {
 /// A problem of a table as a line for the log: what is wrong, what follows from it, what to do.
 std::string advice(const Error& problem);
 
-/// Splits a list value at commas and white space, keeping { … } groups together (outer braces stay).
-std::vector<std::string> split_list(std::string_view value);
-
 /// A hit of an address look-up: the value, the key that hit, and the extension that the key left
 /// out ("" if none; without delimiter) so that the caller may put it on the result
 /// (propagate_unmatched_extensions).
