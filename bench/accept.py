@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--clients", default="20,100")
     parser.add_argument("--delays", default="0,2", help="milliseconds")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--messages", type=int, default=20000, help="of Penstock; Postfix gets a tenth")
+    parser.add_argument("--messages", type=int, default=20000, help="of Penstock; Postfix gets a fifth")
     parser.add_argument("--peers", default="penstock,postfix")
     args = parser.parse_args()
     names = args.peers.split(",")
@@ -98,7 +98,7 @@ def main():
             runs = {name: [] for name in names}
             for _ in range(args.rounds):
                 for name in names:
-                    make, share = (penstock, 1) if name == "penstock" else (postfix, 10)
+                    make, share = (penstock, 1) if name == "penstock" else (postfix, 5)
                     runs[name].append(measure(make, args.build, clients, delay, args.messages // share))
             print(f"\n{clients} clients, {delay:g} ms added to each sync: median (least - most) of {args.rounds}")
             medians = {}

@@ -185,6 +185,8 @@ int main(int argc, char** argv) {
   retry->add_option("-s,--size", work.bytes, "of a message with its envelope");
   retry->add_option("--logs", form)->check(CLI::IsMember({"many", "single"}));
   retry->add_option("--segment-size", work.segment_size);
+  retry->add_option("--delays", work.delays, "milliseconds added to each sync, a round for each")
+      ->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   if (writer->parsed()) measure_writer(directory, messages, bytes);
   if (recovery->parsed()) measure_recovery(directory, megabytes);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/measured_storage.h"
 #include "lib/queue_log/posix_storage.h"
@@ -67,8 +68,9 @@ struct RetryWork {
   std::size_t bytes = 600;  // of a message's payload
   queue_log::RetryLogs form = queue_log::RetryLogs::many;
   std::uint32_t segment_size = 4U << 20;
+  std::vector<int> delays{0, 2};  // milliseconds added to each sync, a round for each
 };
-/// One backlog and what a round of retries over it costs, first with the disk's own syncs, then with 2 ms added.
+/// One backlog and what rounds of retries over it cost. Prints a line for each.
 void measure_retries(const RetryWork& work);
 
 }  // namespace pen::bench

@@ -214,7 +214,10 @@ void measure_retries(const RetryWork& work) {
   fill(queue, clock, work);
   std::fprintf(stderr, "%ld messages filled in within %.1f s\n", work.messages,
                seconds_since(began));
-  for (const int delay : {0, 2}) round(queue, clock, work, delay);
+  std::printf("%9s %-7s %7s %10s %10s %10s %9s %10s %10s %8s %9s\n", "deferred", "logs", "sync",
+              "tries", "KiB out/t", "KiB in/t", "syncs", "disk MiB", "tries/s", "seconds",
+              "anon MiB");
+  for (const int delay : work.delays) round(queue, clock, work, delay);
 }
 
 }  // namespace pen::bench

@@ -64,7 +64,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   segment.resize(kMinSegment);
 
   OneSegment storage(std::move(segment));
-  LogReader reader(storage, {header}, {}, {}, SegmentReader::Search::whole);
+  const auto the_segment = [&](std::uint64_t use) {
+    return use <= header.use ? std::optional(header) : std::nullopt;
+  };
+  LogReader reader(storage, the_segment, {}, {}, SegmentReader::Search::whole);
   Position last;
   for (;;) {
     const auto got = reader.next();

@@ -277,7 +277,13 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
   dead.insert(envelope);
   if (because.use != 0) {
-    marks.push_back({envelope, because});
+    // The justifications rise, but for those of messages that were sent again while recovery read.
+    auto at = marks.end();
+    while (at != marks.begin() && std::prev(at)->because.use != 0 &&
+           because < std::prev(at)->because)
+      --at;
+    if (at - marks.begin() < static_cast<std::ptrdiff_t>(ready_marks)) ++ready_marks;
+    marks.insert(at, {envelope, because});
     return;
   }
   marks.push_front({envelope, because});  // nothing to wait for

@@ -81,7 +81,8 @@ class Spool {
   Result<Lease> lease(std::uint64_t expected_size);
   /// The receiver is gone or does not need it. False: no such lease.
   bool give_back(std::uint64_t lease);
-  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what counts).
+  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what
+  /// counts).
   Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
   /// Read-only descriptor. Errors: wrong_owner, errno.
   Result<async::Fd> open_to_read(BodyRef ref);
