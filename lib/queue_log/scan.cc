@@ -118,7 +118,8 @@ struct Scan::Impl {
       if (s.dead.contains(place.position)) return {};
       PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
       if (garbage) return {};
-      if (e.in_parts) {
+      // A footer may be met before its batch is completed: what this process is writing is whole.
+      if (e.in_parts && place.position < s.logs[part.log].written_to) {
         const auto whole = s.read(place);
         if (!whole && whole.error().is(QueueLogError::damaged)) return {};
         if (!whole) return std::unexpected(whole.error());
