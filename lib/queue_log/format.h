@@ -7,6 +7,7 @@
 /// u32, type u8, flags u8,
 ///           zero u16, body; padded with zeros to a multiple of 8. All integers little-endian.
 /// No I/O.
+#include <bit>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,10 @@ constexpr std::size_t max_body(std::uint32_t segment_size) {
 /// Bytes of one chunk of index entries.
 constexpr std::size_t max_index(std::uint32_t segment_size) {
   return segment_size / 16 < 32768 ? segment_size / 16 : 32768;
+}
+/// Bytes of the filter of queue ids that a sealed segment ends with: 256 KiB for 64 MiB, enough for 175,000 envelopes.
+constexpr std::size_t max_filter(std::uint32_t segment_size) {
+  return std::bit_floor(segment_size / 256);
 }
 
 /// Appends the record to out; length and checksum are filled in.
@@ -156,7 +161,9 @@ struct IndexEntry {
 struct IndexBody {
   std::uint32_t previous = 0;  // offset of the index record before; 0: none
   std::vector<IndexEntry> entries;
-  PEN_FIELDS(previous, entries)
+  std::string
+      filter;  // of the segment's queue ids (id_filter.h), in its last index record; empty: none
+  PEN_FIELDS(previous, entries, filter)
 };
 
 // --- restart positions ---

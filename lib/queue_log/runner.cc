@@ -39,7 +39,9 @@ Result<bool> QueueLog::State::garbage_on_disk(const Position& position) {
   return load_le<std::uint32_t>(word) == garbage_mark(segment, position.offset);
 }
 
-WallTime QueueLog::State::due(const Log& log, WallTime appended, WallTime now) const {
+WallTime QueueLog::State::due(const Log& log, const Position& at, WallTime appended,
+                              WallTime now) const {
+  if (at < log.due_before) return std::min(now, appended + log.interval);
   // A version from the future tells that the clock was set back: it must not wait for the future to
   // come again.
   if (appended > now) return now;
@@ -53,7 +55,7 @@ Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
   result.generation = body.generation;
   result.epoch = record_epoch;
   result.appended = body.appended;
-  result.due = due(logs[place.log], body.appended, clock.wall_now());
+  result.due = due(logs[place.log], place.position, body.appended, clock.wall_now());
   result.envelope = {std::move(body.queue_id),
                      body.recipients,
                      std::move(body.remaining),
@@ -72,6 +74,14 @@ Result<Stored> QueueLog::State::read(const Place& place) {
     return fail(QueueLogError::not_found);
   const Log& log = logs[place.log];
   if (place.position >= log.written_to) return fail(QueueLogError::not_found);
+  PEN_TRY_ASSIGN(auto one, read_record(storage, segment->second.header, place.position.offset));
+  if (!one || one->header.type != RecordType::envelope || (one->header.flags & kFirstPart) == 0)
+    return fail(QueueLogError::damaged);
+  if ((one->header.flags & kLastPart) != 0) {
+    auto body = decode<EnvelopeBody>(as_text(one->body()));
+    if (!body) return fail(QueueLogError::damaged);
+    return stored(place, one->header.epoch, *std::move(body));
+  }
   LogReader reader(storage, headers(log, place.position.use), place.position, log.written_to,
                    SegmentReader::Search::whole);
   PEN_TRY_ASSIGN(const auto got, reader.next());
@@ -102,6 +112,16 @@ bool QueueLog::durable(const Place& place) const {
 
 std::size_t QueueLog::log_count() const { return state_->logs.size(); }
 seconds QueueLog::interval(LogId log) const { return state_->logs.at(log).interval; }
+void QueueLog::make_due() {
+  State& s = *state_;
+  for (Log& log : s.logs) {
+    if (log.id < kFirstRetry) continue;
+    log.due_before = log.end();
+    if (log.head) log.head_due = std::min(log.head_due, s.clock.wall_now());
+    if (log.due_before > log.durable_to) log.sync_wanted = true;
+  }
+}
+
 LogId QueueLog::retry_log_for(seconds delay) const {
   const auto& intervals = state_->options.intervals;
   const auto it = std::lower_bound(intervals.begin(), intervals.end(), delay);
@@ -197,7 +217,8 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     const Position limit = id == kJournal ? std::min(s.scan_end, log.durable_to) : log.durable_to;
     if (log.runner >= limit) {
       if (id == kJournal || log.end() <= log.durable_to) return Due{};
-      const WallTime due = log.first_unsynced ? s.due(log, *log.first_unsynced, now) : now;
+      const WallTime due =
+          log.first_unsynced ? s.due(log, log.durable_to, *log.first_unsynced, now) : now;
       if (due <= now) log.sync_wanted = true;
       return Due{{}, due, false};
     }
@@ -237,7 +258,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     }
     log.runner = record.position;
     log.head = record.position;
-    log.head_due = s.due(log, body->appended, now);
+    log.head_due = s.due(log, record.position, body->appended, now);
     if (log.head_due > now) return Due{{}, log.head_due, false};
     return Due{s.stored({id, record.position}, record.epoch, *std::move(body)), {}, false};
   }

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "lib/queue_log/format.h"
+#include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/log_reader.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/recovery.h"
@@ -57,6 +58,8 @@ struct Log {
   IndexBody index;
   std::size_t index_bytes = 0;
   std::uint32_t last_index = 0;
+  std::vector<std::uint32_t> index_chunks;  // offsets of the segment's index records so far
+  IdFilter filter;                          // of the segment's envelopes so far
 
   Position durable_to;  // everything below is synced
   bool sync_wanted = false;
@@ -68,6 +71,7 @@ struct Log {
   std::optional<WallTime>
       first_unsynced;   // when the oldest replacement not yet handed to a sync was appended
   Position written_to;  // everything below was written
+  Position due_before;  // versions below it are due whatever their time: make_due()
   std::optional<Position> head;  // a live version found by the runner and not yet started
   WallTime head_due;
 
@@ -210,7 +214,7 @@ struct QueueLog::State {
   std::vector<SegmentHeader> headers(const Log& log, SegmentUse from) const;
   Result<bool> garbage_on_disk(const Position& position);
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
-  WallTime due(const Log& log, WallTime appended, WallTime now) const;
+  WallTime due(const Log& log, const Position& at, WallTime appended, WallTime now) const;
   Result<Stored> read(const Place& place);
   Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
                            const Envelope& replacement);
