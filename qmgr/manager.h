@@ -113,9 +113,15 @@ class Manager {
   void committed(queue_log::Ticket ticket);
 
   // --- tools ---
-  /// Orders for one message, wherever it is. done(found) is called when the order is durable.
+  /// Orders for one message, wherever it is. done(outcome) is called when the order is durable. One that brings a
+  /// message into the active set (flush, expire) waits for room there, in turn with the runners: the caller bounds how
+  /// many it gives before the first are done.
   using Done = std::function<void(ipc::queue::Outcome)>;
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
+  /// Every message that waits for a retry is due now: one mark per retry log.
+  void flush_all();
+  /// Calls fn in a settle() once recovery has ended: before that no order can be given.
+  void when_recovered(std::function<void()> fn);
   /// Messages in memory: for listings.
   void each_active(const std::function<void(const Active&)>& see) const;
   const Active* find(std::string_view queue_id) const;
@@ -162,6 +168,7 @@ class Manager {
   std::string body_of(Active& m);
   void run_runners();
   bool run_log(queue_log::LogId log);
+  bool run_order();
   bool take_stored(queue_log::Stored&& stored);
 
   // dispatch.cc
@@ -190,7 +197,11 @@ class Manager {
   void renew(Active& m);
   /// Looks through the queue, a slice at a time, for notifications made before a restart.
   void find_discharges();
-  void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, int tries);
+  struct Tries {
+    int moving = 5;   // commits that a message on its way between two logs is waited for
+    int space = 100;  // commits that may bring a free segment
+  };
+  void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, Tries tries);
 
   void when_durable(queue_log::Ticket ticket, std::function<void()> then);
   template <class T>
@@ -233,6 +244,14 @@ class Manager {
 
   std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
   std::vector<std::function<void()>> after_commit_;
+  std::vector<std::function<void()>> when_recovered_;
+  struct OrderWaits {
+    queue_log::Listed where;
+    ipc::queue::Verb verb;
+    Done done;
+  };
+  std::deque<OrderWaits> orders_waiting_;  // for room in the active set
+  bool order_turn_ = false;
   std::vector<Runner> runners_;
   bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;

@@ -203,6 +203,7 @@ struct Scan::Impl {
 Scan::Scan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Scan::~Scan() = default;
 bool Scan::done() const { return impl_->parts.empty(); }
+bool Scan::second_pass() const { return impl_->second_pass; }
 Scan::Progress Scan::progress() const {
   return {impl_->finished, impl_->finished + impl_->parts.size()};
 }

@@ -29,6 +29,9 @@ class Scan {
   /// The next entries; at most `max`, and after looking at about 4 × max records even if none lives.
   Result<std::vector<Listed>> step(std::size_t max);
   bool done() const;
+  /// It looks for what moved meanwhile: every message that was there when the first pass ended, or since it began and
+  /// did not move, was shown.
+  bool second_pass() const;
   /// Segments looked through and to look through so far known: for progress bars.
   struct Progress {
     std::size_t done = 0;
