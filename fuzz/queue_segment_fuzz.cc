@@ -3,6 +3,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/codec.h"
+#include "lib/queue_log/dump.h"
 #include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/log_reader.h"
 
@@ -96,6 +97,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto index = decode<IndexBody>(as_text(single.body())))
       (void)IdFilter::may_contain(index->filter, IdFilter::hash("4bGNsx3Ynxz1kGz8"));
   }
+  std::size_t lines = 0;
+  Dump dump({.verbose = (size & 1) != 0, .payload = {}}, [&lines](const std::string&) { ++lines; });
+  PEN_CHECK(dump.segment(storage, 1, kMinSegment).has_value() && lines > dump.records(),
+            "whatever the bytes are, they are shown");
   for (std::uint32_t at = 0; at < kMinSegment; at += 8)
     PEN_CHECK(read_record(storage, header, at, 4096).has_value());
   return 0;

@@ -242,6 +242,11 @@ void Manager::flush_all() {
   runners_[queue_log::kHold].look = false;
 }
 
+void Manager::look_again() {
+  for (std::size_t id = queue_log::kFirstRetry; id < runners_.size(); ++id)
+    runners_[id].look = true;
+}
+
 void Manager::when_recovered(std::function<void()> fn) { when_recovered_.push_back(std::move(fn)); }
 
 void Manager::when_durable(queue_log::Ticket ticket, std::function<void()> then) {

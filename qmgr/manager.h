@@ -120,6 +120,11 @@ class Manager {
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
   /// Every message that waits for a retry is due now: one mark per retry log.
   void flush_all();
+  /// Messages left the logs behind the runners' backs: they look whether their heads are still there, so that segments
+  /// that hold nothing any more are given back.
+  void look_again();
+  /// Calls fn once when the next commit is back.
+  void after_commit(std::function<void()> fn) { after_commit_.push_back(std::move(fn)); }
   /// Calls fn in a settle() once recovery has ended: before that no order can be given.
   void when_recovered(std::function<void()> fn);
   /// Messages in memory: for listings.

@@ -118,14 +118,33 @@ async::Task<void> QueueServer::recovered() {
   static_cast<void>(co_await done->wait());
 }
 
+async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& run,
+                                      const queue_log::Scan& scan) {
+  while (!scan.settled()) {
+    auto committed = std::make_shared<async::Event>(loop_);
+    manager_.after_commit([committed] { committed->set(); });
+    manager_.log().flush();
+    poke_();
+    static_cast<void>(co_await committed->wait({.deadline = loop_.now() + kProgressEvery}));
+    if (!co_await report_progress(s, request, run)) co_return false;
+  }
+  co_return true;
+}
+
 async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_ptr<Run> run) {
   const WallTime began = loop_.clock().wall_now();
   const QueueFilter filter(m.filter, m.site, began);
   const std::size_t wanted = m.queue_ids.size();
   std::unordered_set<std::string> met;  // of the ids asked for
   auto scan = manager_.log().find(m.queue_ids);
-  bool there = true;
+  bool there = co_await settle(s, m.request, *run, *scan);
+  bool second = false;
   while (there && !scan->done() && (wanted == 0 || met.size() < wanted)) {
+    if (scan->second_pass() && !second) {
+      second = true;
+      there = co_await settle(s, m.request, *run, *scan);
+      if (!there) break;
+    }
     auto some = scan->step(kSlice);
     if (!some) {
       run->why = Outcome::failed;
@@ -187,6 +206,10 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     if (m.verb == Verb::flush && !m.dry_run) manager_.forgive();
     auto run = std::make_shared<Run>(loop_);
     co_await run_order(*s, m, run);
+    if (!m.dry_run && run->count > 0) {
+      manager_.look_again();
+      poke_();
+    }
     done.count = run->count;
     if (run->why != Outcome::ok) {
       done.outcome = run->why;

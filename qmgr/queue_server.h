@@ -54,6 +54,9 @@ class QueueServer {
   void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run);
   async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
   async::Task<void> recovered();
+  /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
+  async::Task<bool> settle(Session& s, std::uint64_t request, Run& run,
+                           const queue_log::Scan& scan);
 
   async::Loop& loop_;
   Manager& manager_;

@@ -10,6 +10,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/queue_id.h"
+#include "tools/log_dump.h"
 #include "tools/progress_bar.h"
 #include "tools/queue_client.h"
 #include "tools/queue_listing.h"
@@ -23,6 +24,7 @@ using namespace pen::tools;
 constexpr const char* kHelp =
     "usage: penqueue [-v] [-c DIR] -p | -j  [CHOICE ...] [ID ...] [QUEUE ...]\n"
     "       penqueue [-v] [-c DIR] -f | -i ID | -s SITE\n"
+    "       penqueue [-v] [-c DIR] --log [FILE | DIR ...]\n"
     "       mailq [-C DIR]\n"
     "\n"
     "Lists the queue of a Penstock instance and has messages tried now.\n"
@@ -31,6 +33,9 @@ constexpr const char* kHelp =
     "  -f       try every deferred message now\n"
     "  -i ID    try that message now\n"
     "  -s SITE  try the messages for that domain now\n"
+    "  --log    print the files of the queue log as text (default: queue_log_directory), whether "
+    "the mail\n"
+    "           system runs or not; with -v every field. Exit status 65: something is damaged\n"
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  -v       say what was done\n"
     "Only messages that every CHOICE fits are listed:\n";
@@ -88,6 +93,7 @@ int main(int argc, char** argv) {
   std::vector<option> long_options(Selection::options().begin(), Selection::options().end());
   long_options.push_back({"help", no_argument, nullptr, 1});
   long_options.push_back({"version", no_argument, nullptr, 2});
+  long_options.push_back({"log", no_argument, nullptr, 'L'});
   long_options.push_back({nullptr, 0, nullptr, 0});
   Selection selection(kProgram);
   std::string directory, argument;
@@ -117,13 +123,21 @@ int main(int argc, char** argv) {
       case 'p':
       case 'j':
       case 'f':
-        if (action != 0 && action != c) die(kProgram, EX_USAGE, "only one of -p, -j, -f, -i, -s");
+      case 'L':
+        if (action != 0 && action != c)
+          die(kProgram, EX_USAGE, "only one of -p, -j, -f, -i, -s, --log");
         action = c;
         break;
       default:
         usage(stderr);
         return EX_USAGE;
     }
+  }
+  if (action == 'L' && selection.empty()) {
+    std::vector<std::string> paths(argv + optind, argv + argc);
+    if (paths.empty())
+      paths.push_back(load_instance(kProgram, directory).settings().queue_log_directory);
+    return dump_log(kProgram, paths, verbose);
   }
   const bool listing = action == 'p' || action == 'j';
   ipc::queue::List wanted;

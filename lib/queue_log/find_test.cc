@@ -1,8 +1,10 @@
 // Filters of queue ids, look-ups by id, and flushes by a mark.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
 
 #include "lib/base/codec.h"
+#include "lib/queue_log/dump.h"
 #include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
@@ -196,6 +198,44 @@ BOOST_FIXTURE_TEST_CASE(a_damaged_footer_costs_time_and_no_message, Deep) {
   }
   BOOST_REQUIRE(!sealed.empty());
   for (int n = 0; n < 300; n += 7) BOOST_TEST(found({id(n)}).size() == 1u, id(n));
+}
+
+BOOST_FIXTURE_TEST_CASE(the_log_is_shown_as_text_and_damage_is_named_and_passed_over, Deep) {
+  defer(0, 300);
+  const auto shown = [&](Dump& dump) { return dump.directory(disk).has_value(); };
+  std::vector<std::string> lines;
+  Dump whole({.verbose = true, .payload = {}}, [&](const std::string& l) { lines.push_back(l); });
+  BOOST_REQUIRE(shown(whole));
+  BOOST_TEST(whole.damage() == 0u);
+  BOOST_TEST(whole.records() > 1200u);  // two envelopes, START and FINISH of each
+  const auto envelope = std::find_if(lines.begin(), lines.end(), [](const std::string& l) {
+    return l.find(" ENVELOPE ") != std::string::npos && l.find(id(150)) != std::string::npos &&
+           l.find("generation 1") != std::string::npos;
+  });
+  BOOST_REQUIRE(envelope != lines.end());
+  BOOST_TEST((envelope + 1)->find("sender <a@example.org>") != std::string::npos);
+
+  // Ten bytes in the middle of that record.
+  const auto place = found({id(150)}).begin()->second.place;
+  for (const auto& slot : *disk.list()) {
+    if (slot.slot == kPositionsSlot) continue;
+    std::byte block[kDataStart];
+    BOOST_REQUIRE(disk.read(slot.slot, 0, block).has_value());
+    const auto header = decode_segment_header(block);
+    if (!header || header->use != place.position.use) continue;
+    BOOST_REQUIRE(
+        disk.write(slot.slot, place.position.offset + 60, as_bytes("ten bytes!")).has_value());
+  }
+  std::vector<std::string> damage;
+  Dump hurt({}, [&](const std::string& l) {
+    if (l.starts_with("DAMAGE")) damage.push_back(l);
+  });
+  BOOST_REQUIRE(shown(hurt));
+  BOOST_REQUIRE_EQUAL(damage.size(), 1u);
+  BOOST_TEST(damage[0].starts_with("DAMAGE " + std::to_string(place.position.use) + ":" +
+                                   std::to_string(place.position.offset) + " "),
+             damage[0]);
+  BOOST_TEST(hurt.records() == whole.records() - 1);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_version_written_after_the_scan_began_is_marked_as_later, Deep) {

@@ -26,8 +26,9 @@ struct Scan::Impl {
   };
   std::deque<Part> parts;
   bool second_pass = false;
-  std::vector<Position> bounds;   // where each log ended when the scan began
-  std::vector<Position> reached;  // how far the first pass looked
+  std::vector<Position> bounds;    // where each log ended when the scan began
+  std::vector<Position> appended;  // and where when this pass began
+  std::vector<Position> reached;   // how far the first pass looked
   std::size_t finished = 0;
 
   // The part being read: by its index records, then whole from where they end; or whole.
@@ -45,6 +46,7 @@ struct Scan::Impl {
       bounds.push_back(log.end());
       for (const SegmentUse use : log.uses) parts.push_back({log.id, use, kDataStart});
     }
+    appended = bounds;
     reached.resize(s.logs.size());
   }
 
@@ -162,6 +164,7 @@ struct Scan::Impl {
     begun = false;
     if (!parts.empty() || second_pass) return;
     second_pass = true;
+    for (const Log& log : s.logs) appended[log.id] = log.end();
     for (const Log& log : s.logs)
       for (const SegmentUse use : log.uses)
         if (use >= reached[log.id].use)
@@ -203,6 +206,11 @@ struct Scan::Impl {
 Scan::Scan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Scan::~Scan() = default;
 bool Scan::done() const { return impl_->parts.empty(); }
+bool Scan::settled() const {
+  const Impl& i = *impl_;
+  return std::all_of(i.s.logs.begin(), i.s.logs.end(),
+                     [&i](const Log& log) { return log.written_to >= i.appended[log.id]; });
+}
 bool Scan::second_pass() const { return impl_->second_pass; }
 Scan::Progress Scan::progress() const {
   return {impl_->finished, impl_->finished + impl_->parts.size()};

@@ -29,9 +29,12 @@ class Scan {
   /// The next entries; at most `max`, and after looking at about 4 × max records even if none lives.
   Result<std::vector<Listed>> step(std::size_t max);
   bool done() const;
-  /// It looks for what moved meanwhile: every message that was there when the first pass ended, or since it began and
-  /// did not move, was shown.
+  /// It looks for what moved meanwhile: every message that was there when the first pass ended was shown.
   bool second_pass() const;
+  /// Whether everything that was appended before this pass began is written. A replacement that is not yet is not shown,
+  /// nor (left_out) is the version before it: who must not miss one flushes and waits for commits until this is true,
+  /// before the first step() and again when the second pass begins.
+  bool settled() const;
   /// Segments looked through and to look through so far known: for progress bars.
   struct Progress {
     std::size_t done = 0;
