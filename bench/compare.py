@@ -4,6 +4,7 @@
     bench/compare.py [--build DIR] [--only WORKLOAD,…] [--peers penstock,postfix] [--rounds N] [--json FILE]
 
 WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections to a sink (4,000 messages)
+           relay-long          the same, 20 connections, 40,000 messages: the queue log goes round many times
            large               10 MiB messages, 4 clients (40 messages)
            idle                10,000 idle sessions: memory, and how soon a further client is served
            rtt-chunking        100 messages over one connection with a 100 ms round trip, sink offers CHUNKING
@@ -140,7 +141,7 @@ def free_port():
 class PenstockServer:
     name = "penstock"
 
-    def __init__(self, build, sink, concurrency):
+    def __init__(self, build, sink, concurrency, settings=""):
         self.bin = os.path.join(build, "bin")
         self.dir = tempfile.mkdtemp(prefix="pen-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp"))
         os.chmod(self.dir, 0o755)
@@ -152,7 +153,7 @@ class PenstockServer:
             subprocess.run([self.bin + "/penstock", "init", self.home, "--port", str(self.port)], check=True,
                            stdout=subprocess.DEVNULL)
             with open(self.home + "/etc/main.cf", "a") as f:
-                f.write(PENSTOCK.format(sink=sink, dir=self.home, concurrency=concurrency))
+                f.write(PENSTOCK.format(sink=sink, dir=self.home, concurrency=concurrency) + settings)
             subprocess.run([self.bin + "/penstock", "-c", self.home + "/etc", "start"], check=True,
                            stdout=subprocess.DEVNULL)
         finally:
@@ -176,11 +177,14 @@ class PenstockServer:
 class PostfixServer:
     name = "postfix"
 
-    def __init__(self, build, sink, concurrency):
+    def __init__(self, build, sink, concurrency, settings="", files=()):
         self.port = free_port()
         self.group = Group()
         self.peer = peers.Postfix(self.port, sink,
-                                  POSTFIX_TUNED.format(concurrency=concurrency, initial=min(20, concurrency)))
+                                  POSTFIX_TUNED.format(concurrency=concurrency, initial=min(20, concurrency))
+                                  + settings)
+        for file in files:  # seen as /etc/NAME in there
+            shutil.copy(file, os.path.join(self.peer.dir, "etc"))
         self.group.join()
         try:
             self.peer.start()
@@ -318,6 +322,7 @@ def round_trip(build, server_type, *options, messages=100):
 WORKLOADS = {
     "relay20": lambda b, s: relay(b, s, 20, 4000, 4096),
     "relay100": lambda b, s: relay(b, s, 100, 4000, 4096),
+    "relay-long": lambda b, s: relay(b, s, 20, 40000, 4096),
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "idle": idle,
     "rtt-chunking": lambda b, s: round_trip(b, s, "--chunking"),

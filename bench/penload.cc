@@ -1,4 +1,5 @@
-// penload: sends mail by SMTP over many connections, times the answers and keeps a ledger of what was taken. One thread.
+// penload: sends mail by SMTP over many connections, times the answers and keeps a ledger of what was taken.
+// One thread.
 #include <sys/epoll.h>
 
 #include <CLI/CLI.hpp>
@@ -50,6 +51,7 @@ long next_message = 0, taken = 0, refused = 0, doubtful = 0, given_up = 0, conne
      connect_failures = 0, established = 0;
 std::map<long, int> tries;
 std::map<std::string, long> complaints;
+volatile std::sig_atomic_t stop_asked = 0;
 std::vector<float> dot_times, message_times, connect_times;
 double started = 0, first_taken = 0, last_taken = 0;
 
@@ -412,6 +414,7 @@ int run() {
     ::epoll_ctl(poller, EPOLL_CTL_ADD, 0, &e);
   }
   while (now() - started < options.limit) {
+    if (stop_asked != 0) options.messages = std::min(options.messages, next_message);
     if (options.idle > 0) {
       while (begun < connections.size() &&
              static_cast<long>(begun) - established - connect_failures < options.idle_at_once)
@@ -466,7 +469,8 @@ int main(int argc, char** argv) {
       "not every message "
       "was taken.\nEach message has its own X-Load-Id and checksum; --ledger says which were "
       "answered with 250 "
-      "(sent), and which were left in doubt."};
+      "(sent), and which were left in doubt. SIGTERM: begins no new message, finishes what it has, "
+      "reports."};
   app.add_option("--host", options.host, "address to connect to");
   app.add_option("-p,--port", options.port);
   app.add_option("--unix", options.unix_path, "connect to this path instead");
@@ -502,6 +506,7 @@ int main(int argc, char** argv) {
                                      : Address::unix(options.unix_path);
   if (!options.ledger.empty()) ledger.open(options.ledger);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGTERM, [](int) { stop_asked = 1; });
   raise_fd_limit();
   make_body();
   poller = ::epoll_create1(EPOLL_CLOEXEC);

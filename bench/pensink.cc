@@ -35,7 +35,7 @@ struct Options {
   bool lmtp = false, no_pipelining = false, chunking = false, no_8bitmime = false, no_ehlo = false,
        dsn = false;
   bool smtputf8 = false, binarymime = false, no_enhanced = false, quickack = false,
-       go_ahead = false;
+       go_ahead = false, detail = false;
   long long size = 104857600;
   double delay = 0, dot_delay = 0, greeting_delay = 0;  // seconds
   long max_rcpt = 0, max_messages = 0;
@@ -185,6 +185,22 @@ std::string load_id(const std::string& header) {
   }
   return {};
 }
+/// The queue id at the host that sent the message: the word after "id" in the topmost Received field; "-": none.
+std::string queue_id(const std::string& header) {
+  const auto field = header.find("Received:");
+  if (field == std::string::npos) return "-";
+  std::size_t end = field;
+  do {
+    end = std::min(header.find("\r\n", end + 1), header.size());
+  } while (end + 2 < header.size() && (header[end + 2] == ' ' || header[end + 2] == '\t'));
+  for (std::size_t at = field; (at = header.find("id ", at)) < end; ++at) {
+    const char before = header[at - 1];
+    if (before != ' ' && before != '\t' && before != '\n') continue;
+    const auto word_end = std::min(header.find_first_of("; \t\r", at + 3), end);
+    return header.substr(at + 3, word_end - at - 3);
+  }
+  return "-";
+}
 void accept_for(Connection& c, const std::string& recipient, std::uint64_t checksum) {
   ++recipients;
   if (c.id.empty()) {
@@ -193,7 +209,14 @@ void accept_for(Connection& c, const std::string& recipient, std::uint64_t check
   }
   const std::string key = c.id + " " + recipient;
   if (!seen.insert(XXH3_64bits(key.data(), key.size())).second) ++duplicates;
-  if (ledger.on()) ledger_line(ledger.text, "took", c.id, checksum, recipient);
+  if (!ledger.on()) return;
+  ledger_line(ledger.text, "took", c.id, checksum, recipient);
+  if (options.detail) {
+    ledger.text.pop_back();
+    char when[32];
+    std::snprintf(when, sizeof when, " %.6f ", now());
+    ledger.text += when + queue_id(c.header) + "\n";
+  }
 }
 void end_message(Connection& c) {
   c.id = load_id(c.header);
@@ -201,8 +224,8 @@ void end_message(Connection& c) {
   const double t = now();
   if (first_at == 0) first_at = t;
   last_at = t;
-  if (options.drop_dot
-          .hit()) {  // the message is not taken: who was waiting for the answer is left in doubt
+  // the message is not taken: who was waiting for the answer is left in doubt
+  if (options.drop_dot.hit()) {
     c.quit = true;
     c.later.clear();
     c.out.clear();
@@ -539,6 +562,9 @@ int main(int argc, char** argv) {
   app.add_flag("--quickack", options.quickack, "acknowledge at once (TCP_QUICKACK)");
   std::string ledger_path;
   app.add_option("--ledger", ledger_path, "append what was taken to this file");
+  app.add_flag("--detail", options.detail,
+               "ledger lines end with the monotonic time in seconds and the queue id of the "
+               "topmost Received field");
   app.add_option("--save", options.save,
                  "write each message taken into this directory as 1, 2, 3 …");
   app.add_option("--count-file", options.count_file,

@@ -17,8 +17,8 @@ using namespace pen;
 namespace conversation = ipc::bounce;
 using Channel = ipc::Channel<conversation::ToBounce, conversation::FromBounce>;
 
-constexpr std::size_t kMaxInHand =
-    100;  // notices being made at once; beyond it qmgr's requests wait in the socket
+// notices being made at once; beyond it qmgr's requests wait in the socket
+constexpr std::size_t kMaxInHand = 100;
 constexpr std::size_t kThreads = 4;
 
 struct Server {

@@ -75,6 +75,7 @@ async::Task<ipc::bounce::Notified> Reporter::report(std::shared_ptr<Request> req
   derived.envelope = std::move(report.envelope);
   derived.envelope.client.protocol = "local";
   derived.envelope.discharges.push_back(std::move(discharge));
+  derived.permit = notify.permit;
   derived.before = std::move(report.before);
   derived.after = std::move(report.after);
   derived.original_bytes = report.original_bytes;

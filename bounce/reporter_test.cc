@@ -19,6 +19,7 @@ class MemoryQueue final : public intake::Queue {
     mail::Envelope envelope;
     std::string content;
     bool was_inline = true;
+    std::uint64_t permit = 0;
   };
   struct MemoryLease final : intake::Lease {
     async::Fd file{::memfd_create("lease", MFD_CLOEXEC)};
@@ -32,9 +33,10 @@ class MemoryQueue final : public intake::Queue {
     co_return intake::LeaseAnswer{intake::Enqueued::ok, std::make_unique<MemoryLease>()};
   }
   async::Task<intake::EnqueueAnswer> enqueue(mail::Envelope& envelope, intake::Lease* lease,
-                                             std::string_view body, async::Until) override {
+                                             std::string_view body, std::uint64_t permit,
+                                             async::Until) override {
     if (outcome == intake::Enqueued::ok) {
-      Stored s{envelope, std::string(body), lease == nullptr};
+      Stored s{envelope, std::string(body), lease == nullptr, permit};
       if (lease != nullptr) {
         s.content.resize(envelope.body.size);
         const auto n = ::pread(lease->fd(), s.content.data(), s.content.size(), 128);
@@ -79,6 +81,7 @@ struct World {
     auto& n = request->notify;
     n.request = 5;
     n.envelope.queue_id = "OLD1";
+    n.permit = 77;
     n.envelope.sender = "alice@example.org";
     request->body = "Subject: x\r\n\r\n.dot\r\nbody\r\n";
     n.envelope.body.size = request->body.size();
@@ -122,6 +125,7 @@ BOOST_AUTO_TEST_CASE(a_failure_is_queued_with_the_original_and_discharges_the_re
   BOOST_TEST(stored.envelope.sender == "");
   BOOST_TEST(stored.envelope.recipients.at(0).address == "alice@example.org");
   BOOST_REQUIRE_EQUAL(stored.envelope.discharges.size(), 1U);
+  BOOST_TEST(stored.permit == 77U);
   BOOST_TEST(stored.envelope.discharges[0].queue_id == "OLD1");
   BOOST_TEST(stored.envelope.discharges[0].ordinals.at(0) == 3U);
   BOOST_TEST(stored.content.starts_with("Received: by mx.example.org"));

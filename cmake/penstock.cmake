@@ -67,7 +67,8 @@ function(pen_tests name)
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_tests PRIVATE pen_options pen_testing ${deps})
   add_test(NAME ${name} COMMAND ${name}_tests --log_level=test_suite WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  # Long enough for the crash tests under sanitizers on a busy machine: it only ends what hangs.
+  set_tests_properties(${name} PROPERTIES TIMEOUT 2400)
 endfunction()
 
 option(PEN_FUZZ "Build the fuzz targets with libFuzzer" OFF)

@@ -126,6 +126,8 @@ def start():
                              capture_output=True).returncode == 0
     print("it runs already" if running else tool("penstock", "start").strip())
     wait_for("the SMTP server", lambda: answers("127.0.0.1", port))
+    if os.getuid():
+        print("not root: it runs as this user, who owns the mailboxes; it can deliver to no other user's")
     before = boxes()
     print(f"\nSending {len(messages.ALL)} messages to 127.0.0.1:{port} by SMTP:")
     with smtplib.SMTP("127.0.0.1", port, "client.home.example") as client:

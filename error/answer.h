@@ -1,9 +1,12 @@
 #pragma once
 /// What error, retry and discard answer to a job: a fixed status, made from the service's name and the next hop.
 ///
-/// "error" fails every recipient with the next hop as the text; an enhanced code in front of the text counts
-/// ("5.1.1 no such user"), otherwise 5.0.0. "retry" defers in the same way with class 4. "discard" succeeds and drops
-/// the message. Pure. Source: Postfix's error(8), retry and discard(8) services.
+/// error:   fails every recipient with the next hop as the text; an enhanced code in front of the text counts
+///          ("5.1.1 no such user"), otherwise 5.0.0.
+/// retry:   defers in the same way with class 4.
+/// discard: succeeds and drops the message.
+/// Source:  Postfix's error(8), retry and discard(8) services.
+/// Pure.
 #include <string>
 #include <string_view>
 

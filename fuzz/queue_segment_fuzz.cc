@@ -22,6 +22,7 @@ class OneSegment final : public Storage {
   Result<void> write(Slot, std::uint64_t, Bytes) override { return {}; }
   Result<void> sync(Slot) override { return {}; }
   Result<void> drop_cache(Slot) override { return {}; }
+  Result<void> set_aside(Slot) override { return {}; }
   Result<void> read(Slot, std::uint64_t offset, MutableBytes into) override {
     PEN_CHECK(offset + into.size() <= bytes_.size());
     std::memcpy(into.data(), bytes_.data() + offset, into.size());
@@ -65,7 +66,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   segment.resize(kMinSegment);
 
   OneSegment storage(std::move(segment));
-  LogReader reader(storage, {header}, {}, {}, SegmentReader::Search::whole);
+  const auto the_segment = [&](std::uint64_t use) {
+    return use <= header.use ? std::optional(header) : std::nullopt;
+  };
+  LogReader reader(storage, the_segment, {}, {}, SegmentReader::Search::whole);
   Position last;
   for (;;) {
     const auto got = reader.next();

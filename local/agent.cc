@@ -63,7 +63,8 @@ Result<std::string> read_include(const std::string& path) {
   return text;
 }
 
-/// The group that may make files in a shared spool directory, where that is how it is arranged (Debian: 2775 root:mail).
+/// The group that may make files in a shared spool directory, where that is how it is arranged (Debian: 2775
+/// root:mail).
 std::optional<gid_t> spool_group(const std::string& directory) {
   struct stat st{};
   if (::stat(directory.c_str(), &st) != 0) return std::nullopt;  // the delivery itself will say so

@@ -1,13 +1,12 @@
 #pragma once
 /// Follows the aliases of a local name to their ends. Pure but for the look-ups handed in.
 ///
-/// Result:  where mail for the name goes. The caller stores into the one mailbox itself when that
-/// is all; else every
-///          forward becomes a recipient of one new message, and only `mailboxes` are written
-///          directly. Those are names that came up again within their own alias (bob: bob, carol):
-///          sent on, they would expand for ever.
-/// Bounds:  kMaxDepth aliases deep, kMaxTargets destinations; a destination found twice counts
-/// once. Source:  aliases(5); Postfix local(8) (owner- aliases, recipient_delimiter).
+/// Result:  where mail for the name goes. The caller stores into the one mailbox itself when that is all; else
+///          every forward becomes a recipient of one new message, and only `mailboxes` are written directly.
+///          Those are names that came up again within their own alias (bob: bob, carol): sent on, they would
+///          expand for ever.
+/// Bounds:  kMaxDepth aliases deep, kMaxTargets destinations; a destination found twice counts once.
+/// Source:  aliases(5); Postfix local(8) (owner- aliases, recipient_delimiter).
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,8 +33,8 @@ struct ExpandRules {
 };
 
 struct Expansion {
-  std::optional<std::string>
-      only_mailbox;  // the whole expansion is this one user (perhaps the name itself)
+  // the whole expansion is this one user (perhaps the name itself)
+  std::optional<std::string> only_mailbox;
   std::vector<std::string> mailboxes;  // users to be stored for directly
   std::vector<std::string> forwards;   // addresses of the new message
   std::string owner;                   // its sender, "" : as it was

@@ -111,8 +111,8 @@ struct Server {
   }
   Random random;
   async::HandlerPool pool;
-  async::HandlerPool
-      queue_pool;  // apart, so that hanging mailboxes do not stop what only reads and writes the spool
+  // apart, so that hanging mailboxes do not stop what only reads and writes the spool
+  async::HandlerPool queue_pool;
   std::shared_ptr<intake::EnqueueClient> queue;
   mail::QueueIdGenerator ids;
   intake::Intake intake;

@@ -2,13 +2,12 @@
 /// The right-hand side of an alias, and the lines of a .forward or :include: file. Pure.
 ///
 /// Grammar: destinations separated by commas or line ends, comments in ( ); each one of
-///            user   user@domain   <user@domain>   \user (that user's mailbox, no further
-///            expansion)
+///            user   user@domain   <user@domain>
+///            \user                            that user's mailbox, no further expansion
 ///            "|command args"   /file/name   :include:/file/name
 ///          In files, lines that start with # are comments.
-/// Bounds:  kMaxTargets; what lies beyond makes the whole value an error, because mail to half a
-/// list is worse than
-///          late mail.
+/// Bounds:  kMaxTargets; what lies beyond makes the whole value an error, because mail to half a list is worse
+///          than late mail.
 /// Source:  aliases(5), Postfix local(8).
 #include <string>
 #include <string_view>

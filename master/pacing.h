@@ -1,9 +1,9 @@
 #pragma once
 /// How soon a program that died is started again. No I/O.
 ///
-/// At once when it had served for a while, and after the first early death. From the second early
-/// death in a row on, after 1 s, 2 s, 4 s … up to kMost: a program that cannot live must not eat the
-/// machine. Early: before it was ready, or less than kYoung after that.
+/// At once when it had served for a while, and after the first early death. From the second early death in a row on,
+/// after 1 s, 2 s, 4 s … up to kMost: a program that cannot live must not eat the machine.
+/// Early: before it was ready, or less than kYoung after that.
 #include <algorithm>
 
 #include "lib/base/time.h"

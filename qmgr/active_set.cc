@@ -30,8 +30,9 @@ bool Manager::has_room() const {
          active_bytes_ < options_.active_bytes;
 }
 
-void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_body,
-                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
+void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
+                      std::string_view inline_body, std::uint64_t spool_file,
+                      std::uint64_t spool_offset, Answer answer) {
   using ipc::enqueue::Outcome;
   const auto unused = [&] {
     if (spool_file != 0) ports_.release_body(spool_file, envelope.queue_id);
@@ -44,6 +45,13 @@ void Manager::enqueue(const mail::Envelope& envelope, std::string_view inline_bo
   }
   if (spool_file == 0 && envelope.body.size != inline_body.size()) {
     answer(Outcome::refused, "the body is not as long as the envelope says");
+    return;
+  }
+  // Whoever may name any report could make any failure go unreported.
+  if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
+                   [&](const mail::Discharge& d) { return may_discharge(d, permit); })) {
+    unused();
+    answer(Outcome::refused, "discharges a report that its sender was not asked for");
     return;
   }
   auto appended = log_.append(to_log(envelope, inline_body, spool_file, spool_offset));

@@ -58,8 +58,8 @@ class DeliveryAgent {
   Manager& manager_;
   std::optional<Channel> channel_;
   async::Event wanted_;
-  std::vector<ipc::delivery::OpenConnection>
-      to_open_;  // until there is a connection to the program
+  // until there is a connection to the program
+  std::vector<ipc::delivery::OpenConnection> to_open_;
   std::unordered_map<ConnectionNumber, std::vector<JobNumber>> connections_;
   std::unordered_map<JobNumber, Handed> jobs_;
   std::vector<std::uint32_t> free_slots_;

@@ -1,6 +1,7 @@
 #include "qmgr/enqueue_server.h"
 
 #include "lib/base/log.h"
+#include "lib/mail/queue_id.h"
 
 namespace pen::qmgr {
 
@@ -62,6 +63,11 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
 }
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m) {
+  if (!mail::is_queue_id(m.envelope.queue_id)) {
+    log::warning("message refused: not a queue id: {}", m.envelope.queue_id);
+    static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::refused, "not a queue id"}));
+    return;
+  }
   spool::BodyRef ref = 0;
   if (m.lease != 0) {
     if (s->leases.erase(m.lease) == 0) {
@@ -85,7 +91,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
   s->unanswered += size;
   ++unanswered_;
   manager_.enqueue(
-      m.envelope, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
+      m.envelope, m.permit, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
       [this, s, size, request = m.request, id = m.envelope.queue_id](Outcome outcome,
                                                                      std::string text) {
         s->unanswered -= size;

@@ -1,7 +1,7 @@
 #pragma once
 /// The conversation "enqueue": receivers hand in complete messages and learn when they are durable.
 ///
-/// Bounds: per receiver kMaxUnanswered bytes of messages that wait for the next commit; then it is not read from.
+/// Bounds:  per receiver kMaxUnanswered bytes of messages that wait for the next commit; then it is not read from.
 #include <functional>
 #include <memory>
 #include <set>
@@ -44,8 +44,8 @@ class EnqueueServer {
     std::size_t unanswered = 0;      // bytes
     bool alive = true;
   };
-  static constexpr std::size_t kMaxUnanswered = 4U
-                                                << 20;  // some hundred messages: a commit's worth
+  // some hundred messages: a commit's worth
+  static constexpr std::size_t kMaxUnanswered = 4U << 20;
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::ReturnLease& m);

@@ -21,6 +21,7 @@
 #include <unordered_map>
 
 #include "lib/async/stream.h"
+#include "lib/base/random.h"
 #include "lib/ipc/bounce.h"
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/enqueue.h"
@@ -36,15 +37,17 @@ namespace pen::qmgr {
 struct ManagerOptions {
   std::size_t active_messages = 20'000;  // qmgr_message_active_limit
   std::size_t active_bytes = 64U << 20;  // envelopes and bodies in memory; beyond it runners wait
-  std::size_t body_bytes =
-      16U << 20;  // bodies kept in memory; beyond it they are read again when handed out
+  // bodies kept in memory; beyond it they are read again when handed out
+  std::size_t body_bytes = 16U << 20;
   std::size_t inline_limit = 16384;  // queue_inline_limit
-  std::size_t message_recipients =
-      1'000'000;  // more than any receiver may send: a malformed request
+  // more than any receiver may send: a malformed request
+  std::size_t message_recipients = 1'000'000;
   seconds backoff_min{300}, backoff_max{4000};
   seconds lifetime{432'000}, bounce_lifetime{432'000};
-  std::size_t runner_slice =
-      64;  // messages read from the log in one settle(): keeps the loop alive
+  // messages read from the log in one settle(): keeps the loop alive
+  std::size_t runner_slice = 64;
+  /// Makes the permits of reports: not to be guessed by a program that was not given one.
+  std::function<std::uint64_t()> new_permit = secure_random_u64;
 };
 
 /// What the manager asks of the edges. Calls never wait and never call back into the manager.
@@ -77,8 +80,9 @@ class Manager {
 
   // --- receivers ---
   using Answer = std::function<void(ipc::enqueue::Outcome, std::string)>;
-  /// answer is called once, in this call (refused) or from committed().
-  void enqueue(const mail::Envelope& envelope, std::string_view inline_body,
+  /// answer is called once, in this call (refused) or from committed(). An envelope that discharges reports needs the
+  /// permit that bounce was given with the request for just them (docs/ipc.md, "Who may say what").
+  void enqueue(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
                std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer);
   bool accepting() const;
   /// The active set can take another message.
@@ -201,6 +205,7 @@ class Manager {
   /// Writes the message as it stands to the journal, if there is space.
   void renew(Active& m);
   /// Looks through the queue, a slice at a time, for notifications made before a restart.
+  bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
   void find_discharges();
   struct Tries {
     int moving = 5;   // commits that a message on its way between two logs is waited for
@@ -235,7 +240,13 @@ class Manager {
   std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
   std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
   std::unordered_map<JobNumber, JobInHand> jobs_;
-  std::unordered_map<std::uint64_t, MessageNumber> reports_asked_;
+  struct ReportAsked {
+    MessageNumber message = 0;
+    std::uint64_t permit = 0;
+    ipc::bounce::Kind kind = ipc::bounce::Kind::failure;
+    queue_log::OrdinalSet ordinals;
+  };
+  std::unordered_map<std::uint64_t, ReportAsked> reports_asked_;
   std::deque<MessageNumber> to_conclude_;
   SteadyTime report_again_ = kNever;  // after the bounce program was lost
   std::deque<MessageNumber> reports_waiting_;
@@ -244,8 +255,8 @@ class Manager {
   std::unique_ptr<queue_log::Scan> discharge_scan_;
   bool discharges_known_ = false;
   std::unordered_map<std::string, std::vector<mail::Discharge>> known_discharges_;
-  static constexpr std::size_t kMaxKnownDischarges =
-      100'000;  // beyond it a notice may be sent twice, none is lost
+  // beyond it a notice may be sent twice, none is lost
+  static constexpr std::size_t kMaxKnownDischarges = 100'000;
 
   std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
   std::vector<std::function<void()>> after_commit_;

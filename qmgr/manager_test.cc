@@ -57,7 +57,7 @@ class Qmgr : public Ports {
   }
 
   void send(const std::string& id, const std::string& from, const std::vector<std::string>& to,
-            std::vector<mail::Discharge> discharges = {}) {
+            std::vector<mail::Discharge> discharges = {}, std::uint64_t permit = 0) {
     mail::Envelope e;
     e.queue_id = id;
     e.arrival = outside_.clock.wall_now();
@@ -68,10 +68,11 @@ class Qmgr : public Ports {
     e.body.size = body.size();
     e.discharges = std::move(discharges);
     outside_.wanted[id] = to;
-    manager_->enqueue(e, body, 0, 0, [this, id](ipc::enqueue::Outcome o, const std::string&) {
-      last_ = o;
-      if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
-    });
+    manager_->enqueue(e, permit, body, 0, 0,
+                      [this, id](ipc::enqueue::Outcome o, const std::string&) {
+                        last_ = o;
+                        if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
+                      });
   }
 
   /// Everything that can happen without time passing.
@@ -188,7 +189,7 @@ class Qmgr : public Ports {
       }
       const std::string id = "N" + std::to_string(++outside_.next_notice) + n.envelope.queue_id;
       outside_.notices.push_back(text);
-      send(id, "", {"ok-notice@" + std::string("local.example")}, {d});
+      send(id, "", {"ok-notice@" + std::string("local.example")}, {d}, n.permit);
       if (bounce_answers) waiting_answers_.push_back({n.request, true, id, {}});
     }
     for (auto& a : std::exchange(waiting_answers_, {})) {
@@ -233,7 +234,7 @@ class Qmgr : public Ports {
   void notify(const ipc::bounce::Notify& n, async::Fd) override {
     ipc::bounce::Notify copy = n;
     copy.inline_body = {};
-    reports_.push_back(std::move(copy));
+    (bounce_waits ? reports_held : reports_).push_back(std::move(copy));
   }
   Result<async::Fd> open_body(std::uint64_t, const std::string&) override { return async::Fd(); }
   void release_body(std::uint64_t, const std::string&) override {}
@@ -255,13 +256,13 @@ class Qmgr : public Ports {
   std::deque<ConnectionNumber> opening_;
   std::deque<ipc::delivery::Job> work_;
   std::deque<ipc::delivery::Job> in_hand;
-  std::deque<ipc::bounce::Notify> reports_;
+  std::deque<ipc::bounce::Notify> reports_, reports_held;
   std::deque<ipc::bounce::Notified> waiting_answers_;
   std::map<JobNumber, std::string> job_bodies_;
   std::map<std::string, std::string> bodies;
   std::vector<bool> states;
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
-       all_well = false;
+       all_well = false, bounce_waits = false;
 };
 
 struct Fixture {
@@ -373,6 +374,42 @@ BOOST_AUTO_TEST_CASE(a_durable_notification_discharges_even_when_bounce_dies_bef
   qmgr->advance(seconds(10));
   BOOST_TEST(outside.notices.size() == 1U);
   BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_is_discharged_only_by_whom_it_was_asked_of_and_as_it_was_asked) {
+  using ipc::enqueue::Outcome;
+  qmgr->bounce_waits = true;
+  qmgr->send("A1", "s@x.example", {"ok@a.example", "no@a.example"});
+  qmgr->send("A2", "s@x.example", {"no@a.example"});
+  qmgr->run();
+  BOOST_REQUIRE(qmgr->reports_held.size() == 2U);
+  const ipc::bounce::Notify first = qmgr->reports_held[0], second = qmgr->reports_held[1];
+  BOOST_TEST(first.permit != second.permit);
+  const auto failure = static_cast<std::uint8_t>(ipc::bounce::Kind::failure);
+  const auto success = static_cast<std::uint8_t>(ipc::bounce::Kind::success);
+  const mail::Discharge right{first.envelope.queue_id, {first.recipients[0].ordinal}, failure};
+  int number = 0;
+  auto tried = [&](std::vector<mail::Discharge> discharges, std::uint64_t permit) {
+    qmgr->last_ = Outcome::try_later;
+    qmgr->send("N" + std::to_string(++number), "", {"s@x.example"}, std::move(discharges), permit);
+    qmgr->run();
+    return qmgr->last_;
+  };
+  BOOST_TEST((tried({right}, 0) == Outcome::refused));
+  BOOST_TEST((tried({right}, first.permit + 1) == Outcome::refused));
+  BOOST_TEST((tried({right}, second.permit) == Outcome::refused));
+  BOOST_TEST(
+      (tried({{right.queue_id, right.ordinals, success}}, first.permit) == Outcome::refused));
+  BOOST_TEST((tried({{second.envelope.queue_id, {0}, failure}}, first.permit) == Outcome::refused));
+  BOOST_TEST((tried({{right.queue_id, {7}, failure}}, first.permit) == Outcome::refused));
+  BOOST_TEST((tried({{right.queue_id, {right.ordinals[0], 7}, failure}}, first.permit) ==
+              Outcome::refused));
+  BOOST_TEST((tried({right, {"A9", {0}, failure}}, first.permit) == Outcome::refused));
+  const auto before = qmgr->manager_->figures().bounced;
+  BOOST_TEST((tried({right}, first.permit) == Outcome::ok));
+  BOOST_TEST(qmgr->manager_->figures().bounced == before + 1);
+  BOOST_TEST((tried({right}, first.permit) == Outcome::refused));  // it is good once
+  BOOST_TEST((tried({}, first.permit) == Outcome::ok));            // a message like any other
 }
 
 BOOST_AUTO_TEST_CASE(an_expired_message_is_returned) {

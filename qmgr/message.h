@@ -45,9 +45,9 @@ struct Deaths {
   std::uint8_t count = 0;
   PEN_FIELDS(ordinal, count)
 };
-inline constexpr std::uint8_t kDeathsAlone =
-    2;  // a job in hand at two deaths of its program runs alone,
-inline constexpr std::uint8_t kDeathsHeld = 3;  // at three its message is held
+// A job in hand at two deaths of its program runs alone; at three its message is held.
+inline constexpr std::uint8_t kDeathsAlone = 2;
+inline constexpr std::uint8_t kDeathsHeld = 3;
 
 /// Where a large body lies: what lib/spool needs to find it again. Empty: the body is inline.
 struct StoredPayload {
@@ -71,8 +71,8 @@ struct Active {
   std::size_t syncing = 0;      // results whose records are not yet durable
   std::map<std::uint32_t, Note> notes;
   std::unordered_map<std::uint32_t, std::string> rewritten;  // by the transport table, this round
-  std::unordered_map<std::uint32_t, std::uint8_t>
-      deaths;  // of programs, while this recipient was in hand
+  // of programs, while this recipient was in hand
+  std::unordered_map<std::uint32_t, std::uint8_t> deaths;
   std::string body;
   bool body_kept = true;
   std::uint64_t spool_file = 0, spool_offset = 0;

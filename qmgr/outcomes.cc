@@ -47,10 +47,16 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
   PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
   m.outstanding -= ordinals.size();
   ++m.syncing;
-  when_durable(ticket, [this, number = m.number] {
+  when_durable(ticket, [this, number = m.number,
+                        said = log::debug_enabled() ? set : queue_log::OrdinalSet()] {
     Active* later = find(number);
     PEN_CHECK(later != nullptr && later->syncing > 0);
     --later->syncing;
+    for (const auto& range : said.ranges()) {
+      for (std::uint32_t i = range.first; i < range.end; ++i)
+        log::debug("{}: to=<{}>, result synced", later->id(),
+                   later->envelope.recipients[i].address);
+    }
     to_conclude_.push_back(number);
   });
 }
@@ -132,8 +138,11 @@ bool Manager::start_report(Active& m) {
   ipc::bounce::Notify notify;
   notify.request = next_request_++;
   notify.kind = failure ? ipc::bounce::Kind::failure : ipc::bounce::Kind::success;
+  notify.permit = options_.new_permit();
+  ReportAsked asked{m.number, notify.permit, notify.kind, {}};
   for (const auto& [ordinal, n] : m.notes) {
     if ((n.owed & (failure ? owed::kFailure : owed::kSuccess)) == 0) continue;
+    asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope.recipients[ordinal], n.status, n.when});
   }
   notify.envelope = m.envelope;
@@ -153,7 +162,7 @@ bool Manager::start_report(Active& m) {
     notify.body_offset = m.spool_offset;
   }
   m.reporting = true;
-  reports_asked_[notify.request] = m.number;
+  reports_asked_[notify.request] = std::move(asked);
   ports_.notify(notify, std::move(fd));
   return true;
 }
@@ -162,7 +171,7 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
   enter();
   const auto it = reports_asked_.find(answer.request);
   if (it == reports_asked_.end()) return;
-  Active* m = find(it->second);
+  Active* m = find(it->second.message);
   reports_asked_.erase(it);
   if (m == nullptr) return;
   m->reporting = false;
@@ -180,6 +189,19 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
     m->report_refused = true;
   }
   to_conclude_.push_back(m->number);
+}
+
+bool Manager::may_discharge(const mail::Discharge& d, std::uint64_t permit) const {
+  return permit != 0 &&
+         std::any_of(reports_asked_.begin(), reports_asked_.end(), [&](const auto& r) {
+           const ReportAsked& asked = r.second;
+           if (asked.permit != permit || d.kind != static_cast<std::uint8_t>(asked.kind))
+             return false;
+           const auto m = by_id_.find(d.queue_id);
+           return m != by_id_.end() && m->second == asked.message &&
+                  std::all_of(d.ordinals.begin(), d.ordinals.end(),
+                              [&](std::uint32_t o) { return asked.ordinals.contains(o); });
+         });
 }
 
 void Manager::discharge(const mail::Discharge& d) {
@@ -202,7 +224,7 @@ void Manager::discharge(const mail::Discharge& d) {
   }
   if (m.owes() || !m.reporting) return;
   m.reporting = false;
-  std::erase_if(reports_asked_, [&](const auto& r) { return r.second == m.number; });
+  std::erase_if(reports_asked_, [&](const auto& r) { return r.second.message == m.number; });
   ++figures_.bounced;
   to_conclude_.push_back(m.number);
 }
@@ -255,12 +277,12 @@ void Manager::bounce_lost() {
   enter();
   if (reports_asked_.empty()) return;
   std::vector<MessageNumber> lost;
-  for (const auto& [request, number] : reports_asked_) lost.push_back(number);
+  for (const auto& [request, asked] : reports_asked_) lost.push_back(asked.message);
   std::sort(lost.begin(), lost.end());
   reports_asked_.clear();
   reports_waiting_.insert(reports_waiting_.end(), lost.begin(), lost.end());
-  report_again_ =
-      std::min(report_again_, clock_.now() + seconds(5));  // as paced as master's restarts
+  // as paced as master's restarts
+  report_again_ = std::min(report_again_, clock_.now() + seconds(5));
 }
 
 void Manager::bounce_ready() {
@@ -271,7 +293,7 @@ void Manager::bounce_ready() {
 void Manager::bounce_unavailable(const std::string& why) {
   enter();
   std::vector<std::uint64_t> requests;
-  for (const auto& [request, number] : reports_asked_) requests.push_back(request);
+  for (const auto& [request, asked] : reports_asked_) requests.push_back(request);
   std::sort(requests.begin(), requests.end());
   for (const std::uint64_t request : requests) notified({request, false, {}, why});
 }

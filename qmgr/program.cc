@@ -112,12 +112,16 @@ async::Task<void> Program::recover() {
 
 async::Task<void> Program::keep_flushing() {
   // Records that nobody waits for reach the disk within a second of silence; an idle queue writes nothing.
+  // Spool files of messages that are over wait for a save of positions: when their disk is full no mail comes in, and
+  // without mail no save happens by itself.
   std::uint64_t seen = 0;
   for (;;) {
     static_cast<void>(co_await loop_.sleep(seconds(1)));
     const auto appended = log_.figures().appended_bytes;
-    if (appended == seen && log_.has_space()) continue;
+    const bool files_wait = spool_ != nullptr && spool_->files_wait();
+    if (appended == seen && log_.has_space() && !files_wait) continue;
     seen = appended;
+    if (files_wait) log_.save_positions();
     log_.flush();
     writer_.kick();
   }

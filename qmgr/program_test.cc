@@ -301,6 +301,49 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_sends_nonsense_harms_nobody_else) {
   until([this] { return delivered.size() == 1; });
 }
 
+/// What qmgr answers to this, from a receiver with a spool file in its hands.
+async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, mail::Envelope e,
+                                       std::uint64_t permit, std::string body) {
+  auto channel = co_await Fixture::connect(l, path);
+  BOOST_REQUIRE(channel.has_value());
+  ipc::enqueue::Enqueue request{2, std::move(e), 0, body, permit};
+  if (body.empty()) static_cast<void>(channel->send(ipc::enqueue::LeaseSpool{1, 0}));
+  for (bool sent = false;;) {
+    if (!sent && (!body.empty() || request.lease != 0)) {
+      static_cast<void>(channel->send(request));
+      sent = true;
+    }
+    auto r = co_await channel->receive();
+    BOOST_REQUIRE(r.has_value());
+    if (auto* leased = std::get_if<ipc::enqueue::SpoolLeased>(&r->message))
+      request.lease = leased->lease;
+    if (auto* done = std::get_if<ipc::enqueue::Enqueued>(&r->message)) co_return done->outcome;
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_receiver_that_says_what_it_may_not_is_refused_and_harms_nobody_else) {
+  const std::string path = scratch.file("public/qmgr");
+  const auto refused = ipc::enqueue::Outcome::refused;
+  for (const std::string& id : {std::string(), std::string(5000, 'A'), std::string("A\nB"),
+                                std::string("../../x"), std::string("A\0B", 3)}) {
+    BOOST_TEST(
+        (async::testing::run(loop, ask(loop, path, envelope(id, 5), 0, "body\n")) == refused));
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, envelope(id, 5), 0, {})) == refused));
+  }
+  for (const std::uint64_t size : {UINT64_MAX, UINT64_MAX - spool::kContentOffset + 1, 1UL << 40})
+    BOOST_TEST(
+        (async::testing::run(loop, ask(loop, path, envelope("4bBAD", size), 0, {})) == refused));
+  auto e = envelope("4bBAD", 5);
+  e.discharges.push_back({"4bAAA", {0}, 0});
+  for (const std::uint64_t permit : {0UL, 1UL, UINT64_MAX})
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, e, permit, "body\n")) == refused));
+  BOOST_TEST(program->manager().figures().accepted == 0U);
+  send("4bAAA", "body\r\n");
+  until([this] { return delivered.size() == 1 && active() == 0; });
+  BOOST_TEST(spool->figures().used == 0U);
+  BOOST_TEST(spool->figures().leased == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_that_the_receiver_does_not_hold_is_refused) {
   auto forged = [](async::Loop& l, std::string path) -> async::Task<ipc::enqueue::Outcome> {
     auto channel = co_await connect(l, path);

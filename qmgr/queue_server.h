@@ -1,7 +1,7 @@
 #pragma once
 /// The conversation "queue": tools list the queue and act on messages.
 ///
-/// Rights: listing and flushing for everyone; orders for root, ourselves and mail_owner (trusted).
+/// Rights:  listing and flushing for everyone; orders for root, ourselves and mail_owner (trusted).
 /// Listings stream in slices between other work; a listing that nobody reads waits, holding one slice.
 /// Orders for many messages (queue_orders.cc) go through the queue once, in slices, and are given as the scan meets the
 /// messages, with a bounded number and a bounded number of bytes not yet durable: they share commits, memory stays flat

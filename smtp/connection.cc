@@ -19,8 +19,8 @@ using ipc::delivery::Stage;
 
 namespace {
 constexpr std::size_t kMaxReplyLine = 4096;  // RFC 5321 asks for 512; longer lines are cut
-constexpr std::size_t kContentChunk =
-    128 * 1024;  // read and written at once: half of the stream's high water
+// read and written at once: half of the stream's high water
+constexpr std::size_t kContentChunk = 128 * 1024;
 constexpr milliseconds kQuitWait{2000};
 
 Peer peer_of(const ipc::Destination& d) {

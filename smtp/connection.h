@@ -8,7 +8,8 @@
 ///          content is read and written piece by piece in a coroutine of its own, so that replies are read meanwhile
 ///          and neither side can block the other.
 /// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction.
-/// Destroying it closes the socket at once: what was not sent stays unsent (qmgr has gone, nobody hears the result).
+/// End:     destroying it closes the socket at once: what was not sent stays unsent (qmgr has gone, nobody hears the
+///          result).
 #include <memory>
 #include <string>
 #include <unordered_map>

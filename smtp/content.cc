@@ -30,8 +30,8 @@ void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
 
 void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
   // Unbroken stretches leave as one piece; the piece is cut only where something must be put in.
-  std::size_t begin =
-      0;  // of the stretch not yet put out; lines before the current one in it need no change
+  // of the stretch not yet put out; lines before the current one in it need no change
+  std::size_t begin = 0;
   std::size_t at = 0;
   auto put = [&](std::size_t end) {
     if (end > begin) out.push_back(as_bytes(chunk.substr(begin, end - begin)));

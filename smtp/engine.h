@@ -1,29 +1,23 @@
 #pragma once
-/// The SMTP and LMTP client's protocol core: reply lines and jobs in; bytes to write and results
-/// out. No I/O.
+/// The SMTP and LMTP client's protocol core: reply lines and jobs in; bytes to write and results out. No I/O.
 ///
 /// Use:     Engine engine(settings, peer);
-///          engine.submit(job, now);                   // jobs stay the caller's until their
-///          JobDone was taken on a line from the peer:    engine.on_line(line, now); then, until
-///          nullopt:        while (auto send = engine.next_send(now)) { write send->text; if
-///          (send->job)
-///                                        write its content in send->form; …;
-///                                        engine.content_written(); }
-///          then:                       for (auto& event : engine.take_events()) …
-///          when ended() says so, or the connection ends: engine.finish(how) and take the last
-///          events.
-/// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every
-/// reply or its absence
-///          means for which message, is the table of docs/pipelining.md; a reply is credited to one
-///          job or to none.
-/// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is
-/// given to the
-///          socket the caller marks the job as committed (mark_committed), here and in the stage
-///          page.
-/// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the
-/// peer"). Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by
-/// mail::ReplyParser. Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts
-/// for people's eyes.
+///          engine.submit(job, now);                      // jobs stay the caller's until their JobDone was taken
+///          engine.on_line(line, now);                    // on a line from the peer
+///          while (auto send = engine.next_send(now)) {   // then, until nullopt:
+///            write send->text;
+///            if (send->job) { write its content in send->form; …; engine.content_written(); }
+///          }
+///          for (auto& event : engine.take_events()) …    // then
+///          When ended() says so, or the connection ends: engine.finish(how), and take the last events.
+/// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every reply or its
+///          absence means for which message, is the table of docs/pipelining.md; a reply is credited to one job
+///          or to none.
+/// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is given to
+///          the socket the caller marks the job as committed (mark_committed), here and in the stage page.
+/// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the peer").
+/// Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by mail::ReplyParser.
+/// Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts for people's eyes.
 #include <deque>
 #include <optional>
 #include <string>
@@ -90,8 +84,8 @@ struct Ended {
   Trouble trouble = Trouble::none;
   mail::DeliveryStatus status;
   std::vector<const Job*> unstarted;
-  bool misbehaved =
-      false;  // replies did not fit what was sent: do not pipeline with this peer for a while
+  // replies did not fit what was sent: do not pipeline with this peer for a while
+  bool misbehaved = false;
 };
 using Event = std::variant<Opened, JobDone, Ended>;
 
@@ -118,8 +112,7 @@ class Engine {
   void mark_committed();
   void content_written();
 
-  /// Nothing more is to be done with the peer: flush what was sent (QUIT) and
-  /// finish(End::by_engine).
+  /// Nothing more is to be done with the peer: flush what was sent (QUIT) and finish(End::by_engine).
   bool ended() const { return phase_ == Phase::over; }
   /// The last words were QUIT: the caller may wait a moment for the answer.
   bool said_quit() const { return said_quit_; }

@@ -1,6 +1,5 @@
 #pragma once
-/// For tests and fuzzing: drives an Engine as a connection does, with jobs of its own, and keeps
-/// what came out.
+/// For tests and fuzzing: drives an Engine as a connection does, with jobs of its own, and keeps what came out.
 ///
 /// Use:     Harness h(settings); h.job("a@x", {"r1", "r2"}, content); h.run(peer); h.outcome(0) …
 #include <map>

@@ -253,8 +253,7 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
   if (t.dot_only) return;
   if (t.accepted > 0) t.by_421 = false;  // it went on after all
   if (reply.positive() && t.mail_refused && t.accepted_in_vain > 0) {
-    // The peer refused the sender and took the message: whose message it thinks it has is anybody's
-    // guess.
+    // The peer refused the sender and took the message: whose message it thinks it has is anybody's guess.
     protocol_error("an acceptance after it refused the sender", owed.step, reply);
     for (auto& recipient : t.recipients) recipient.status = trouble_status_;
     return;

@@ -1,11 +1,11 @@
 #pragma once
-/// For tests: an SMTP or LMTP server over byte strings, with refusals and faults on order, and a
-/// ledger of what it took.
+/// For tests: an SMTP or LMTP server over byte strings, with refusals and faults on order, and a ledger of what it
+/// took.
 ///
-/// Use:     ScriptedPeer peer(options); peer.input(bytes); client.feed(peer.take_output()); if
-/// (peer.gone()) … Rules:   it keeps the state of RFC 5321 (nested MAIL is 503, data without
-/// recipients 503 or 354 then 554), reads BDAT
-///          octets whatever it thinks of them, and does commands in order. What it accepted is in
+/// Use:     ScriptedPeer peer(options);
+///          peer.input(bytes); client.feed(peer.take_output()); if (peer.gone()) …
+/// Rules:   it keeps the state of RFC 5321 (nested MAIL is 503, data without recipients 503 or 354 then 554),
+///          reads BDAT octets whatever it thinks of them, and does commands in order. What it accepted is in
 ///          ledger().
 #include <deque>
 #include <functional>

@@ -1,6 +1,5 @@
 #pragma once
-/// What the SMTP and LMTP client's engine and connections need from main.cf, under Postfix's names
-/// without the prefix.
+/// What the SMTP and LMTP client's engine and connections need from main.cf, under Postfix's names without the prefix.
 ///
 /// For service lmtp the values come from the lmtp_* settings. Defaults are Postfix's unless a
 /// comment says otherwise.
@@ -26,11 +25,10 @@ struct Settings {
 
   // Pipelining (new here; chosen by measurement, see docs/pipelining.md).
   std::uint32_t window = 32;  // messages in hand per connection with PIPELINING and CHUNKING
-  std::uint64_t window_bytes =
-      8 * 1024 *
-      1024;  // pipeline_window_bytes: content sent and not answered; one message may always go
-  std::uint64_t eager_limit =
-      256 * 1024;          // larger content waits for the recipients' replies (BDAT)
+  // pipeline_window_bytes: content sent and not answered; one message may always go
+  std::uint64_t window_bytes = 8 * 1024 * 1024;
+  // larger content waits for the recipients' replies (BDAT)
+  std::uint64_t eager_limit = 256 * 1024;
   bool pipelining = true;  // false: never, for a peer that has misbehaved
 
   milliseconds connect_timeout{seconds(30)};
@@ -41,8 +39,8 @@ struct Settings {
   milliseconds data_xfer_timeout{seconds(180)};
   milliseconds data_done_timeout{seconds(600)};
   milliseconds rset_timeout{seconds(20)};
-  milliseconds quit_timeout{seconds(
-      300)};  // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
+  // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
+  milliseconds quit_timeout{seconds(300)};
 };
 
 }  // namespace pen::smtp

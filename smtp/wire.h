@@ -1,9 +1,8 @@
 #pragma once
-/// What goes over the wire in front of the content: the peer's features, and MAIL and RCPT with
-/// their parameters.
+/// What goes over the wire in front of the content: the peer's features, and MAIL and RCPT with their parameters.
 ///
-/// Pure functions. Source: RFC 5321 sections 4.1.1.1-4.1.1.3, 1870 (SIZE), 6152 (BODY), 3030, 3461
-/// (DSN), 6531.
+/// Source:  RFC 5321 sections 4.1.1.1-4.1.1.3, 1870 (SIZE), 6152 (BODY), 3030, 3461 (DSN), 6531.
+/// Pure functions.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,13 +19,11 @@ struct Offers {
   std::uint64_t size_limit = 0;  // 0: none announced
 };
 
-/// Lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are
-/// left alone.
+/// Lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are left alone.
 Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std::string>& discard);
 
 bool is_ascii(std::string_view text);
-/// Whether an address can stand between angle brackets without ending the line or the brackets
-/// early.
+/// Whether an address can stand between angle brackets without ending the line or the brackets early.
 bool sendable_address(std::string_view address);
 /// RFC 3461 section 4: xtext.
 std::string xtext(std::string_view text);
@@ -34,8 +31,7 @@ std::string xtext(std::string_view text);
 /// Whether the transaction needs SMTPUTF8 for sender or header (a recipient may need it alone).
 bool needs_smtputf8(const ipc::delivery::Job& job);
 
-/// "MAIL FROM:<…> …\r\n", "RCPT TO:<…> …\r\n" with the parameters that the peer offers, appended to
-/// out.
+/// "MAIL FROM:<…> …\r\n", "RCPT TO:<…> …\r\n" with the parameters that the peer offers, appended to out.
 void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& offers);
 void append_rcpt(std::string& out, const mail::Recipient& recipient, const Offers& offers);
 

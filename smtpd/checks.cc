@@ -164,8 +164,8 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
     case AddressClass::virtual_mailbox:
       code = s.unknown_virtual_mailbox_reject_code;
       break;
-    case AddressClass::
-        local:  // RFC 5321 section 4.5.1: postmaster of every local domain takes mail
+    case AddressClass::local:
+      // RFC 5321 section 4.5.1: postmaster of every local domain takes mail
       if (iequals(mail::local_part(address), "postmaster")) co_return Answer::dunno;
       break;
     case AddressClass::other:

@@ -25,8 +25,8 @@ bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
 
 async::Task<ClientName> DnsNames::client(std::string address, async::Until until) {
   ClientName result;
-  if (is_loopback(
-          address)) {  // every host says so (RFC 6761 section 6.3), and no server need be asked
+  // every host says so (RFC 6761 section 6.3), and no server need be asked
+  if (is_loopback(address)) {
     result.verified = result.reverse = NameState::ok;
     result.name = result.reverse_name = "localhost";
     co_return result;

@@ -19,8 +19,8 @@ using namespace pen;
 using service::Context;
 using service::Hooks;
 
-constexpr std::size_t kHandlerThreads =
-    8;  // look-ups in tables and accounts, and writes of large bodies
+// look-ups in tables and accounts, and writes of large bodies
+constexpr std::size_t kHandlerThreads = 8;
 
 /// Everything of the process; dies with it.
 struct Program {
@@ -55,8 +55,8 @@ struct Program {
 Result<net::ResolverOptions> dns_options(const config::Settings& s) {
   net::ResolverOptions options;
   if (s.dns_resolver_addresses.empty()) {
-    std::ifstream file(
-        "/etc/resolv.conf");  // a missing one means the server on this host, as in libc
+    // a missing one means the server on this host, as in libc
+    std::ifstream file("/etc/resolv.conf");
     std::stringstream text;
     text << file.rdbuf();
     net::apply_resolv_conf(text.str(), options);

@@ -40,8 +40,8 @@ struct Policy {
 
   map::MatchList mynetworks;
   map::MatchList bare_newline_exclusions, event_limit_exceptions;
-  bool local_rewrite_mynetworks = false,
-       local_rewrite_interfaces = true;  // local_header_rewrite_clients
+  // local_header_rewrite_clients
+  bool local_rewrite_mynetworks = false, local_rewrite_interfaces = true;
   unsigned discarded_keywords = 0;
   /// RCPT may have to wait for DNS or a slow table: pipelined ones are looked up together.
   bool rcpt_may_wait = false;

@@ -11,47 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/config/restrictions.h"
 #include "lib/map/map.h"
 
 namespace pen::smtpd {
 
-enum class Check : std::uint8_t {
-  permit,
-  reject,
-  defer,
-  defer_if_permit,
-  defer_if_reject,
-  warn_if_reject,
-  permit_mynetworks,
-  permit_inet_interfaces,
-  permit_sasl_authenticated,
-  permit_auth_destination,
-  permit_dunno,
-  reject_unauth_destination,
-  defer_unauth_destination,
-  reject_invalid_helo_hostname,
-  reject_non_fqdn_helo_hostname,
-  reject_unknown_helo_hostname,
-  reject_unknown_client_hostname,
-  reject_unknown_reverse_client_hostname,
-  reject_non_fqdn_sender,
-  reject_non_fqdn_recipient,
-  reject_unknown_sender_domain,
-  reject_unknown_recipient_domain,
-  reject_unlisted_sender,
-  reject_unlisted_recipient,
-  reject_unauth_pipelining,
-  reject_multi_recipient_bounce,
-  reject_plaintext_session,
-  check_client_access,
-  check_reverse_client_hostname_access,
-  check_helo_access,
-  check_sender_access,
-  check_recipient_access,
-  restriction_class,
-  unsupported,
-  unknown,
-};
+using config::Check;
 
 struct Restriction {
   Check check = Check::unknown;
@@ -77,9 +42,6 @@ class RestrictionReader {
   /// All classes, in the order given: class_index points here.
   std::vector<RestrictionList> read_classes();
   const std::vector<std::string>& warnings() const { return warnings_; }
-
-  /// Names that Postfix documents and that do not act here yet.
-  static bool known_to_postfix(std::string_view name);
 
  private:
   map::OpenOptions open_;

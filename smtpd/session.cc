@@ -13,8 +13,8 @@ namespace pen::smtpd {
 namespace {
 
 constexpr std::size_t kMaxReplyLine = 510;  // RFC 5321 section 4.5.3.1.5, without CRLF
-constexpr std::size_t kUnreadReplies =
-    64 * 1024;  // a client that does not read its replies waits here
+// a client that does not read its replies waits here
+constexpr std::size_t kUnreadReplies = 64 * 1024;
 
 using mail::Verb;
 

@@ -76,8 +76,8 @@ class Session {
   // replies
   void reply(std::string_view text);
   std::string footer() const;
-  [[gnu::noinline]] async::Task<void> refuse(
-      std::string_view text);  // counts an error, waits after too many
+  // counts an error, waits after too many
+  [[gnu::noinline]] async::Task<void> refuse(std::string_view text);
   void reset_transaction() { transaction_.reset(); }
   Subject subject() const;
   async::Until until() const;

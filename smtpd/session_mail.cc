@@ -11,8 +11,8 @@
 namespace pen::smtpd {
 namespace {
 
-constexpr std::size_t kMaxBatch =
-    64;  // RCPT commands looked up at once; the rest of a longer group comes after
+// RCPT commands looked up at once; the rest of a longer group comes after
+constexpr std::size_t kMaxBatch = 64;
 
 std::string refusal(const Error& error, bool rcpt) {
   using mail::CommandError;
@@ -97,8 +97,8 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   e.client.helo = helo_;
   e.client.protocol = esmtp_ ? "ESMTP" : "SMTP";
   e.client.reverse_name = peer_.reverse_name;
-  e.body.size = mail->size.value_or(
-      0);  // what was announced; replaced by the facts when the content has come
+  // what was announced; replaced by the facts when the content has come
+  e.body.size = mail->size.value_or(0);
   transaction_->message.complete_header(
       (policy_->local_rewrite_interfaces && peer_.own_address) ||
       (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)));

@@ -308,8 +308,8 @@ BOOST_AUTO_TEST_CASE(the_size_limit_holds_for_data_and_chunks) {
   BOOST_TEST(codes(rig.say(std::string(999, 'x') + "\r\n.\r\nNOOP\r\n")) == "552 250");
   BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT 1001\r\n" + std::string(1001, 'x') +
                            "BDAT 1\r\nxRSET\r\n")) == "250 250 552 503 250");
-  BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=10\r\n" + kRcpt + "DATA\r\n")) ==
-             "250 250 354");  // declared too small
+  // declared too small
+  BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=10\r\n" + kRcpt + "DATA\r\n")) == "250 250 354");
   BOOST_TEST(codes(rig.say(std::string(500, 'x') + "\r\n.\r\n")) == "250");
 }
 

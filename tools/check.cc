@@ -13,6 +13,7 @@
 #include "lib/config/config.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
+#include "tools/tables.h"
 
 namespace pen::tools {
 namespace {
@@ -96,6 +97,7 @@ int check(const std::string& config_directory) {
     report.add(p.severity, p.message());
     told.insert(p.name);
   }
+  for (const auto& p : table_problems(*config)) report.add(p.severity, p.message());
   const config::Settings& s = config->settings();
   check_config_file(config->main_file(), report);
   check_config_file(config->master_file(), report);
@@ -114,6 +116,16 @@ int check(const std::string& config_directory) {
   }
   if (report.lines == 0) std::puts("no problem found");
   return report.fatal ? EX_CONFIG : EX_OK;
+}
+
+std::vector<std::string> faults(const config::Config& config) {
+  std::vector<std::string> found;
+  for (const auto& list : {config.report(), table_problems(config)}) {
+    for (const auto& p : list) {
+      if (p.severity == Severity::error) found.push_back(p.message());
+    }
+  }
+  return found;
 }
 
 }  // namespace pen::tools

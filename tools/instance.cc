@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "lib/map/lmdb_file.h"
 #include "lib/map/table_text.h"
@@ -98,7 +99,9 @@ Result<void> make_instance(const NewInstance& what) {
   if (fs::exists(etc / "main.cf") || fs::exists(etc / "master.cf")) {
     return fail(InstanceError::exists, top);
   }
-  for (const char* name : {"etc", "spool", "data", "log"}) {
+  std::vector<const char*> folders = {"etc", "spool", "data", "log"};
+  if (::geteuid() != 0) folders.push_back("mail");
+  for (const char* name : folders) {
     if (!fs::create_directories(top / name, error) && error) {
       return fail_errno((top / name).string(), error.value());
     }
@@ -110,6 +113,9 @@ Result<void> make_instance(const NewInstance& what) {
   main_cf = with_setting(std::move(main_cf), "maillog_file", place + "/log/mail.log");
   main_cf = with_setting(std::move(main_cf), "maillog_file_prefixes", place + "/log, /dev/stdout");
   main_cf = with_setting(std::move(main_cf), "mail_owner", owner_here());
+  // An ordinary user may not make a file in /var/mail, and a trial must not fill the home directory.
+  if (::geteuid() != 0)
+    main_cf = with_setting(std::move(main_cf), "mail_spool_directory", place + "/mail/");
   // The pool of segments is made before the first mail: small ones keep a small instance small (docs/queue-format.md).
   main_cf = with_setting(std::move(main_cf), "queue_log_segment_size", "4m");
   main_cf = with_setting(std::move(main_cf), "alias_maps", "lmdb:$config_directory/aliases");

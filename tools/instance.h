@@ -1,5 +1,6 @@
 #pragma once
-/// An instance is a directory: etc (main.cf, master.cf, aliases), spool, data, log. penstock init makes one.
+/// An instance is a directory: etc (main.cf, master.cf, aliases), spool, data, log, and for an ordinary user mail (his
+/// mailbox). penstock init makes one.
 ///
 /// Errors: what could not be made; exists (the directory holds an instance already).
 #include <string>
@@ -16,8 +17,8 @@ struct NewInstance {
   std::string directory;
   unsigned port = 2525;
 };
-/// Makes the directories and writes the files of etc from the shipped ones, and the table of the aliases. Nothing is left behind when it
-/// fails before the files are written.
+/// Makes the directories and writes the files of etc from the shipped ones, and the table of the aliases. Nothing is
+/// left behind when it fails before the files are written.
 Result<void> make_instance(const NewInstance& what);
 
 /// Text of a main.cf with one setting set: in place of a line that sets it or shows it in a comment,

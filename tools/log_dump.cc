@@ -29,6 +29,7 @@ class OneFile final : public ql::Storage {
   Result<void> write(ql::Slot, std::uint64_t, Bytes) override { return fail_errno(path_, EROFS); }
   Result<void> sync(ql::Slot) override { return {}; }
   Result<void> drop_cache(ql::Slot) override { return {}; }
+  Result<void> set_aside(ql::Slot) override { return fail_errno(path_, EROFS); }
   Result<void> read(ql::Slot, std::uint64_t offset, MutableBytes into) override {
     while (!into.empty()) {
       const ssize_t n = ::pread(fd_.get(), into.data(), into.size(), static_cast<off_t>(offset));

@@ -1,7 +1,6 @@
 /// penconf: shows and changes the settings of an instance. Manual: man/penconf.1.
 ///
-/// The parts: options() reads the command line, show_*() print, change() edits main.cf; one of them
-/// runs.
+/// The parts: options() reads the command line, show_*() print, change() edits main.cf; one of them runs.
 #include <getopt.h>
 #include <sysexits.h>
 
@@ -184,8 +183,8 @@ std::string option_text(std::string_view written) {
 }
 
 void show_service(const Config& config, const Options& o, const Service& s) {
-  static constexpr std::size_t kColumns[] = {0,  11, 17, 25,
-                                             33, 41, 49, 57};  // as Postfix sets them
+  // as Postfix sets them
+  static constexpr std::size_t kColumns[] = {0, 11, 17, 25, 33, 41, 49, 57};
   std::string line;
   for (std::size_t i = 0; i < 8; ++i) {
     if (i != 0) line += ' ';

@@ -80,6 +80,12 @@ int init(const Command& command) {
   say("made an instance in {}: it will listen on port {} of the loopback interface", what.directory,
       what.port);
   say("edit {0}/etc/main.cf, then: penstock -c {0}/etc start", what.directory);
+  if (::geteuid() != 0) {
+    say("it will run as this user: your mail goes to Maildirs below {}/mail, that of other users "
+        "of "
+        "this host waits in the queue",
+        what.directory);
+  }
   if (::geteuid() == 0 && !::getpwnam("penstock")) {
     say("there is no account \"penstock\": it will run as \"daemon\"; for more than a trial, make "
         "the "
@@ -102,6 +108,8 @@ int start(const config::Config& config) {
     return complain(EX_UNAVAILABLE,
                     fmt::format("the mail system is already running (master pid {})", *running));
   }
+  // A broken table keeps some mail waiting; not starting would keep all of it.
+  for (const std::string& fault : tools::faults(config)) complain(EX_OK, "warning: " + fault);
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0)
     return complain(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
@@ -161,7 +169,15 @@ int signal_master(const config::Config& config, int signo, const char* done,
   return EX_OK;
 }
 
-int reload(const config::Config& config) { return signal_master(config, SIGHUP, "reloading", {}); }
+int reload(const config::Config& config) {
+  if (!service::running_master(config.settings().data_directory))
+    return complain(EX_UNAVAILABLE, "the mail system is not running");
+  const auto faults = tools::faults(config);
+  for (const std::string& fault : faults) complain(EX_CONFIG, fault);
+  if (!faults.empty())
+    return complain(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
+  return signal_master(config, SIGHUP, "reloading", {});
+}
 
 int stop(const config::Config& config) {
   const auto patience = config.settings().stop_drain_time + seconds(10);

@@ -9,8 +9,8 @@ constexpr std::size_t kKeepBlocks = 16;
 constexpr std::size_t kKeepTexts = 64;
 constexpr std::size_t kTextCapacity = 2048;
 constexpr std::size_t kMaxKeptText = 64 * 1024;
-constexpr std::size_t kSmall =
-    4096;  // blocks above this are traded for smaller ones while little is in them
+// blocks above this are traded for smaller ones while little is in them
+constexpr std::size_t kSmall = 4096;
 
 thread_local std::vector<std::unique_ptr<char[]>> free_blocks;
 thread_local std::vector<std::string> free_texts;

@@ -3,14 +3,13 @@
 ///
 /// Use:     auto file = co_await File::open(pool, path, O_RDWR | O_CREAT, 0600);
 ///          co_await file->pwrite(std::move(text), offset);   co_await file->sync();
-/// GroupSync: group.sync() may be awaited by many at once. A call that comes while a sync runs
-/// shares the next one, so
-///          that everything written before the call is covered.
-/// Errors:  errno. After a failed sync every further sync() fails with the same error: the kernel
-/// may have dropped the
-///          dirty pages, so a later success would prove nothing.
-/// Owns:    operations share the descriptor; it is closed when the File and the last running
-/// operation are gone. Thread:  the loop's; the system calls run in the pool.
+/// GroupSync: group.sync() may be awaited by many at once. A call that comes while a sync runs shares the next
+///          one, so that everything written before the call is covered.
+/// Errors:  errno. After a failed sync every further sync() fails with the same error: the kernel may have
+///          dropped the dirty pages, so a later success would prove nothing.
+/// Owns:    operations share the descriptor; it is closed when the File and the last running operation are
+///          gone.
+/// Thread:  the loop's; the system calls run in the pool.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,15 +1,11 @@
 #pragma once
-/// Threads for what blocks: look-ups in files and databases, PAM, fdatasync. Seed 004's pool of
-/// handlers.
+/// Threads for what blocks: look-ups in files and databases, PAM, fdatasync. Seed 004's pool of handlers.
 ///
-/// Use:     auto r = co_await pool.run([key]{ return map.lookup(key); });       // r: the
-/// callable's result Bounds:  at most `threads` at once; at most `queue` waiting, beyond which
-/// run() waits for room (backpressure). Lifetime: the callable runs to its end even when the
-/// awaiting task is destroyed meanwhile; so it owns what it
-///          touches (captures by value or shared_ptr). The pool's destructor waits for running
-///          callables.
-/// Thread:  run() from the loop's thread; the callable elsewhere; the await ends in the loop's
-/// thread.
+/// Use:     auto r = co_await pool.run([key]{ return map.lookup(key); });       // r: the callable's result
+/// Bounds:  at most `threads` at once; at most `queue` waiting, beyond which run() waits for room (backpressure).
+/// Lifetime: the callable runs to its end even when the awaiting task is destroyed meanwhile; so it owns what it
+///          touches (captures by value or shared_ptr). The pool's destructor waits for running callables.
+/// Thread:  run() from the loop's thread; the callable elsewhere; the await ends in the loop's thread.
 #include <functional>
 #include <memory>
 #include <optional>

@@ -11,8 +11,8 @@ using detail::Waiter;
 
 namespace {
 constexpr milliseconds kPause{100};  // how long accepting rests when descriptors or memory ran out
-constexpr unsigned kAcceptsPerTurn =
-    64;  // sessions already open must not wait behind a flood of new ones
+// sessions already open must not wait behind a flood of new ones
+constexpr unsigned kAcceptsPerTurn = 64;
 }  // namespace
 
 struct ListenerState final : detail::PollClient {

@@ -7,6 +7,7 @@
 
 #include "lib/async/poll.h"
 #include "lib/async/spawned.h"
+#include "lib/base/log.h"
 
 namespace pen::async {
 namespace {
@@ -118,6 +119,7 @@ struct Loop::Impl {
   }
   void poll_io(bool wait) {
     if (wait) arm_wheel();
+    log::flush();
     uv_run(&uv, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     ++turn;
     take_thread_posts();

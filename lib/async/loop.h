@@ -1,18 +1,14 @@
 #pragma once
-/// The event loop of a process: ready list, timer wheel, spawned tasks, wake-ups from other
-/// threads.
+/// The event loop of a process: ready list, timer wheel, spawned tasks, wake-ups from other threads.
 ///
 /// Use:     Loop loop; loop.spawn("accept", accept_all(loop, …)); loop.run();
 ///          co_await loop.sleep(seconds(1), until);
 ///          Until limits a wait: {.deadline = loop.now() + minutes(5), .cancel = &session_cancel}.
-/// Rules:   everything here belongs to the loop's thread, except post_from_thread() and
-/// stop_from_thread().
-///          Wake-ups from inside go through the ready list: nobody's code runs inside somebody
-///          else's set() or send(). Each awaiter is an intrusive node in the coroutine frame;
-///          destroying the frame unlinks it. When a wake-up, a cancel and a deadline meet in one
-///          turn, the first one wins and the wait has exactly one result.
-/// Time:    now() is read once per turn. Deadlines are lazy: one wheel of 16 ms ticks, re-arming
-/// later costs a
+/// Rules:   everything here belongs to the loop's thread, except post_from_thread() and stop_from_thread().
+///          Wake-ups from inside go through the ready list: nobody's code runs inside somebody else's set() or send().
+///          Each awaiter is an intrusive node in the coroutine frame; destroying the frame unlinks it. When a wake-up,
+///          a cancel and a deadline meet in one turn, the first one wins and the wait has exactly one result.
+/// Time:    now() is read once per turn. Deadlines are lazy: one wheel of 16 ms ticks, re-arming later costs a
 ///          comparison (the wheel entry is moved only when it fires early).
 /// Signals: on_signal() delivers in the loop.
 #include <coroutine>
@@ -53,8 +49,7 @@ struct EndOfTurn : Link {
   void (*run)(EndOfTurn&) = nullptr;
 };
 
-/// One wait of one coroutine. Its four nodes sit in: what is waited for, the timer wheel, the
-/// cancel, the ready list.
+/// One wait of one coroutine. Its four nodes sit in: what is waited for, the timer wheel, the cancel, the ready list.
 class Waiter {
  public:
   enum class Outcome : unsigned char { pending, done, timed_out, cancelled, closed };
@@ -101,8 +96,7 @@ class Waiter {
 
 }  // namespace detail
 
-/// Calls off every wait that was given it, now and later, until reset. Destroying it leaves the
-/// waits alone.
+/// Calls off every wait that was given it, now and later, until reset. Destroying it leaves the waits alone.
 class Cancel {
  public:
   void raise();
@@ -132,15 +126,13 @@ class Loop {
   SteadyTime now() const;
   const Clock& clock() const;
 
-  /// Runs a task detached, by name (shown by list_tasks); it starts in this turn or the next, not
-  /// inside this call.
+  /// Runs a task detached, by name (shown by list_tasks); it starts in this turn or the next, not inside this call.
   void spawn(std::string name, Task<void> task);
   std::size_t spawned() const;
   /// One line per spawned task: name and age. For SIGUSR1.
   std::vector<std::string> list_tasks() const;
 
-  /// Runs fn in the loop's next turn / at the time given. A callback timer is cancelled by
-  /// destroying its handle.
+  /// Runs fn in the loop's next turn / at the time given. A callback timer is cancelled by destroying its handle.
   void post(std::move_only_function<void()> fn);
   void post_from_thread(std::move_only_function<void()> fn);
   class Timer;
@@ -149,12 +141,11 @@ class Loop {
   };
   using TimerHandle = std::unique_ptr<Timer, TimerDelete>;
   TimerHandle call_at(SteadyTime when, std::move_only_function<void()> fn);
-  /// Runs node.run once at the end of this turn (asking again before that changes nothing):
-  /// batching of output.
+  /// Runs node.run once at the end of this turn (asking again before that changes nothing): batching of output.
   void at_end_of_turn(detail::EndOfTurn& node);
 
-  /// Suspends for a duration. Result: success after the time, or cancelled. until.deadline earlier
-  /// than that: timed_out.
+  /// Suspends for a duration. Result: success after the time, or cancelled.
+  /// until.deadline earlier than that: timed_out.
   Task<Result<void>> sleep(std::chrono::nanoseconds time, Until until = {});
   /// Lets every other ready task run first.
   Task<void> yield();

@@ -1,6 +1,5 @@
 #pragma once
-/// Readiness of one descriptor. Internal to lib/async; see readiness.h for awaiting it from
-/// outside.
+/// Readiness of one descriptor. Internal to lib/async; see readiness.h for awaiting it from outside.
 ///
 /// Interest stays armed until an event arrives that nobody waits for: changing it costs system
 /// calls, so the client drops it lazily, from on_ready(). Events are level-triggered. The

@@ -2,8 +2,9 @@
 /// Waiting for a descriptor that is not a Stream: datagram sockets, listening sockets watched for others.
 ///
 /// Use:     Readiness r(loop, fd);  co_await r.readable(until);  ::recvfrom(fd, …);
-/// Events are level-triggered: a wait ends at once when the descriptor is ready already. The descriptor must outlive
-/// the Readiness, and the Readiness every wait on it. One waiter per direction.
+/// Rules:   events are level-triggered: a wait ends at once when the descriptor is ready already. One waiter per
+///          direction.
+/// Owns:    nothing: the descriptor must outlive the Readiness, and the Readiness every wait on it.
 /// Errors:  timed_out, cancelled, or the errno of a descriptor that cannot be watched.
 /// Thread:  the loop's.
 #include <memory>

@@ -20,8 +20,7 @@ Stream::~Stream() = default;
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
 
-// The coroutines below use the Impl, not the Stream: a Stream may be moved while one of its reads
-// waits.
+// The coroutines below use the Impl, not the Stream: a Stream may be moved while one of its reads waits.
 namespace {
 
 Task<Result<std::string_view>> read_until_lf(Stream::Impl& s, std::size_t max, Until until,

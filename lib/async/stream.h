@@ -1,25 +1,19 @@
 #pragma once
-/// Stream: one connection (TCP or Unix socket), read by lines or by bytes, written through a
-/// bounded buffer.
+/// Stream: one connection (TCP or Unix socket), read by lines or by bytes, written through a bounded buffer.
 ///
 /// Use:     auto line = co_await stream.read_line(2048, until);   // the line without its end
-///          stream.write("250 ok\r\n");                            // queued; goes out at the end
-///          of this turn, co_await stream.flush(until);                          //   or when the
-///          reader next has to wait
-/// Reading: the returned views point into the stream's buffer and die at the next read call or
-/// poll_input(). A reader is
-///          resumed only when what it waits for holds. Idle streams hold no buffers.
-/// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await
-/// flush() before it
-///          goes on (write_all() does both). Everything written in one turn leaves in one system
+///          stream.write("250 ok\r\n");                            // queued; goes out at the end of this turn,
+///          co_await stream.flush(until);                          //   or when the reader next has to wait
+/// Reading: the returned views point into the stream's buffer and die at the next read call or poll_input(). A
+///          reader is resumed only when what it waits for holds. Idle streams hold no buffers.
+/// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush()
+///          before it goes on (write_all() does both). Everything written in one turn leaves in one system
 ///          call.
 /// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default and
-/// start_transport()
-///          puts another (lib/net/tls) in its place. Buffered plaintext must be empty then
+///          start_transport() puts another (lib/net/tls) in its place. Buffered plaintext must be empty then
 ///          (STARTTLS injection).
-/// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket
-/// call. Thread:  the loop's. One reader and one writer at a time. The stream outlives every wait
-/// on it.
+/// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.
+/// Thread:  the loop's. One reader and one writer at a time. The stream outlives every wait on it.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -59,23 +53,22 @@ class Transport {
  public:
   enum class Want { nothing, read, write };
   struct Outcome {
-    std::size_t bytes = 0;      // moved
-    Want want = Want::nothing;  // bytes == 0: what readiness to wait for; nothing with 0 bytes on
-                                // read: end of input
-    int error = 0;              // errno
+    std::size_t bytes = 0;  // moved
+    // bytes == 0: what readiness to wait for; nothing with 0 bytes on read: end of input
+    Want want = Want::nothing;
+    int error = 0;  // errno
   };
   virtual ~Transport() = default;
   virtual Outcome read(MutableBytes into) = 0;
   virtual Outcome write(std::span<const Bytes> pieces) = 0;
-  /// Tells the peer that no more will be written, before the socket is shut down (TLS
-  /// close_notify).
+  /// Tells the peer that no more will be written, before the socket is shut down (TLS close_notify).
   virtual Outcome close_write() { return {}; }
 };
 
 class Stream {
  public:
-  static constexpr std::size_t kHighWater =
-      256 * 1024;  // queued output beyond which a writer has to wait
+  // queued output beyond which a writer has to wait
+  static constexpr std::size_t kHighWater = 256 * 1024;
 
   /// Takes a connected, non-blocking socket.
   Stream(Loop& loop, Fd fd);
@@ -83,12 +76,12 @@ class Stream {
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
 
-  /// The next line without its CRLF or bare LF. `raw` forms: read_raw_line keeps the line end as it
-  /// came. line_too_long: more than max bytes without LF (they stay buffered; skip with
-  /// discard_line()). closed: end of input (a last part without LF is dropped).
+  /// The next line without its CRLF or bare LF. `raw` forms: read_raw_line keeps the line end as it came.
+  /// max counts what comes before the LF, a CR included.
+  /// line_too_long: more than max bytes without LF (they stay buffered; skip with discard_line()).
+  /// closed: end of input (a last part without LF is dropped).
   Task<Result<std::string_view>> read_line(std::size_t max, Until until = {});
   Task<Result<std::string_view>> read_raw_line(std::size_t max, Until until = {});
-  /// max counts what comes before the LF, a CR included.
   /// Drops input up to and including the next LF.
   Task<Result<void>> discard_line(Until until = {});
   /// At least one byte, at most max: whatever is there. Zero-copy view; consumed.
@@ -100,8 +93,7 @@ class Stream {
   std::string_view buffered() const;
   bool line_buffered() const;
   void consume(std::size_t size);
-  /// Asks the socket once, without waiting, for more input (early-talker tests). True when
-  /// something is buffered then.
+  /// Asks the socket once, without waiting, for more input (early-talker tests). True when something is buffered then.
   bool poll_input();
 
   /// Queues text. Dropped when the stream is closed or broken (the next flush says so).
@@ -109,8 +101,7 @@ class Stream {
   std::size_t queued() const;
   /// Waits until everything written has been taken by the kernel. Any number may wait.
   Task<Result<void>> flush(Until until = {});
-  /// Large data without a copy: writes the pieces (after what is queued) and waits until the kernel
-  /// has them.
+  /// Large data without a copy: writes the pieces (after what is queued) and waits until the kernel has them.
   Task<Result<void>> write_all(std::span<const Bytes> pieces, Until until = {});
 
   /// No more writes; the peer sees end of input after what is queued.
@@ -129,13 +120,11 @@ class Stream {
   /// call on this stream; text added to it later is lost.
   std::string& compose();
 
-  /// For lib/ipc: descriptors that travel with the bytes (Unix sockets), sent with the first byte
-  /// of the text.
+  /// For lib/ipc: descriptors that travel with the bytes (Unix sockets), sent with the first byte of the text.
   void write_with_fds(std::string_view text, std::span<Fd> fds);
   /// The same for the byte that is queued next; something must be written in the same turn.
   void attach_fds(std::span<Fd> fds);
-  /// Descriptors received so far and not taken, in order. More than kMaxFds waiting ones close the
-  /// stream.
+  /// Descriptors received so far and not taken, in order. More than kMaxFds waiting ones close the stream.
   static constexpr std::size_t kMaxFds = 64;
   std::vector<Fd> take_fds();
 
@@ -161,8 +150,7 @@ struct SocketAddress {
   std::string text() const;
 };
 
-/// Connects; `source` (may be empty) binds the local address first. Errors: timed_out, cancelled,
-/// errno of connect.
+/// Connects; `source` (may be empty) binds the local address first. Errors: timed_out, cancelled, errno of connect.
 Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until = {},
                              std::string source = {});
 
@@ -177,8 +165,8 @@ struct ListenerState;
 
 /// A listening socket and a bound on what was accepted and not yet closed.
 ///
-/// accept() waits while `bound` accepted streams live (the kernel's backlog then fills:
-/// backpressure), so hold the Slot that comes with each stream for the session's life.
+/// accept() waits while `bound` accepted streams live (the kernel's backlog then fills: backpressure), so hold the
+/// Slot that comes with each stream for the session's life.
 class Listener {
  public:
   /// Takes a bound, listening, non-blocking socket (from master or listen_on()).
@@ -202,8 +190,7 @@ class Listener {
     SocketAddress peer;
     Slot slot;
   };
-  /// Errors: cancelled, timed_out, closed; EMFILE and the like after the listener paused a moment
-  /// (it goes on itself).
+  /// Errors: cancelled, timed_out, closed; EMFILE and the like after the listener paused a moment (it goes on itself).
   Task<Result<Accepted>> accept(Until until = {});
   std::size_t live() const;
   void close();
@@ -213,8 +200,7 @@ class Listener {
   std::shared_ptr<ListenerState> state_;
 };
 
-/// Port 0 picks a free one (see local_address). Unix: an old socket file is replaced when nobody
-/// listens on it.
+/// Port 0 picks a free one (see local_address). Unix: an old socket file is replaced when nobody listens on it.
 Result<Fd> listen_on(const SocketAddress& at, int backlog = 1024);
 
 }  // namespace pen::async

@@ -17,8 +17,8 @@ using Want = Transport::Want;
 namespace {
 constexpr std::size_t kMinRoom = 4096;
 constexpr int kReadsPerEvent = 8;  // a fast peer must not hold the loop
-constexpr unsigned kReadsPerTurn =
-    128;  // reads of one stream that end at once before others get their turn
+// reads of one stream that end at once before others get their turn
+constexpr unsigned kReadsPerTurn = 128;
 constexpr std::size_t kMaxPieces = 64;
 
 Outcome from_errno_of(Want want) {

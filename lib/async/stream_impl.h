@@ -38,8 +38,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   // Input.
   void set_need(Need n, std::size_t size);
   bool satisfied();
-  /// Whether the reader can go on (satisfied, end of input, error). Reads from the socket at most a
-  /// few times.
+  /// Whether the reader can go on (satisfied, end of input, error). Reads from the socket at most a few times.
   bool pump_input();
   /// One read; false when nothing came.
   bool fill(std::size_t min_room);

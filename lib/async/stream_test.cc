@@ -229,8 +229,8 @@ BOOST_AUTO_TEST_CASE(output_of_one_turn_leaves_in_one_system_call) {
   a.write("250-two\r\n");
   a.write("250 three\r\n");
   char text[200];
-  BOOST_TEST(::recv(raw.get(), text, sizeof text, 0) ==
-             -1);  // nothing leaves before the end of the turn
+  // nothing leaves before the end of the turn
+  BOOST_TEST(::recv(raw.get(), text, sizeof text, 0) == -1);
   loop.run_once();
   BOOST_TEST(::recv(raw.get(), text, sizeof text, 0) == 29);  // one packet: one call
 }

@@ -46,8 +46,7 @@ inline Event::Awaiter Event::wait(Until until) {
   return Awaiter{*this, until, detail::Waiter(loop_)};
 }
 
-/// A bounded queue between coroutines of one loop: one or many senders, one or many receivers,
-/// first in first out.
+/// A bounded queue between coroutines of one loop: one or many senders, one or many receivers, first in first out.
 template <class T>
 class Mailbox {
  public:

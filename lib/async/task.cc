@@ -42,8 +42,7 @@ struct FreeList {
   FreeFrame* head = nullptr;
   std::size_t count = 0;
 };
-// Trivially destructible: frames may be released while a thread's other thread_local objects are
-// destroyed.
+// Trivially destructible: frames may be released while a thread's other thread_local objects are destroyed.
 struct Frames {
   FreeList lists[kClasses];
   std::size_t live = 0;

@@ -1,17 +1,13 @@
 #pragma once
-/// Task<T>: a lazy coroutine. It runs when awaited (or spawned by a Loop or a Gate) and yields one
-/// T.
+/// Task<T>: a lazy coroutine. It runs when awaited (or spawned by a Loop or a Gate) and yields one T.
 ///
-/// Use:     Task<Result<void>> serve(Stream& s) { …; co_return {}; }      auto r = co_await
-/// serve(s); Rules:   move-only; await it at most once. A spawned coroutine takes values, never
-/// references or views to what
-///          may die before it; no capturing lambda coroutines. Destroying a Task at any suspension
-///          destroys its frame and so withdraws whatever it waits for.
-/// Stack:   a child is started inside await_suspend, which reports whether it has already ended: a
-/// million awaits
+/// Use:     Task<Result<void>> serve(Stream& s) { …; co_return {}; }      auto r = co_await serve(s);
+/// Rules:   move-only; await it at most once. A spawned coroutine takes values, never references or views to what
+///          may die before it; no capturing lambda coroutines. Destroying a Task at any suspension destroys its
+///          frame and so withdraws whatever it waits for.
+/// Stack:   a child is started inside await_suspend, which reports whether it has already ended: a million awaits
 ///          that complete at once keep the stack flat in every build, without symmetric transfer.
-/// Thread:  one loop, one thread. Frames come from a per-thread size-class free list; live_frames()
-/// counts them and
+/// Thread:  one loop, one thread. Frames come from a per-thread size-class free list; live_frames() counts them and
 ///          must be back at zero when a test ends.
 #include <coroutine>
 #include <cstddef>
@@ -57,8 +53,7 @@ struct PromiseBase {
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
   Final final_suspend() const noexcept { return {}; }
-  // Exceptions are not a style here; one that escapes is a bug of ours (or out of memory): die,
-  // recover.
+  // Exceptions are not a style here; one that escapes is a bug of ours (or out of memory): die, recover.
   [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
 
   std::coroutine_handle<> parent;
@@ -124,8 +119,7 @@ class [[nodiscard]] Task {
     }
     T await_resume() const { return child.promise().take(); }
   };
-  /// Awaiting keeps the frame in this Task: a temporary lives to the end of the full expression, as
-  /// long as needed.
+  /// Awaiting keeps the frame in this Task: a temporary lives to the end of the full expression, as long as needed.
   Awaiter operator co_await() const { return Awaiter{handle_}; }
 
  private:

@@ -3,12 +3,9 @@
 /// later deadlines wait in the last slot and are looked at again). Insert and withdraw are O(1)
 /// without a search or an allocation.
 ///
-/// Use:     wheel.insert(node, deadline); … wheel.advance(now);       // calls node.fire for each
-/// that is due
-///          A node withdraws itself by unlink() or by dying. next() tells how long nothing can be
-///          due.
-/// Time:    a node fires at the first advance() at or after its deadline rounded up to a tick;
-/// never early.
+/// Use:     wheel.insert(node, deadline); … wheel.advance(now);       // calls node.fire for each that is due
+///          A node withdraws itself by unlink() or by dying. next() tells how long nothing can be due.
+/// Time:    a node fires at the first advance() at or after its deadline rounded up to a tick; never early.
 #include <cstdint>
 
 #include "lib/async/link.h"
@@ -18,8 +15,8 @@ namespace pen::async::detail {
 
 struct WheelNode : Link {
   SteadyTime deadline = kNever;
-  void (*fire)(WheelNode&) =
-      nullptr;  // called with the node already withdrawn; may destroy it and insert others
+  // called with the node already withdrawn; may destroy it and insert others
+  void (*fire)(WheelNode&) = nullptr;
 };
 
 class TimerWheel {

@@ -1,6 +1,5 @@
 #pragma once
-/// PEN_CHECK: what only a bug of ours can break. Active in every build; logs where and why, then
-/// aborts.
+/// PEN_CHECK: what only a bug of ours can break. Active in every build; logs where and why, then aborts.
 ///
 /// Use:     PEN_CHECK(position >= start); PEN_CHECK(open, "append after close");
 /// Not for: anything that a peer, a disk or a configuration can cause: that is a Result (result.h).
@@ -8,8 +7,7 @@
 namespace pen {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                const char* why = nullptr);
-/// Called with one line of text before the abort; the log module puts itself here.
-/// Async-signal-unsafe.
+/// Called with one line of text before the abort; the log module puts itself here. Async-signal-unsafe.
 void set_check_handler(void (*handler)(const char* line));
 }  // namespace pen
 

@@ -3,17 +3,13 @@
 ///
 /// Use:     struct Point { std::uint32_t x = 0; std::string label; PEN_FIELDS(x, label) };
 ///          std::string bytes = encode(point);
-///          std::optional<Point> p = decode<Point>(bytes);      // nullopt: malformed, over-long or
-///          left-over bytes
-/// Format:  unsigned integers and enums as LEB128 varints; signed as zigzag varints; bool and
-/// std::byte one byte;
-///          double as 8 bytes; string as length + bytes; vector as count + items; optional as 0/1 +
-///          value; durations and WallTime as their count in microseconds, zigzag; std::variant as
-///          index + value; struct as its fields in order. Fields are only ever added at the end,
-///          and a reader that finds no bytes left takes defaults for the rest (how an older record
-///          is read by a newer program); see docs/ipc.md.
-/// Bounds:  decoding never allocates more than the input can back: counts are checked against the
-/// bytes left.
+///          std::optional<Point> p = decode<Point>(bytes);      // nullopt: malformed, over-long or left-over bytes
+/// Format:  unsigned integers and enums as LEB128 varints; signed as zigzag varints; bool and std::byte one byte;
+///          double as 8 bytes; string as length + bytes; vector as count + items; optional as 0/1 + value;
+///          durations and WallTime as their count in microseconds, zigzag; std::variant as index + value; struct as
+///          its fields in order. Fields are only ever added at the end, and a reader that finds no bytes left takes
+///          defaults for the rest (how an older record is read by a newer program); see docs/ipc.md.
+/// Bounds:  decoding never allocates more than the input can back: counts are checked against the bytes left.
 #include <chrono>
 #include <cstdint>
 #include <optional>

@@ -20,7 +20,12 @@ struct State {
   int fd = STDERR_FILENO;
   std::time_t stamp_second = 0;
   char stamp[32] = "";
+  std::string gathered;  // lines not yet written
 };
+
+thread_local bool gathering = false;
+constexpr std::size_t kGathered =
+    32 * 1024;  // lines are written in pieces of about this size at the most
 
 State& state() {
   static State* instance = new State;  // never destroyed: threads may log until the very end
@@ -61,6 +66,13 @@ int open_file(const std::string& path) {
   return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
 }
 
+/// With the lock held.
+void write_gathered(State& s) {
+  // A log that cannot be written has nowhere left to say so; the next lines try again.
+  [[maybe_unused]] const ssize_t n = ::write(s.fd, s.gathered.data(), s.gathered.size());
+  s.gathered.clear();
+}
+
 void log_check(const char* line) { write(Level::panic, line); }
 
 }  // namespace
@@ -78,6 +90,7 @@ Result<void> open(Options options) {
     options.hostname = std::string(name).substr(0, std::string_view(name).find('.'));
   }
   const std::lock_guard guard(s.lock);
+  if (!s.gathered.empty()) write_gathered(s);
   if (s.fd != STDERR_FILENO) ::close(s.fd);
   s.fd = fd;
   s.options = std::move(options);
@@ -94,9 +107,19 @@ Result<void> reopen() {
   if (s.options.target != Target::file) return {};
   const int fd = open_file(s.options.path);
   if (fd < 0) return fail_errno("open log file " + s.options.path);
+  if (!s.gathered.empty()) write_gathered(s);
   ::close(s.fd);
   s.fd = fd;
   return {};
+}
+
+void gather() { gathering = true; }
+
+void flush() {
+  if (!gathering) return;
+  State& s = state();
+  const std::lock_guard guard(s.lock);
+  if (!s.gathered.empty()) write_gathered(s);
 }
 
 bool debug_enabled() { return state().options.debug; }
@@ -116,14 +139,13 @@ void write(Level level, std::string_view text) {
     std::strftime(s.stamp, sizeof s.stamp, "%b %e %H:%M:%S", &tm);
     s.stamp_second = now;
   }
-  std::string line;
   if (s.ident.empty())
-    line = body + "\n";
+    s.gathered += body + "\n";
   else
-    line =
+    s.gathered +=
         fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, s.ident, ::getpid(), body);
-  // A log that cannot be written has nowhere left to say so; the next line tries again.
-  [[maybe_unused]] const ssize_t n = ::write(s.fd, line.data(), line.size());
+  const bool waits = gathering && level <= Level::info && s.options.target == Target::file;
+  if (!waits || s.gathered.size() >= kGathered) write_gathered(s);
 }
 
 void exit_fatal(std::string_view text) {

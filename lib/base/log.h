@@ -1,16 +1,13 @@
 #pragma once
-/// The log of a program: one line per event, in Postfix's shape, to syslog, a file, or standard
-/// error.
+/// The log of a program: one line per event, in Postfix's shape, to syslog, a file, or standard error.
 ///
 /// Use:     log::open({.program = "smtpd", .target = log::Target::file, .path = cfg.maillog_file});
 ///          log::info("{}: client={}", queue_id, client);
-///          Text from outside goes in as it is: the module turns control and non-ASCII bytes to '?'
-///          and cuts lines at kMaxLine, so a peer can forge neither lines nor terminal sequences.
-/// Format:  "Nov 21 08:46:56 host penstock/smtpd[123]: text" (file and standard error; syslog adds
-/// its own stamp);
+///          Text from outside goes in as it is: the module turns control and non-ASCII bytes to '?' and cuts
+///          lines at kMaxLine, so a peer can forge neither lines nor terminal sequences.
+/// Format:  "Nov 21 08:46:56 host penstock/smtpd[123]: text" (file and standard error; syslog adds its own stamp);
 ///          warning, error, fatal and panic put the word and ": " before the text, as Postfix does.
-/// Levels:  debug, info; warning (goes on, says so); error (this operation failed); fatal (this
-/// process ends);
+/// Levels:  debug, info; warning (goes on, says so); error (this operation failed); fatal (this process ends);
 ///          panic (our bug). Library code does not log (style: the one who adds meaning logs).
 /// Thread:  every function may be called from any thread. A line is one write() in append mode.
 #include <fmt/core.h>
@@ -25,8 +22,8 @@ namespace pen::log {
 enum class Level { debug, info, warning, error, fatal, panic };
 enum class Target { standard_error, syslog, file };
 
-inline constexpr std::size_t kMaxLine =
-    2000;  // syslog daemons cut at about 2 KiB; longer lines help nobody
+// syslog daemons cut at about 2 KiB; longer lines help nobody
+inline constexpr std::size_t kMaxLine = 2000;
 
 struct Options {
   std::string program;           // "smtpd"; shown as "<tag>/smtpd"
@@ -43,6 +40,12 @@ struct Options {
 Result<void> open(Options options);
 /// Opens the log file again after rotation. No effect for other targets.
 Result<void> reopen();
+/// From now on the calling thread's info and debug lines wait in memory for flush(), so that a burst of them costs one
+/// write(); lines of higher levels, and of other threads, go out at once with what waits before them. For files only.
+/// The thread must call flush() before it waits: async::Loop does, at the end of every turn.
+void gather();
+/// Writes what gather() kept. Costs nothing when there is nothing, or when another thread than the gathering one calls.
+void flush();
 bool debug_enabled();
 void write(Level level, std::string_view text);
 

@@ -8,8 +8,7 @@
 ///          return fail(DnsError::timed_out, "mx example.org");  // Result<T> from any function
 ///          return fail_errno("open /etc/x");                    // the current errno
 ///          if (!r && r.error().is(DnsError::timed_out)) …
-/// Errors:  values start at 1. What only our own bug can cause is PEN_CHECK's (check.h), not an
-/// Error.
+/// Errors:  values start at 1. What only our own bug can cause is PEN_CHECK's (check.h), not an Error.
 #include <cerrno>
 #include <concepts>
 #include <expected>
@@ -42,8 +41,7 @@ const std::error_category& category() {
 }
 }  // namespace detail
 
-/// What went wrong, whose word it is (a module's enum or errno), and where: a short context for the
-/// reader of a log.
+/// What went wrong, whose word it is (a module's enum or errno), and where: a short context for the reader of a log.
 class [[nodiscard]] Error {
  public:
   template <ModuleError E>
@@ -97,8 +95,7 @@ inline std::unexpected<Error> fail_errno(std::string_view context, int value = e
 
 #define PEN_CONCAT_INNER(a, b) a##b
 #define PEN_CONCAT(a, b) PEN_CONCAT_INNER(a, b)
-/// PEN_TRY(expr): in a plain function returning Result, hand an error on. PEN_TRY_ASSIGN(auto x,
-/// expr) keeps the value.
+/// PEN_TRY(expr): in a plain function returning Result, hand an error on. PEN_TRY_ASSIGN(auto x, expr) keeps the value.
 #define PEN_TRY(expr)                                            \
   do {                                                           \
     if (auto pen_try_result = (expr); !pen_try_result)           \

@@ -26,8 +26,7 @@ std::vector<std::string_view> split(std::string_view text,
                                     std::string_view separators = " \t\r\n,");
 /// Decimal, digits only, no sign, must fit.
 std::optional<unsigned long long> parse_unsigned(std::string_view text);
-/// For logs and notices: control bytes, and bytes over 126, become '?'; cut after max bytes with
-/// "...".
+/// For logs and notices: control bytes, and bytes over 126, become '?'; cut after max bytes with "...".
 std::string printable(std::string_view text, std::size_t max = 512);
 
 }  // namespace pen

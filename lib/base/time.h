@@ -1,8 +1,7 @@
 #pragma once
 /// Points in time and the clocks that tell them. Cores take a Clock; they never ask the system.
 ///
-/// SteadyTime is for waits and deadlines and never jumps; WallTime is what a calendar shows and
-/// may.
+/// SteadyTime is for waits and deadlines and never jumps; WallTime is what a calendar shows and may.
 #include <chrono>
 #include <string>
 

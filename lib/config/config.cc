@@ -156,8 +156,7 @@ void Config::derive() {
   derived_["config_directory"] = sources_.directory;
   derived_["install_prefix"] = surroundings_.install_prefix;
   derived_["software_version"] = PEN_VERSION;
-  // The host's name needs a domain, and the domain is what is left of the host's name: each from
-  // what is set.
+  // The host's name needs a domain, and the domain is what is left of the host's name: each from what is set.
   const auto set = [this](std::string_view name) {
     return entries_.contains(name) ? text(name).value_or("") : "";
   };

@@ -8,9 +8,9 @@
 ///          config->transport("smtp").destination_concurrency_limit   // with the defaults filled in
 ///          for (const Service& service : config->master()) …         // master.cf
 ///          for (const Problem& p : config->report()) …               // what `penstock check` prints
-/// A Config is a value that never changes once made; any thread may read it.
 /// Errors:  load() fails at the first problem of severity error; inspect() never fails on what the
 ///          files say, so that tools can show all problems at once.
+/// Thread:  a Config is a value that never changes once made; any thread may read it.
 #include <chrono>
 #include <functional>
 #include <map>
@@ -34,14 +34,12 @@ struct InterfaceAddress {
   bool ipv6 = false;
 };
 
-/// What the machine says of itself, and how a file is read: parameters, so that the reading can be
-/// tested.
+/// What the machine says of itself, and how a file is read: parameters, so that the reading can be tested.
 struct Surroundings {
   std::string hostname;                       ///< as gethostname() gives it
   std::vector<InterfaceAddress> interfaces;   ///< of all interfaces that are up
   std::string install_prefix = "/usr/local";  ///< $install_prefix in defaults
-  /// The content of a small file (myorigin = /etc/mailname); empty function: such values are an
-  /// error.
+  /// The content of a small file (myorigin = /etc/mailname); empty function: such values are an error.
   std::function<Result<std::string>(const std::string& path)> read_file;
 };
 
@@ -73,8 +71,7 @@ struct TransportSettings {
 
 class Config {
  public:
-  /// The pure core: no file is opened but through surroundings.read_file. Never fails: see
-  /// problems().
+  /// The pure core: no file is opened but through surroundings.read_file. Never fails: see problems().
   static Config parse(Sources sources, const Surroundings& surroundings);
 
   const Settings& settings() const { return settings_; }
@@ -87,8 +84,7 @@ class Config {
   std::optional<std::string> text(std::string_view name) const;
   /// text(), split as a LIST setting is.
   std::optional<std::vector<std::string>> list(std::string_view name) const;
-  /// The value as written in main.cf or on the command line; else the default's text; nullopt: not
-  /// known.
+  /// The value as written in main.cf or on the command line; else the default's text; nullopt: not known.
   std::optional<std::string> written(std::string_view name) const;
   /// Where the name was set; nullopt: it is not, the default applies.
   std::optional<Place> where(std::string_view name) const;
@@ -99,8 +95,7 @@ class Config {
   /// <suffix> itself for initial_destination_concurrency. nullopt: no such setting.
   std::optional<std::string> lookup_transport(std::string_view transport,
                                               std::string_view suffix) const;
-  /// The numbers of one transport; a value that is none was reported when the configuration was
-  /// read.
+  /// The numbers of one transport; a value that is none was reported when the configuration was read.
   TransportSettings transport(std::string_view transport) const;
 
   /// A copy with more overrides on top: a service's view has its -o of master.cf, and its name as

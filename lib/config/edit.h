@@ -17,8 +17,8 @@ struct Edit {
 
 /// The text after the edits. A setting that stands there is changed where it stands (where its last
 /// value does, if it stands there twice; the others go); a new one is added at the end. Comments
-/// between continuation lines stay. Pure. Errors: bad_value (a name or value that main.cf cannot
-/// hold).
+/// between continuation lines stay. Pure.
+/// Errors: bad_value (a name or value that main.cf cannot hold).
 Result<std::string> edit_main_cf(std::string_view text, const std::vector<Edit>& edits);
 
 /// Replaces the content of an existing file in one step, keeping owner and mode; a reader sees the

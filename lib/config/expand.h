@@ -23,8 +23,7 @@ inline constexpr std::size_t kMaxWalked = 16 << 20;
 
 struct Expanded {
   std::string text;
-  /// Empty: fine; else what is wrong and what to do, for the reader of the message. text is then
-  /// empty.
+  /// Empty: fine; else what is wrong and what to do, for the reader of the message. text is then empty.
   std::string error;
 };
 
@@ -39,8 +38,7 @@ struct NameUse {
   std::string name;
   bool tested = false;
 };
-/// Every name that text refers to, also in branches that would not be taken; unsorted, with
-/// repeats.
+/// Every name that text refers to, also in branches that would not be taken; unsorted, with repeats.
 std::vector<NameUse> names_in(std::string_view text);
 
 /// Orders compatibility levels as "2", "3.6", "3.6.1"; nullopt: one of them is not a level.

@@ -31,8 +31,8 @@ struct Service {
   std::string command;                 ///< the program's name, without directory
   std::vector<std::string> arguments;  ///< what is left when the -o are taken out, braces removed
   std::vector<Assignment> overrides;   ///< -o name=value in order; values not expanded yet
-  std::vector<std::string>
-      columns;                     ///< the eight columns as written; column 8 is the command's name
+  /// the eight columns as written; column 8 is the command's name
+  std::vector<std::string> columns;
   std::vector<std::string> words;  ///< everything after the command as written, braces included
   int line = 0;
 
@@ -40,8 +40,7 @@ struct Service {
   std::string label() const;
 };
 
-/// A line that cannot be read is a problem and left out; of two services with one name and type the
-/// last stays.
+/// A line that cannot be read is a problem and left out; of two services with one name and type the last stays.
 std::vector<Service> parse_master_cf(std::string_view text, const std::string& file,
                                      Problems& problems);
 

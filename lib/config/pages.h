@@ -1,8 +1,7 @@
 #pragma once
 /// The pages about settings, made from the rows: docs/settings.md and man/main.cf.5.
 ///
-/// A test compares the committed pages with these; target `settings_pages_update` writes them
-/// again.
+/// A test compares the committed pages with these; target `settings_pages_update` writes them again.
 #include <string>
 
 namespace pen::config {

@@ -6,6 +6,7 @@
 #include "lib/config/config.h"
 #include "lib/config/expand.h"
 #include "lib/config/nearest.h"
+#include "lib/config/restrictions.h"
 #include "lib/config/values.h"
 
 namespace pen::config {
@@ -117,6 +118,39 @@ class Reporter {
          "refusal: anybody could relay; smtpd will not take mail"});
   }
 
+  /// What the lists of smtpd hold that cannot act.
+  void restrictions() {
+    for (const Row& row : rows()) {
+      if (row.kind == Class::acts && row.name.starts_with("smtpd_") &&
+          row.name.ends_with("_restrictions"))
+        restrictions(std::string(row.name));
+    }
+    for (const std::string& name : config_.settings().smtpd_restriction_classes) restrictions(name);
+  }
+  void restrictions(const std::string& list) {
+    const auto place = config_.where(list);
+    const auto items = config_.list(list);
+    if (!place || !items) return;
+    const auto say = [&](Severity severity, std::string text) {
+      found.push_back({severity, place->file, place->line, list, std::move(text)});
+    };
+    for (std::size_t i = 0; i < items->size(); ++i) {
+      const std::string& item = (*items)[i];
+      const RestrictionName* known = find_restriction(item);
+      if (known == nullptr) {
+        const bool table = item.find(':') != std::string::npos;
+        if (!table && !classes_.contains(item))
+          say(Severity::warning, "no restriction is called " + printable(item, 60) +
+                                     ": mail that reaches it gets 451 4.3.5");
+        continue;
+      }
+      if (known->check == Check::unsupported)
+        say(Severity::warning, item + " is not supported: mail that reaches it gets 451 4.3.5");
+      if (known->takes_argument && ++i == items->size())
+        say(Severity::warning, item + " ends the list, but needs an argument after it");
+    }
+  }
+
   void level() {
     if (config_.where("compatibility_level") || config_.names_set().empty()) return;
     found.push_back(
@@ -224,6 +258,7 @@ Problems Config::report() const {
   for (const Service& service : services_) reporter.service(service);
   reporter.transports();
   reporter.relaying();
+  reporter.restrictions();
   reporter.level();
   Problems all = problems_;
   all.insert(all.end(), reporter.found.begin(), reporter.found.end());

@@ -1,6 +1,5 @@
 #pragma once
-/// Every setting that acts, as a typed field; made from params.def, the one place where settings
-/// are declared.
+/// Every setting that acts, as a typed field; made from params.def, the one place where settings are declared.
 ///
 /// Use:     const config::Settings& s = config.settings();   // config.h reads main.cf into it
 ///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;
@@ -73,8 +72,8 @@ struct Row {
   std::int64_t min = 0, max = 0;  ///< INT as is, SIZE bytes, TIME seconds; both 0: no bounds
   std::string_view programs;      ///< who reads it, blank-separated; "all"
   Applies applies = Applies::reload;
-  std::string_view
-      text;  ///< acts: what it does; accepted, unsupported: what this means; one paragraph
+  /// acts: what it does; accepted, unsupported: what this means; one paragraph
+  std::string_view text;
   std::string_view successor;  ///< obsolete only
   std::string_view words;      ///< CHOICE only: the words, blank-separated
 };

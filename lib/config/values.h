@@ -1,8 +1,8 @@
 #pragma once
 /// The text of one setting turned into a value: yes/no, numbers, sizes, times, lists.
 ///
-/// Source:  postconf(5): booleans, time units s m h d w, lists split at blanks and commas with { }
-/// grouping. Pure, bounded by the input; every function may be called from any thread.
+/// Source:  postconf(5): booleans, time units s m h d w, lists split at blanks and commas with { } grouping.
+///          Pure, bounded by the input; every function may be called from any thread.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -18,16 +18,14 @@ std::optional<bool> parse_bool(std::string_view text);
 std::optional<std::int64_t> parse_integer(std::string_view text);
 /// Bytes: decimal with an optional suffix k, m or g (1024-based).
 std::optional<std::int64_t> parse_size(std::string_view text);
-/// Decimal with an optional suffix s, m, h, d, w (as Postfix) or ms; unit is used where there is
-/// none.
+/// Decimal with an optional suffix s, m, h, d, w (as Postfix) or ms; unit is used where there is none.
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text, char unit);
 /// The unit of a TIME setting: the last letter of its default if that is one of s m h d w, else s.
 char time_unit(std::string_view default_text);
 /// Items of a list: split at blanks and commas outside { }; groups keep their braces.
 /// An unclosed brace takes the rest of the text.
 std::vector<std::string> split_list(std::string_view text);
-/// The position after the closing brace of the group that starts at text[0] == open; npos if it is
-/// not closed.
+/// The position after the closing brace of the group that starts at text[0] == open; npos if it is not closed.
 std::size_t group_end(std::string_view text, char open = '{', char close = '}');
 
 }  // namespace pen::config

@@ -3,10 +3,12 @@
 ///
 /// The working set is in memory (a MemoryTable: the scheduler never waits); changes gather and are written in one
 /// LMDB transaction by whoever calls write() on another thread.
-/// Use:     auto db = DestDb::open(data_directory + "/destdb", wall_now);     // damaged: set aside, made anew; see warning()
+///
+/// Use:     auto db = DestDb::open(data_directory + "/destdb", wall_now);  // a damaged file is set aside: warning()
 ///          scheduler uses it as a Table;
-///          auto changes = db->take_changes();  pool.run([changes, file = db->file()] { return file->write(changes); });
-///          db->collect(wall_now);             // now and then: forgets stale records
+///          auto changes = db->take_changes();
+///          pool.run([changes, file = db->file()] { return file->write(changes); });
+///          db->collect(wall_now);                                         // now and then: forgets stale records
 /// Rules:   hints. A kill loses the changes since the last write(), nothing else: LMDB's transactions are synced.
 /// Bounds:  kMaxRecords in memory and on disk; the least recently changed go first.
 /// Source:  seed 000 (destdb, its garbage collector), design.md.

@@ -1,9 +1,8 @@
 #pragma once
 /// What is remembered of one destination between connections, and where the scheduler finds it.
 ///
-/// Use:     the scheduler asks a Table for the facts of a key when it first meets the destination,
-/// and puts them back
-///          when they change. MemoryTable is the whole of it for tests and the simulator;
+/// Use:     the scheduler asks a Table for the facts of a key when it first meets the destination, and puts them
+///          back when they change. MemoryTable is the whole of it for tests and the simulator;
 ///          lib/destdb/destdb.h keeps a MemoryTable on disk.
 /// Rules:   hints only: nothing is lost or delivered twice when a record is missing, old or wrong.
 /// Source:  design.md "destdb"; seed 000.

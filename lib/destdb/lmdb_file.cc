@@ -1,13 +1,16 @@
 /// The destination database's file: one unnamed LMDB database.
 ///
 /// Record: key, or its hash where LMDB's keys are too short for it; value encode(Record).
+#include <fcntl.h>
 #include <lmdb.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <cerrno>
 #include <filesystem>
 
+#include "lib/base/lmdb_pages.h"
 #include "lib/destdb/destdb.h"
 
 namespace pen::destdb {
@@ -48,21 +51,11 @@ class LmdbFile final : public File {
     std::filesystem::create_directories(directory, code);
     if (code) return fail(Error::from_errno(code.value(), directory));
     path_ = directory;
+    PEN_TRY(check(directory + "/data.mdb"));
     if (int rc = ::mdb_env_create(&env_); rc != 0) return lmdb_error(rc, path_);
     ::mdb_env_set_mapsize(env_, kMapSize);
     if (int rc = ::mdb_env_open(env_, directory.c_str(), MDB_NOTLS, 0600); rc != 0)
       return lmdb_error(rc, path_);
-    // A file cut short would be a bus error later: look before.
-    MDB_envinfo info{};
-    MDB_stat stat{};
-    ::mdb_env_info(env_, &info);
-    ::mdb_env_stat(env_, &stat);
-    struct stat st{};
-    if (::stat((directory + "/data.mdb").c_str(), &st) != 0) return fail_errno(path_);
-    if (static_cast<std::uint64_t>(st.st_size) <
-        (info.me_last_pgno + 1) * std::uint64_t{stat.ms_psize}) {
-      return fail(DestDbError::damaged, path_ + ": shorter than it says it is");
-    }
     MDB_txn* txn = nullptr;
     if (int rc = ::mdb_txn_begin(env_, nullptr, 0, &txn); rc != 0) return lmdb_error(rc, path_);
     if (int rc = ::mdb_dbi_open(txn, nullptr, 0, &dbi_); rc != 0) {
@@ -119,6 +112,19 @@ class LmdbFile final : public File {
   }
 
  private:
+  // liblmdb believes what it maps: a damaged file would end the process at the first touch.
+  static Result<void> check(const std::string& file) {
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return {};
+    if (fd < 0) return fail_errno("open " + file);
+    struct stat st{};
+    const bool empty = ::fstat(fd, &st) == 0 && st.st_size == 0;  // liblmdb will fill it
+    const auto whole = empty ? Result<void>() : check_lmdb_pages(fd);
+    ::close(fd);
+    if (whole) return {};
+    return fail(DestDbError::damaged, file + ": " + whole.error().message());
+  }
+
   std::string path_;
   MDB_env* env_ = nullptr;
   MDB_dbi dbi_ = 0;

@@ -53,7 +53,7 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
     }
     lease_ = std::move(answer.lease);
   }
-  if (!lease_->valid()) {  // the next qmgr may lease the file to someone else
+  if (!lease_->valid()) {  // the next qmgr takes nothing under this lease
     problem_ = Problem::unavailable;
     co_return;
   }

@@ -20,8 +20,8 @@ namespace pen::intake {
 
 class Body {
  public:
-  static constexpr std::size_t kDrainAt =
-      256 * 1024;  // large enough that a write's hand-over costs little per byte
+  // large enough that a write's hand-over costs little per byte
+  static constexpr std::size_t kDrainAt = 256 * 1024;
 
   Body(async::HandlerPool& pool, Queue& queue, ContentOptions options)
       : pool_(pool), queue_(queue), content_(std::move(options)) {}

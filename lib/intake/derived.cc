@@ -69,6 +69,7 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   envelope.requiretls = derived.envelope.requiretls;
   envelope.client = std::move(derived.envelope.client);
   envelope.discharges = std::move(derived.envelope.discharges);
+  message.permit(derived.permit);
   for (auto& r : recipients) message.add_recipient(std::move(r));
 
   Body& body =

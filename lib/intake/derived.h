@@ -30,6 +30,7 @@ struct Derived {
   Source original;
   std::uint64_t original_bytes = 0;
   std::string after;
+  std::uint64_t permit = 0;  // Message::permit()
 };
 
 async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,

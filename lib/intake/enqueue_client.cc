@@ -155,7 +155,8 @@ async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async
 }
 
 async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given,
-                                                  std::string_view body, async::Until until) {
+                                                  std::string_view body, std::uint64_t permit,
+                                                  async::Until until) {
   auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
   EnqueueAnswer answer;
   milliseconds pause = options_.first_pause;
@@ -176,6 +177,7 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
     message.envelope = std::move(envelope);
     message.lease = lease ? lease->id() : 0;
     if (!lease) message.inline_body = body;
+    message.permit = permit;
     const auto sent = channel_->send(message);
     envelope = std::move(message.envelope);
     if (!sent) {

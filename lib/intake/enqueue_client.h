@@ -5,8 +5,9 @@
 ///          loop.spawn("enqueue", EnqueueClient::keep_connected(client));
 ///          the rest is Queue (queue.h).
 /// Death:   when qmgr dies the connection is made again, paced. An inline message without an answer is sent again by
-///          its queue id, which qmgr takes once, and a lease is asked for again; one whose body is in a leased file is given up as unavailable, because
-///          the lease died too. In any case the answer comes by the deadline of the call.
+///          its queue id, which qmgr takes once, and a lease is asked for again; one whose body is in a leased file is
+///          given up as unavailable, because the lease died too. In any case the answer comes by the deadline of the
+///          call.
 /// State:   accepting() is what qmgr said last; true while nobody can say (enqueue() then waits for it).
 /// Bounds:  what is queued for the socket is bounded by the sessions: each has at most one message under way.
 /// Thread:  the loop's.
@@ -39,7 +40,7 @@ class EnqueueClient final : public Queue {
   std::uint64_t inline_limit() const override { return inline_limit_; }
   async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) override;
   async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
-                                     async::Until until) override;
+                                     std::uint64_t permit, async::Until until) override;
 
   bool connected() const { return channel_ != nullptr; }
   /// Why the last attempt to connect failed; empty: it did not.

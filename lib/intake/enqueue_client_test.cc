@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(many_messages_under_way_get_their_own_answers) {
   accept();
   auto a = envelope_of("A"), b = envelope_of("B");
   std::optional<EnqueueAnswer> first, second;
-  loop.spawn("a", store_result(client->enqueue(a, nullptr, "body a", soon()), &first));
-  loop.spawn("b", store_result(client->enqueue(b, nullptr, "body b", soon()), &second));
+  loop.spawn("a", store_result(client->enqueue(a, nullptr, "body a", 0, soon()), &first));
+  loop.spawn("b", store_result(client->enqueue(b, nullptr, "body b", 0, soon()), &second));
   const auto one = receive<Enqueue>().request;
   const auto two = receive<Enqueue>();
   BOOST_TEST(two.envelope.queue_id == "B");
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(after_a_death_of_qmgr_an_inline_message_is_sent_again) {
   accept();
   auto a = envelope_of("A");
   std::optional<EnqueueAnswer> answer;
-  loop.spawn("a", store_result(client->enqueue(a, nullptr, "body", soon()), &answer));
+  loop.spawn("a", store_result(client->enqueue(a, nullptr, "body", 0, soon()), &answer));
   BOOST_TEST(receive<Enqueue>().envelope.queue_id == "A");
   die();
   BOOST_TEST(!answer.has_value());
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_leased_body_dies_with_its_connection) {
   BOOST_TEST(lease.lease->valid());
   auto a = envelope_of("A");
   std::optional<EnqueueAnswer> answer;
-  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, 0, soon()), &answer));
   BOOST_TEST(receive<Enqueue>().lease == 77u);
   die();
   BOOST_TEST((wait(answer).outcome == Enqueued::unavailable));
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_comes_with_the_end_of_the_connection_counts)
   auto lease = wait(leased);
   auto a = envelope_of("A");
   std::optional<EnqueueAnswer> answer;
-  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, 0, soon()), &answer));
   send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::ok, {}});
   BOOST_TEST_REQUIRE(run(loop, server->flush()).has_value());
   die();
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_lease_goes_back_when_its_message_was_not_taken) {
   auto lease = wait(leased);
   auto a = envelope_of("A");
   std::optional<EnqueueAnswer> answer;
-  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, soon()), &answer));
+  loop.spawn("a", store_result(client->enqueue(a, lease.lease.get(), {}, 0, soon()), &answer));
   send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::no_space, "full"});
   BOOST_TEST((wait(answer).outcome == Enqueued::no_space));
   lease.lease.reset();
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(the_queue_state_is_known_and_try_later_is_tried_later) {
   BOOST_TEST(client->inline_limit() == 9999u);
   auto a = envelope_of("A");
   std::optional<EnqueueAnswer> answer;
-  loop.spawn("a", store_result(client->enqueue(a, nullptr, "x", soon()), &answer));
+  loop.spawn("a", store_result(client->enqueue(a, nullptr, "x", 0, soon()), &answer));
   send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::try_later, "starting"});
   send(ipc::enqueue::Enqueued{receive<Enqueue>().request, Outcome::ok, {}});
   BOOST_TEST((wait(answer).outcome == Enqueued::ok));
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(without_a_qmgr_the_answer_comes_by_the_deadline) {
   ::unlink(path.c_str());
   auto a = envelope_of("A");
   const auto answer =
-      run(loop, client->enqueue(a, nullptr, "x", {.deadline = loop.now() + milliseconds(50)}));
+      run(loop, client->enqueue(a, nullptr, "x", 0, {.deadline = loop.now() + milliseconds(50)}));
   BOOST_TEST((answer.outcome == Enqueued::unavailable));
   BOOST_TEST(!answer.text.empty());
 }

@@ -172,7 +172,7 @@ async::Task<Commit> Message::commit(async::Until until) {
   }
   envelope_.body = body.take_facts();
   EnqueueAnswer answer =
-      co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), until);
+      co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);
   switch (answer.outcome) {
     case Enqueued::ok:
       co_return Commit{Outcome::ok, {}};

@@ -28,8 +28,8 @@ struct Settings {
   std::uint64_t message_size_limit = 10240000;
   unsigned hopcount_limit = 50;
   std::string always_bcc;
-  bool address_mappings =
-      true;  // receive_override_options: canonical maps, virtual aliases, always_bcc
+  // receive_override_options: canonical maps, virtual aliases, always_bcc
+  bool address_mappings = true;
   bool replace_bare_cr = true;  // cleanup_replace_stray_cr_lf
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};
@@ -76,6 +76,8 @@ class Message {
 
   /// Adds Date:, Message-ID: and From: where they lack (a local client).
   void complete_header(bool yes) { complete_header_ = yes; }
+  /// Of the request that asked for this message (ipc::bounce::Notify), when it discharges a report.
+  void permit(std::uint64_t permit) { permit_ = permit; }
   /// Opens the body and puts the trace field into it. `expected`: the size the client announced, 0: none.
   Body& open_body(std::uint64_t expected);
   Body* body() { return body_ ? &*body_ : nullptr; }
@@ -90,6 +92,7 @@ class Message {
   mail::Envelope envelope_;
   std::optional<Body> body_;
   bool complete_header_ = false;
+  std::uint64_t permit_ = 0;
 };
 
 /// Whether the canonical and virtual alias tables of these options may block (recipient tables do not matter here).

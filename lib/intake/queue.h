@@ -27,7 +27,7 @@ class Lease {
   virtual ~Lease() = default;
   virtual int fd() const = 0;
   virtual std::uint64_t content_offset() const = 0;
-  /// False after the connection to qmgr on which the lease was given has gone: the file may be someone else's soon.
+  /// False after the connection to qmgr on which the lease was given has gone: qmgr takes nothing under that lease any more.
   virtual bool valid() const = 0;
 };
 struct LeaseAnswer {
@@ -48,9 +48,10 @@ class Queue {
   virtual std::uint64_t inline_limit() const = 0;
   virtual async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) = 0;
   /// The body is in the lease (when given; synced) or in `body`. All must live until the answer; the envelope is as
-  /// before then.
+  /// before then. `permit`: ipc::enqueue::Enqueue's; 0: the envelope discharges nothing.
   virtual async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease,
-                                             std::string_view body, async::Until until) = 0;
+                                             std::string_view body, std::uint64_t permit,
+                                             async::Until until) = 0;
 };
 
 }  // namespace pen::intake

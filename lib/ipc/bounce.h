@@ -1,6 +1,6 @@
 #pragma once
-/// Conversation "bounce": qmgr asks for a notification; bounce makes it and enqueues it
-/// (conversation "enqueue", with Envelope::discharges naming what it reports), then answers.
+/// Conversation "bounce": qmgr asks for a notification; bounce makes it and enqueues it (conversation "enqueue", with
+/// Envelope::discharges naming what it reports), then answers.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -31,12 +31,15 @@ struct Notify {
   WallTime will_retry_until{};  // delay notices
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
-  PEN_FIELDS(request, kind, envelope, recipients, will_retry_until, body_offset, inline_body)
+  std::uint64_t permit =
+      0;  // for Enqueue::permit: good for this report, as long as it has no answer
+  PEN_FIELDS(request, kind, envelope, recipients, will_retry_until, body_offset, inline_body,
+             permit)
 };
 struct Notified {
   std::uint64_t request = 0;
-  bool done =
-      false;  // queued, or rightly not made (null sender, NOTIFY=NEVER): the report is discharged
+  // queued, or rightly not made (null sender, NOTIFY=NEVER): the report is discharged
+  bool done = false;
   std::string queue_id;  // of the notification, empty when none was due
   std::string text;      // why not
   PEN_FIELDS(request, done, queue_id, text)

@@ -82,8 +82,7 @@ Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path,
                                           std::string conversation, Until until) {
   PEN_CO_TRY_ASSIGN(Stream stream,
                     co_await async::connect(loop, async::SocketAddress::unix(path), until));
-  // Who listens below queue_directory is who could create the socket there: its permissions guard
-  // it.
+  // Who listens below queue_directory is who could create the socket there: its permissions guard it.
   PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(stream.fd()));
   static_cast<void>(encode_frame<HelloMessage>(stream.compose(),
                                                Hello{.conversation = conversation}, 0, kMaxHello));

@@ -3,8 +3,9 @@
 ///
 /// Client:  auto c = co_await connect_channel<enqueue::FromQmgr, enqueue::ToQmgr>(
 ///              loop, queue_directory + "/public/qmgr", enqueue::kName, until);
-///          c->send(enqueue::LeaseSpool{…});      co_await c->flush();        // or let the turn
-///          end auto r = co_await c->receive();       // r->message: variant; r->fds
+///          c->send(enqueue::LeaseSpool{…});
+///          co_await c->flush();            // or let the turn end
+///          auto r = co_await c->receive(); // r->message: variant; r->fds
 /// Server:  auto opening = co_await greet(std::move(accepted.stream), peers, until);
 ///          if (opening->conversation == enqueue::kName)
 ///            Channel<enqueue::ToQmgr, enqueue::FromQmgr> c(*std::move(opening));
@@ -103,8 +104,7 @@ class Channel : public ChannelBase {
     co_return Received{*std::move(message), std::move(raw->fds)};
   }
 
-  /// Queues one message; fds travel with it. frame_too_large: nothing was queued, the channel
-  /// lives.
+  /// Queues one message; fds travel with it. frame_too_large: nothing was queued, the channel lives.
   template <class M>
   Result<void> send(const M& message, std::span<async::Fd> fds = {}) {
     stream().attach_fds(fds);

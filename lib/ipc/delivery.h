@@ -1,13 +1,12 @@
 #pragma once
 /// Conversation "delivery": qmgr drives a delivery program (smtp, lmtp, local, virtual, error, …).
 ///
-/// qmgr opens connections (for local and the like: delivery slots), hands each the jobs of its
-/// pipelining window in order, and closes it. Jobs of one connection are done in order; results
-/// come in order. The program never queues beyond the window and never decides about retries. After
-/// ConnectionClosed no more results come for that connection: jobs in `unstarted` had no effect at
-/// the peer and are scheduled again without penalty; any other job of it without a JobResult is in
-/// doubt and is deferred. Death of the program: the stage page tells qmgr which jobs may have had
-/// an effect (see Stage).
+/// qmgr opens connections (for local and the like: delivery slots), hands each the jobs of its pipelining window in
+/// order, and closes it. Jobs of one connection are done in order; results come in order. The program never queues
+/// beyond the window and never decides about retries.
+/// After ConnectionClosed no more results come for that connection: jobs in `unstarted` had no effect at the peer and
+/// are scheduled again without penalty; any other job of it without a JobResult is in doubt and is deferred.
+/// Death of the program: the stage page tells qmgr which jobs may have had an effect (see Stage).
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,9 +20,8 @@ namespace pen::ipc::delivery {
 
 inline constexpr std::string_view kName = "delivery";
 
-/// One byte per window slot in a page shared by memfd, written by the program without a system
-/// call: it survives kill -9. handed: no effect yet; committed: end-of-data may have reached the
-/// peer (or the mailbox) from here on.
+/// One byte per window slot in a page shared by memfd, written by the program without a system call: it survives
+/// kill -9. handed: no effect yet; committed: end-of-data may have reached the peer (or the mailbox) from here on.
 enum class Stage : std::uint8_t { handed, started, committed };
 
 // qmgr → program
@@ -47,8 +45,7 @@ struct JobRecipient {
   mail::Recipient recipient;
   PEN_FIELDS(ordinal, recipient)
 };
-/// Carries the body's descriptor (read-only; use pread from body_offset) when inline_body is empty
-/// and body.size > 0.
+/// Carries the body's descriptor (read-only; use pread from body_offset) when inline_body is empty and body.size > 0.
 struct Job {
   std::uint64_t job = 0;
   std::uint64_t connection = 0;

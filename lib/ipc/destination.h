@@ -1,11 +1,10 @@
 #pragma once
-/// Destinations: what trivial-rewrite answers, the scheduler shares connections by, and a delivery
-/// program connects to.
+/// Destinations: what trivial-rewrite answers, the scheduler shares connections by, and a delivery program connects to.
 ///
-/// Two jobs share a connection only if their Destinations have the same key(): address and port,
-/// TLS policy, credentials and source address; and the host name where the TLS level authenticates
-/// it (above `may`). For local, virtual, pipe and LMTP over a Unix socket the destination is
-/// transport and next hop. Source:  design.md, "The scheduler"; seed 000.
+/// Two jobs share a connection only if their Destinations have the same key(): address and port, TLS policy,
+/// credentials and source address; and the host name where the TLS level authenticates it (above `may`).
+/// For local, virtual, pipe and LMTP over a Unix socket the destination is transport and next hop.
+/// Source:  design.md, "The scheduler"; seed 000.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,11 +1,10 @@
 #pragma once
 /// Conversation "enqueue": a receiver hands a complete message to qmgr.
 ///
-/// Small body (up to queue_inline_limit): it travels in Enqueue. Larger: LeaseSpool first; the
-/// receiver streams the content into the leased file from content_offset on, fdatasyncs it once,
-/// and names the lease in Enqueue. Enqueued(ok) means: envelope and body are on stable storage.
-/// Idempotent by queue id: the same id again is ok again. A lease dies with the connection. After
-/// the hello, and whenever it changes, qmgr sends QueueState.
+/// Small body (up to queue_inline_limit): it travels in Enqueue. Larger: LeaseSpool first; the receiver streams the
+/// content into the leased file from content_offset on, fdatasyncs it once, and names the lease in Enqueue.
+/// Enqueued(ok) means: envelope and body are on stable storage. Idempotent by queue id: the same id again is ok again.
+/// A lease dies with the connection. After the hello, and whenever it changes, qmgr sends QueueState.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -31,15 +30,17 @@ struct Enqueue {
   mail::Envelope envelope;
   std::uint64_t lease = 0;       // 0: body inline
   std::string_view inline_body;  // points into the frame
-  PEN_FIELDS(request, envelope, lease, inline_body)
+  /// Of the bounce::Notify that asked for this message. Without it an envelope may discharge nothing.
+  std::uint64_t permit = 0;
+  PEN_FIELDS(request, envelope, lease, inline_body, permit)
 };
 
 // qmgr → receiver
 enum class Outcome : std::uint8_t {
   ok,
-  no_space,   // 452 4.3.1
-  refused,    // malformed, or fields this program may not set: 451 and a log line; our bug or an
-              // attack
+  no_space,  // 452 4.3.1
+  // malformed, or fields this program may not set: 451 and a log line; our bug or an attack
+  refused,
   try_later,  // qmgr cannot now (a lease while it drains): ask again, 451 4.3.0 in the end
 };
 /// Carries the file descriptor (read-write) when outcome is ok.

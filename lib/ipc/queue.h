@@ -1,9 +1,8 @@
 #pragma once
 /// Conversation "queue": the tools look at the queue and act on it.
 ///
-/// Answers stream: any number of Entry or Progress, then exactly one Done per request. Success is
-/// reported only after the sync that makes it true. Rights go by the peer's uid
-/// (authorized_*_users); root and mail_owner may do all.
+/// Answers stream: any number of Entry or Progress, then exactly one Done per request. Success is reported only after
+/// the sync that makes it true. Rights go by the peer's uid (authorized_*_users); root and mail_owner may do all.
 #include <string>
 #include <variant>
 #include <vector>

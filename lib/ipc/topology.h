@@ -11,13 +11,13 @@
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
 ///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
 ///
-/// A connection opens with a Hello each way (magic, conversation name, version); a server may serve
-/// several conversations on one socket and chooses by the name. Frames: u32 length (LE) of what
-/// follows, varint number of descriptors that travel with the frame, varint index into the variant,
-/// encoded struct (docs/ipc.md). One side may have many requests under way: every request carries a
-/// number of the asker's choice and the answer repeats it. Descriptors travel with the frame whose
-/// comment says so. Version: any change but an added trailing field of a message raises kVersion;
-/// both sides must match.
+/// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
+///          socket and chooses by the name.
+/// Frames:  u32 length (LE) of what follows, varint number of descriptors that travel with the frame, varint index
+///          into the variant, encoded struct (docs/ipc.md). Descriptors travel with the frame whose comment says so.
+/// Numbers: one side may have many requests under way: every request carries a number of the asker's choice and the
+///          answer repeats it.
+/// Version: any change but an added trailing field of a message raises kVersion; both sides must match.
 // clang-format on
 #include <cstdint>
 #include <string_view>

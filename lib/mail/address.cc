@@ -76,8 +76,7 @@ bool is_dot_string(std::string_view local) {
   return true;
 }
 
-/// Labels of letters, digits, hyphens and underscores, none empty. One trailing dot passes:
-/// rewriting drops it.
+/// Labels of letters, digits, hyphens and underscores, none empty. One trailing dot passes: rewriting drops it.
 bool plausible_domain(std::string_view domain, bool utf8) {
   if (!domain.empty() && domain.back() == '.') domain.remove_suffix(1);
   if (domain.empty() || domain.size() > kMaxDomain) return false;
@@ -95,8 +94,7 @@ bool plausible_domain(std::string_view domain, bool utf8) {
   return !label_empty;
 }
 
-/// Reads the local part of a path at position; leaves position behind it and the internal form in
-/// local.
+/// Reads the local part of a path at position; leaves position behind it and the internal form in local.
 Result<void> read_local(std::string_view text, std::size_t& position, bool bracketed,
                         std::string& local) {
   const std::size_t begin = position;

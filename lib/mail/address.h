@@ -1,12 +1,10 @@
 #pragma once
 /// Mail addresses: their grammar, their parts, and the two ways to write a local part.
 ///
-/// Forms:   external: as on the wire, a local part quoted where the grammar wants it ("a
-/// b"@example.org); envelopes,
-///          logs and table look-ups use this form. Internal: unquoted (a b@example.org); file
-///          names, user names and the splitting of extensions use this one.
-/// Use:     auto path = parse_path("<a@example.org> SIZE=1", {}, &used);      // MAIL FROM:, RCPT
-/// TO:
+/// Forms:   external: as on the wire, a local part quoted where the grammar wants it ("a b"@example.org);
+///            envelopes, logs and table look-ups use this form.
+///          internal: unquoted (a b@example.org); file names, user names and the splitting of extensions use this one.
+/// Use:     auto path = parse_path("<a@example.org> SIZE=1", {}, &used);      // MAIL FROM:, RCPT TO:
 ///          domain_part("a@example.org") == "example.org";
 ///          split_extension("user+ext", "+") == {"user", "ext"};
 /// Pure functions without I/O; views returned point into the argument. Any thread.
@@ -52,8 +50,7 @@ struct PathOptions {
 Result<std::string> parse_path(std::string_view text, const PathOptions& options,
                                std::size_t* used = nullptr);
 
-/// Where the @ between local part and domain is: the last one outside quotes; npos when there is
-/// none.
+/// Where the @ between local part and domain is: the last one outside quotes; npos when there is none.
 std::size_t at_sign(std::string_view address);
 /// What is before that @ (all of it when there is none) and behind it ("" when there is none).
 std::string_view local_part(std::string_view address);
@@ -62,11 +59,9 @@ inline bool has_domain(std::string_view address) {
   return at_sign(address) != std::string_view::npos;
 }
 
-/// The local part alone, external to internal: quotes and backslashes removed. Unquoted text stays
-/// as it is.
+/// The local part alone, external to internal: quotes and backslashes removed. Unquoted text stays as it is.
 std::string unquote_local(std::string_view local);
-/// Internal to external: quoted when it is not a dot-atom (RFC 5321 Dot-string). UTF-8 counts as
-/// atom text.
+/// Internal to external: quoted when it is not a dot-atom (RFC 5321 Dot-string). UTF-8 counts as atom text.
 std::string quote_local(std::string_view local);
 /// Whole addresses. to_external takes an internal address: the last @ separates (so that a local part
 /// with an @ needs its domain to come back).
@@ -109,8 +104,7 @@ struct ListedAddress {
   std::string address;  // external form; may lack a domain
   std::string display_name;
 };
-/// At most max of them; what cannot be read as an address is skipped. Never fails: mail headers
-/// hold anything.
+/// At most max of them; what cannot be read as an address is skipped. Never fails: mail headers hold anything.
 std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max = 10000);
 
 }  // namespace pen::mail

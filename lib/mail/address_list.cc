@@ -6,8 +6,7 @@
 namespace pen::mail {
 namespace {
 
-/// One pass over the text; what belongs to an address gathers in `bare` (outside angle brackets)
-/// and `angle`.
+/// One pass over the text; what belongs to an address gathers in `bare` (outside angle brackets) and `angle`.
 class ListReader {
  public:
   ListReader(std::string_view text, std::size_t max) : text_(text), max_(max) {}

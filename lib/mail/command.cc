@@ -70,8 +70,7 @@ int hex_value(char c) {
   return -1;
 }
 
-/// orcpt-parameter: addr-type ";" xtext (RFC 3461 section 4.2), or utf-8 forms (RFC 6533) when
-/// SMTPUTF8.
+/// orcpt-parameter: addr-type ";" xtext (RFC 3461 section 4.2), or utf-8 forms (RFC 6533) when SMTPUTF8.
 bool valid_orcpt(std::string_view value, bool smtputf8) {
   const auto semicolon = value.find(';');
   if (semicolon == std::string_view::npos || semicolon == 0 || semicolon + 1 == value.size())

@@ -4,10 +4,10 @@
 ///
 /// Use:     auto line = split_command("RCPT TO:<a@b> NOTIFY=NEVER");
 ///          if (line.verb == Verb::rcpt) { auto rcpt = parse_rcpt(line.args, options); … }
-/// Source:  RFC 5321 section 4.1, RFC 1870 (SIZE), 3030 (BDAT), 3461 (DSN), 4954 (AUTH=), 6152
-/// (BODY), 6531 (SMTPUTF8). Errors:  CommandError; the error's context is the parameter or address
-/// complained of. The table from error to reply
-///          is the server's.
+/// Source:  RFC 5321 section 4.1, RFC 1870 (SIZE), 3030 (BDAT), 3461 (DSN), 4954 (AUTH=), 6152 (BODY), 6531
+///          (SMTPUTF8).
+/// Errors:  CommandError; the error's context is the parameter or address complained of. The table from error
+///          to reply is the server's.
 /// Bounds:  the caller bounds the line; nothing here allocates more than a small multiple of it.
 #include <cstdint>
 #include <optional>
@@ -72,8 +72,8 @@ struct CommandOptions {
 
 struct MailCommand {
   std::string sender;  // external form; empty: the null sender
-  std::optional<std::uint64_t>
-      size;  // RFC 1870; more digits than 64 bits hold become the largest number
+  // RFC 1870; more digits than 64 bits hold become the largest number
+  std::optional<std::uint64_t> size;
   BodyType body = BodyType::unspecified;
   Ret ret = Ret::unspecified;
   std::string envid;  // decoded from xtext

@@ -1,8 +1,7 @@
 #pragma once
 /// What happened to a recipient: the words that the log, a notification and the queue log share.
 ///
-/// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in
-/// log lines.
+/// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in log lines.
 #include <cstdint>
 #include <string>
 
@@ -10,8 +9,8 @@
 
 namespace pen::mail {
 
-/// Successes differ in who owes the sender a report of it (RFC 3461 section 5.2.2): delivered and relayed (to a host that
-/// will not report) we do, transferred (to a host that took over NOTIFY=SUCCESS) that host.
+/// Successes differ in who owes the sender a report of it (RFC 3461 section 5.2.2): delivered and relayed (to a host
+/// that will not report) we do, transferred (to a host that took over NOTIFY=SUCCESS) that host.
 enum class Action : std::uint8_t { delivered, deferred, failed, relayed, expanded, transferred };
 
 struct DeliveryStatus {

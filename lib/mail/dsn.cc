@@ -38,8 +38,7 @@ std::size_t utf8_sequence(std::string_view text) {
   return 0;
 }
 
-/// Fit for a line of the report: no control bytes, 8-bit only as UTF-8 and only where permitted,
-/// bounded.
+/// Fit for a line of the report: no control bytes, 8-bit only as UTF-8 and only where permitted, bounded.
 std::string clean(std::string_view text, bool utf8) {
   if (!utf8) return printable(text, kMaxText);
   std::string out;

@@ -3,15 +3,14 @@
 ///
 /// Use:     if (dsn_due(kind, envelope, reported)) {
 ///            DsnReport report = build_dsn(request, settings, random);
-///            content = a Received: field of the caller's + report.before + first report.original_bytes bytes of the original content +
-///            report.after; }
+///            content = a Received: field of the caller's + report.before
+///                      + first report.original_bytes bytes of the original content + report.after;
+///          }
 ///          The original is never copied here: a report on a message of any size costs a few KiB.
-/// Format:  multipart/report of a text for people, message/delivery-status, and the original or its
-/// header; the
+/// Format:  multipart/report of a text for people, message/delivery-status, and the original or its header; the
 ///          message/global forms when the original came by SMTPUTF8 and the report needs it.
-/// Bounds:  text from peers is cut (kMaxText) and cleaned of control bytes; the caller bounds the
-/// recipients. Source:  RFC 3461 sections 4-6, RFC 3462, RFC 3464, RFC 3834 section 3.1.7, RFC
-/// 6533; bounce_size_limit.
+/// Bounds:  text from peers is cut (kMaxText) and cleaned of control bytes; the caller bounds the recipients.
+/// Source:  RFC 3461 sections 4-6, RFC 3462, RFC 3464, RFC 3834 section 3.1.7, RFC 6533; bounce_size_limit.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,16 +43,16 @@ struct DsnSettings {
   std::string hostname;                // myhostname
   std::string origin;                  // myorigin
   std::string mail_name = "Penstock";  // mail_name
-  std::uint64_t size_limit =
-      50000;  // bounce_size_limit: a longer original is returned as its header only
+  // bounce_size_limit: a longer original is returned as its header only
+  std::uint64_t size_limit = 50000;
 };
 
 struct DsnReport {
-  Envelope
-      envelope;  // sender "", recipient = original sender; queue_id, client, facts are the caller's
+  // sender "", recipient = original sender; queue_id, client, facts are the caller's
+  Envelope envelope;
   std::string before;  // CRLF lines
-  std::uint64_t original_bytes =
-      0;  // how much of the original content, from its start, comes between
+  // how much of the original content, from its start, comes between
+  std::uint64_t original_bytes = 0;
   std::string after;
 };
 

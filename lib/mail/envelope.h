@@ -1,15 +1,11 @@
 #pragma once
-/// What a message is apart from its bytes: who sent it, to whom, and what delivery must know about
-/// the body.
+/// What a message is apart from its bytes: who sent it, to whom, and what delivery must know about the body.
 ///
-/// Use:     smtpd, pickup, bounce and local fill one in; qmgr stores it; delivery programs get the
-/// parts they need. Rules:   plain data, encodable (lib/base/codec.h); addresses are in external
-/// form without angle brackets, the
-///          null sender is "". Limits are the receivers' to keep. Fields are only added at the end
-///          of a struct that is sent or stored at top level; nested structs change only with the
-///          version of the conversation/log.
-/// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531, seed 002 (body facts kept
-/// with the envelope).
+/// Use:     smtpd, pickup, bounce and local fill one in; qmgr stores it; delivery programs get the parts they need.
+/// Rules:   plain data, encodable (lib/base/codec.h); addresses are in external form without angle brackets, the
+///          null sender is "". Limits are the receivers' to keep. Fields are only added at the end of a struct that
+///          is sent or stored at top level; nested structs change only with the version of the conversation/log.
+/// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531, seed 002 (body facts kept with the envelope).
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,8 +27,8 @@ enum class Ret : std::uint8_t { unspecified, full, headers };
 
 struct Recipient {
   std::string address;  // where it goes now, after rewriting and aliases
-  std::string
-      original;  // as the client gave it (after the first rewriting); empty: the same as address
+  // as the client gave it (after the first rewriting); empty: the same as address
+  std::string original;
   std::string orcpt;  // RFC 3461 "addr-type;xtext", as received; empty: none
   std::uint8_t notify = 0;
   PEN_FIELDS(address, original, orcpt, notify)
@@ -40,9 +36,8 @@ struct Recipient {
   const std::string& shown_original() const { return original.empty() ? address : original; }
 };
 
-/// Facts about the stored content, found once while it came in, so that delivery copies and
-/// computes nothing. The content is stored as on the wire: CRLF line ends, not dot-stuffed, ends
-/// with CRLF (unless binary_mime).
+/// Facts about the stored content, found once while it came in, so that delivery copies and computes nothing.
+/// The content is stored as on the wire: CRLF line ends, not dot-stuffed, ends with CRLF (unless binary_mime).
 struct BodyFacts {
   std::uint64_t size = 0;          // bytes, header included
   std::uint64_t header_size = 0;   // up to and including the empty line, or size if there is none
@@ -50,15 +45,14 @@ struct BodyFacts {
   bool eight_bit_header = false;
   bool eight_bit_body = false;
   bool nul = false;
-  /// Offsets of every '.' at the start of a line (to be doubled in DATA), ascending; complete only
-  /// if !many_dots.
+  /// Offsets of every '.' at the start of a line (to be doubled in DATA), ascending; complete only if !many_dots.
   std::vector<std::uint64_t> dots;
   bool many_dots = false;  // more than kMaxDots: the deliverer scans
   PEN_FIELDS(size, header_size, longest_line, eight_bit_header, eight_bit_body, nul, dots,
              many_dots)
   bool operator==(const BodyFacts&) const = default;
-  static constexpr std::size_t kMaxDots =
-      1024;  // 8 KiB of envelope at worst; real mail has a handful
+  // 8 KiB of envelope at worst; real mail has a handful
+  static constexpr std::size_t kMaxDots = 1024;
 };
 
 /// Where the message came from.

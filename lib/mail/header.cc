@@ -23,8 +23,7 @@ HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, 
     return first_line ? Line::body : Line::continuation;
   if (field_name_length(start) > 0) return Line::field;
   if (whole || start.size() >= kDecide) return Line::body;
-  // A colon may still come, unless something was seen that no name and no blanks before a colon can
-  // hold.
+  // A colon may still come, unless something was seen that no name and no blanks before a colon can hold.
   std::size_t n = 0;
   while (n < start.size() && start[n] > 32 && start[n] < 127 && start[n] != ':') ++n;
   if (n == 0) return Line::body;

@@ -1,14 +1,11 @@
 #pragma once
-/// The header of a message while it goes by: where it ends, and the few fields that a mail system
-/// looks at.
+/// The header of a message while it goes by: where it ends, and the few fields that a mail system looks at.
 ///
-/// Use:     HeaderScanner scan(names); for each line: scan.text(part)…; auto what =
-/// scan.line_end();
-///          before the first text() of a line, ask starts_body(first bytes) – see HeaderFilter in
-///          lib/intake.
+/// Use:     HeaderScanner scan(names);
+///          for each line: scan.text(part)…; auto what = scan.line_end();
+///          before the first text() of a line, ask starts_body(first bytes): see HeaderFilter in lib/intake.
 /// Source:  RFC 5322 section 2.2, RFC 5321 section 6.3 (hop count).
-/// Bounds:  keeps at most kMaxKept bytes of the values it is interested in; fields of any length
-/// pass.
+/// Bounds:  keeps at most kMaxKept bytes of the values it is interested in; fields of any length pass.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,8 +41,7 @@ class HeaderScanner {
   static Line classify(std::string_view start, bool whole, bool first_line);
   static constexpr std::size_t kDecide = 1000;
 
-  /// One line of the header (never separator or body), possibly only its first bytes when it is
-  /// long.
+  /// One line of the header (never separator or body), possibly only its first bytes when it is long.
   void line(std::string_view text, Line kind);
   const HeaderSummary& summary() const { return summary_; }
 

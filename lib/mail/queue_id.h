@@ -1,14 +1,11 @@
 #pragma once
 /// Queue ids in the shape of Postfix's long ones (enable_long_queue_ids): "4bGNsx3Ynxz1kGz8Q".
 ///
-/// Grammar: 6 digits base 52 of the seconds since 1970, 4 digits base 52 of the microseconds, "z",
-/// then a number in
-///          base 51 (where Postfix has the inode: here a counter that starts at a random number).
-///          Digits are 0-9 and the consonants, so that no id spells a word; the number never holds
-///          "z".
-/// Unique:  within a process by strictly increasing time stamps, also when the clock is set back;
-/// between processes
-///          and restarts by time and the random start of the counter.
+/// Grammar: 6 digits base 52 of the seconds since 1970, 4 digits base 52 of the microseconds, "z", then a
+///          number in base 51 (where Postfix has the inode: here a counter that starts at a random number).
+///          Digits are 0-9 and the consonants, so that no id spells a word; the number never holds "z".
+/// Unique:  within a process by strictly increasing time stamps, also when the clock is set back; between
+///          processes and restarts by time and the random start of the counter.
 /// Thread:  one generator, one thread.
 #include <cstdint>
 #include <optional>

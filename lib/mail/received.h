@@ -1,8 +1,8 @@
 #pragma once
 /// The trace field that every message gets first.
 ///
-/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…); the layout
-/// is Postfix's.
+/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…); the layout is
+///          Postfix's.
 #include <string>
 #include <string_view>
 

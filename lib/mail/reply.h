@@ -2,16 +2,14 @@
 /// SMTP replies as a client reads them: lines in, whole replies out, whatever the peer sends.
 ///
 /// Use:     ReplyParser parser;
-///          for each line (without CRLF):  if (auto reply = parser.feed(line)) …       // a
-///          multi-line reply is joined
-/// Rules:   the first digit decides (RFC 5321 section 4.2.1: unknown codes by first digit); codes
-/// outside 2xx-5xx and
-///          lines that begin no reply are `malformed` and end the reply: the caller cannot trust
-///          its place any more. Inside a multi-line reply a line without a code is taken as text.
-///          The code of the last line counts.
-/// Bounds:  text is cut at kMaxText, lines beyond kMaxLines are counted but not kept, after
-/// kMaxReplyLines the reply
-///          is malformed (a peer that never ends its reply).
+///          for each line (without CRLF):
+///            if (auto reply = parser.feed(line)) …       // a multi-line reply is joined
+/// Rules:   the first digit decides (RFC 5321 section 4.2.1: unknown codes by first digit); codes outside
+///          2xx-5xx and lines that begin no reply are `malformed` and end the reply: the caller cannot trust
+///          its place any more. Inside a multi-line reply a line without a code is taken as text. The code of
+///          the last line counts.
+/// Bounds:  text is cut at kMaxText, lines beyond kMaxLines are counted but not kept, after kMaxReplyLines the
+///          reply is malformed (a peer that never ends its reply).
 /// Source:  RFC 5321 section 4.2, RFC 2034, RFC 3463.
 #include <optional>
 #include <string>
@@ -23,11 +21,11 @@ namespace pen::mail {
 struct Reply {
   int code = 0;  // 0 when malformed
   bool malformed = false;
-  std::string
-      dsn;  // "5.1.1" if the text begins with an enhanced code of the reply's class; else empty
+  // "5.1.1" if the text begins with an enhanced code of the reply's class; else empty
+  std::string dsn;
   std::string text;  // all lines with their codes, joined by a space: "550-no 550 such user"
-  std::vector<std::string>
-      lines;  // text of each line after the code; only when the parser was told to keep them
+  // text of each line after the code; only when the parser was told to keep them
+  std::vector<std::string> lines;
 
   int first_digit() const { return code / 100; }
   bool positive() const { return first_digit() == 2; }
@@ -44,8 +42,8 @@ std::optional<std::string_view> enhanced_code(std::string_view text);
 
 class ReplyParser {
  public:
-  static constexpr std::size_t kMaxText =
-      2048;  // what a log line or a report shows; the rest is noise
+  // what a log line or a report shows; the rest is noise
+  static constexpr std::size_t kMaxText = 2048;
   static constexpr std::size_t kMaxLines = 256;  // kept lines: EHLO answers have some 20
   static constexpr std::size_t kMaxReplyLines = 10000;
 

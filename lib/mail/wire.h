@@ -1,18 +1,15 @@
 #pragma once
-/// Content as it comes in over SMTP, turned into the stored form: CRLF line ends only, not
-/// dot-stuffed.
+/// Content as it comes in over SMTP, turned into the stored form: CRLF line ends only, not dot-stuffed.
 ///
 /// Use:     DataScanner scan(policy);
-///          while (!done) { auto n = scan.feed(bytes, sink); … }     // n consumed; scan.done()
-///          after CRLF.CRLF BdatScanner scan(policy); scan.feed(chunk, sink); …; scan.finish(sink);
-///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is
-///          one, and others pass on to it.
-/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), whatever the policy
-/// says. A bare LF ends a
-///          line of content and counts; a bare CR counts and becomes a space, unless the policy
-///          keeps it (then it can never again be told from half a line end; Postfix's
-///          cleanup_replace_stray_cr_lf). A line of one dot that does not end DATA stays a line of
-///          one dot.
+///          while (!scan.done()) { auto n = scan.feed(bytes, sink); … }   // n consumed; done() after CRLF.CRLF
+///          BdatScanner scan(policy); scan.feed(chunk, sink); …; scan.finish(sink);
+///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is one, and
+///          others pass on to it.
+/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), whatever the policy says. A bare LF
+///          ends a line of content and counts; a bare CR counts and becomes a space, unless the policy keeps it
+///          (then it can never again be told from half a line end; Postfix's cleanup_replace_stray_cr_lf). A
+///          line of one dot that does not end DATA stays a line of one dot.
 /// Split:   any cutting of the input into feeds gives the same calls up to how text() is cut.
 /// Bounds:  no memory; the sink bounds what it keeps.
 #include <cstdint>
@@ -171,8 +168,7 @@ class FactsCollector {
  public:
   void text(std::string_view part);
   void line_end();
-  /// From here on it is body: the caller knows where the header ends. Called at the start of a
-  /// line.
+  /// From here on it is body: the caller knows where the header ends. Called at the start of a line.
   void end_of_header() {
     header_ended_ = true;
     facts_.header_size = facts_.size;

@@ -1,6 +1,5 @@
 #pragma once
-/// For tests and the fuzz target: the scanners' rules written the slow and obvious way, over a
-/// whole input.
+/// For tests and the fuzz target: the scanners' rules written the slow and obvious way, over a whole input.
 #include <string>
 #include <string_view>
 

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <mutex>
 
+#include "lib/base/log.h"
 #include "lib/mailbox/fd.h"
 
 namespace pen::mailbox {
@@ -242,6 +243,7 @@ Answer deliver_in_child(Work work, const Body& body, std::chrono::seconds time_l
     return trouble("4.3.0", Error::from_errno(errno, "socketpair").message());
   OwnedFd body_in(body_pair[0]), body_out(body_pair[1]);
 
+  log::flush();  // or the child would have a copy of what waits
   const pid_t pid = ::fork();
   if (pid < 0) return trouble("4.3.0", Error::from_errno(errno, "fork").message());
   if (pid == 0) child(work, answer_out.get(), body_in.get(), time_limit);

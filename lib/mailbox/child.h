@@ -1,16 +1,13 @@
 #pragma once
 /// One delivery in a short-lived process that runs as the recipient.
 ///
-/// Use:     from a handler thread (it blocks):  Answer a = deliver_in_child(work, body,
-/// time_limit); Process: fork; the child drops every descriptor but two, takes the recipient's
-/// groups, gid and uid, looks for a
-///          forward file (if asked), else stores the message, and reports. It gets the content
-///          through a socket, never a descriptor of the spool. It ends itself after the time limit
-///          even if this program dies; a child whose answer does not come in time is killed and
-///          reaped later: a hanging file system holds up nobody else.
-/// Death of this program: a child that already has the whole content finishes (a mailbox is never
-/// cut in the middle);
-///          one that has not gives up without effect.
+/// Use:     from a handler thread (it blocks):  Answer a = deliver_in_child(work, body, time_limit);
+/// Process: fork; the child drops every descriptor but two, takes the recipient's groups, gid and uid, looks for a
+///          forward file (if asked), else stores the message, and reports. It gets the content through a socket,
+///          never a descriptor of the spool. It ends itself after the time limit even if this program dies; a child
+///          whose answer does not come in time is killed and reaped later: a hanging file system holds up nobody else.
+/// Death:   of this program: a child that already has the whole content finishes (a mailbox is never cut in the
+///          middle); one that has not gives up without effect.
 /// Thread:  any number at once.
 #include <sys/types.h>
 
@@ -38,8 +35,7 @@ struct Work {
   Message message;  // size is filled in from the body
 };
 
-/// The content: in memory, or a file read with pread from an offset. What it points to must outlive
-/// the call.
+/// The content: in memory, or a file read with pread from an offset. What it points to must outlive the call.
 struct Body {
   std::string_view memory;
   int fd = -1;

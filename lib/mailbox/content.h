@@ -2,15 +2,13 @@
 /// What a mailbox holds of a message: trace fields put before it, LF line ends, mbox framing. Pure.
 ///
 /// Use:     file starts with  mbox_from_line(…) (mbox only) + prepended_fields(…);
-///          LineEnds lf; MboxQuoter quote;  for each chunk of the content:
-///          quote.feed(lf.feed(chunk), out) …
-/// Format:  content on the wire is CRLF; in a mailbox a line ends with LF. Every other byte stays
-/// as it is: a CR that
+///          LineEnds lf; MboxQuoter quote;
+///          for each chunk of the content:  quote.feed(lf.feed(chunk), out) …
+/// Format:  content on the wire is CRLF; in a mailbox a line ends with LF. Every other byte stays as it is: a CR that
 ///          no LF follows, a NUL, a line of any length.
-///          mbox: "From sender  date" line, content in which a line that starts with "From " gets
-///          '>' before it, an empty line (as Postfix and the readers of its mailboxes have it).
-/// Source:  RFC 5321 section 4.4 (Return-Path), RFC 4155, prepend_delivered_header, Postfix
-/// local(8).
+///          mbox: "From sender  date" line, content in which a line that starts with "From " gets '>' before it, an
+///          empty line (as Postfix and the readers of its mailboxes have it).
+/// Source:  RFC 5321 section 4.4 (Return-Path), RFC 4155, prepend_delivered_header, Postfix local(8).
 #include <string>
 #include <string_view>
 
@@ -40,15 +38,13 @@ class MboxQuoter {
   bool line_start_ = true;
 };
 
-/// "From sender  Sat Nov 21 08:46:56 2026\n"; the null sender is MAILER-DAEMON. Local time, as
-/// readers expect.
+/// "From sender  Sat Nov 21 08:46:56 2026\n"; the null sender is MAILER-DAEMON. Local time, as readers expect.
 std::string mbox_from_line(std::string_view sender, WallTime when);
 
 /// Address as it may stand in one header line: control bytes become '?'.
 std::string field_safe(std::string_view address);
 
-/// Return-Path, X-Original-To, Delivered-To, each with LF. delivered_to empty: neither of the
-/// latter two.
+/// Return-Path, X-Original-To, Delivered-To, each with LF. delivered_to empty: neither of the latter two.
 std::string prepended_fields(std::string_view sender, std::string_view original_to,
                              std::string_view delivered_to);
 

@@ -1,9 +1,9 @@
 #pragma once
-/// The line that a delivery agent logs for each recipient, in Postfix's shape, and the fields
-/// within it.
+/// The line that a delivery agent logs for each recipient, in Postfix's shape, and the fields within it.
 ///
-/// "4ABC: to=<a@b>, orig_to=<c@d>, relay=local, delay=0.1, delays=0.05/0/0/0.05, dsn=2.0.0,
-/// status=sent (text)" Source:  Postfix's log_adhoc; pflogsumm reads these.
+/// "4ABC: to=<a@b>, orig_to=<c@d>, relay=local, delay=0.1, delays=0.05/0/0/0.05, dsn=2.0.0, status=sent (text)"
+///
+/// Source:  Postfix's log_adhoc; pflogsumm reads these.
 #include <string>
 #include <string_view>
 

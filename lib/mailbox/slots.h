@@ -4,8 +4,8 @@
 ///
 /// Use:     co_await serve_slots(environment, std::move(channel))     // one per connection of qmgr; ends with it
 /// Logs:    one Postfix-style line per recipient.
-/// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers it
-///          as in doubt instead of assuming that nothing happened.
+/// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers
+///          it as in doubt instead of assuming that nothing happened.
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,8 +27,8 @@ struct SlotEnvironment {
   std::size_t limit = 100;  // slots at once; more are refused
   std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)>
       deliver;
-  async::Cancel* draining =
-      nullptr;             // when raised, what is in hand is finished and the connection ends
+  // when raised, what is in hand is finished and the connection ends
+  async::Cancel* draining = nullptr;
   std::size_t busy = 0;    // jobs in hand, for the status
   std::uint64_t done = 0;  // recipients answered
 };

@@ -26,8 +26,7 @@ mail::DeliveryStatus trouble(std::string dsn, std::string text) {
   return s;
 }
 
-/// Which status an errno of a mailbox file means: a full disk is ours, a full quota the
-/// recipient's.
+/// Which status an errno of a mailbox file means: a full disk is ours, a full quota the recipient's.
 mail::DeliveryStatus trouble(const Error& e, std::string_view what) {
   std::string text = fmt::format("{}: {}", what, e.message());
   switch (e.sys_errno()) {
@@ -168,8 +167,8 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
     return trouble(Error::from_errno(errno, "create maildir file " + tmp),
                    "maildir delivery failed");
   const auto give_up = [&](const Error& e) {
-    (void)::unlinkat(dirs[0].get(), tmp.c_str(),
-                     0);  // a leftover in tmp is no mail; readers remove it after 36 hours
+    // a leftover in tmp is no mail; readers remove it after 36 hours
+    (void)::unlinkat(dirs[0].get(), tmp.c_str(), 0);
     return trouble(e, "maildir delivery failed");
   };
   if (auto copied = copy(file.get(), message.fields, message, content, false, target.size_limit);

@@ -1,18 +1,14 @@
 #pragma once
-/// Writes one message into a Maildir or an mbox: blocking, as the current user. Runs in the forked
-/// child (child.h).
+/// Writes one message into a Maildir or an mbox: blocking, as the current user. Runs in the forked child (child.h).
 ///
-/// Safety:  a path is a trusted base directory plus a relative part. Below the base no symbolic
-/// link is followed unless
-///          the target says so (the recipient's own home), mailboxes must be regular files with one
-///          link that belong to the current user: links planted in a shared spool directory have no
-///          effect. Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves
-///          at most a file in tmp/. mbox: locked, appended, fsynced; on any failure cut back to its
-///          former length.
+/// Safety:  a path is a trusted base directory plus a relative part. Below the base no symbolic link is followed
+///          unless the target says so (the recipient's own home), mailboxes must be regular files with one link that
+///          belong to the current user: links planted in a shared spool directory have no effect.
+/// Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves at most a file in tmp/.
+/// mbox:    locked, appended, fsynced; on any failure cut back to its former length.
 /// Result:  success only when the message is on stable storage.
 /// Source:  Maildir (D. J. Bernstein's manual page), mailbox_delivery_lock, deliver_lock_attempts,
-/// deliver_lock_delay,
-///          stale_lock_time, mailbox_size_limit, virtual_mailbox_limit.
+///          deliver_lock_delay, stale_lock_time, mailbox_size_limit, virtual_mailbox_limit.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -56,12 +52,10 @@ struct Message {
   std::string hostname;
   unsigned long long unique = 0, random = 0;
 };
-/// Gives the next chunk of the content; empty view: end. Fewer bytes than Message::size is a
-/// failure.
+/// Gives the next chunk of the content; empty view: end. Fewer bytes than Message::size is a failure.
 using Content = std::function<Result<std::string_view>()>;
 
-/// Permanent failure only for what will not get better by itself (full mailbox); the rest is
-/// deferred.
+/// Permanent failure only for what will not get better by itself (full mailbox); the rest is deferred.
 mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content);
 
 }  // namespace pen::mailbox

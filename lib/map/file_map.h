@@ -1,9 +1,9 @@
 #pragma once
-/// What tables made from a file share: read it, notice changes at most once a second, answer errors
-/// while it is broken.
+/// What tables made from a file share: read it, notice changes at most once a second, answer errors while it is broken.
 ///
-/// Use:     class TextHash : public FileMap<Table> { … parse … }; current() gives the table as of
-/// now. Thread:  any: a table is immutable once read and replaced as a whole.
+/// Use:     class TextHash : public FileMap<Table> { … parse … };
+///          current() gives the table as of now.
+/// Thread:  any: a table is immutable once read and replaced as a whole.
 #include <sys/stat.h>
 
 #include <expected>

@@ -4,9 +4,8 @@
 ///
 /// Use:     build_lmdb("transport.lmdb", entries, options);          // penmap transport
 ///          auto file = LmdbFile::open("transport.lmdb"); file->find(key);
-/// Writing: always a new file beside the old one, synced, then renamed over it: readers see the old
-/// table or the new
-///          one, never a part, and a crash leaves the old one. No locks are needed or taken.
+/// Writing: always a new file beside the old one, synced, then renamed over it: readers see the old table or
+///          the new one, never a part, and a crash leaves the old one. No locks are needed or taken.
 /// Thread:  find() from any thread; everything else from one.
 #include <functional>
 #include <memory>
@@ -29,8 +28,7 @@ class LmdbFile {
   ~LmdbFile();
   LmdbFile(const LmdbFile&) = delete;
   LmdbFile& operator=(const LmdbFile&) = delete;
-  /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are
-  /// not there.
+  /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are not there.
   Value find(std::string_view key) const;
   /// Every key and value in key order; stops when visit returns false. Errors: unreadable.
   Result<void> each(

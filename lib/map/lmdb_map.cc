@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 
+#include "lib/base/lmdb_pages.h"
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
@@ -49,6 +50,17 @@ Result<Txn> begin(MDB_env* env, const std::string& path, unsigned flags) {
   return Txn(raw);
 }
 
+// liblmdb believes what it maps: a damaged file would end the process at the first touch.
+Result<void> check_pages(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return fail(MapError::unreadable, "open " + path, errno);
+  const auto whole = check_lmdb_pages(fd);
+  ::close(fd);
+  if (whole) return {};
+  return fail(MapError::unreadable,
+              path + ": " + whole.error().message() + ": make the table again from its source");
+}
+
 MDB_val to_val(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
 std::string_view without_nul(const MDB_val& v) {
   std::string_view text(static_cast<const char*>(v.mv_data), v.mv_size);
@@ -69,21 +81,8 @@ LmdbFile::~LmdbFile() = default;
 Result<std::shared_ptr<LmdbFile>> LmdbFile::open(const std::string& path) {
   auto impl = std::make_unique<Impl>();
   impl->path = path;
-  struct stat s{};
-  if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
-  if (!S_ISREG(s.st_mode) || s.st_size == 0)
-    return fail(MapError::unreadable, path + ": not an LMDB file");
+  PEN_TRY(check_pages(path));
   PEN_TRY_ASSIGN(impl->env, open_env(path, MDB_RDONLY | MDB_NOTLS, 0, 0));
-  // A mapped file that is shorter than its own account of itself would kill the process at the
-  // first touch.
-  MDB_envinfo info{};
-  MDB_stat stat{};
-  mdb_env_info(impl->env.get(), &info);
-  mdb_env_stat(impl->env.get(), &stat);
-  if ((static_cast<std::uint64_t>(info.me_last_pgno) + 1) * stat.ms_psize >
-      static_cast<std::uint64_t>(s.st_size)) {
-    return fail(MapError::unreadable, path + ": file is shorter than its content");
-  }
   PEN_TRY_ASSIGN(auto txn, begin(impl->env.get(), path, MDB_RDONLY));
   if (const int code = mdb_dbi_open(txn.get(), nullptr, 0, &impl->dbi); code != 0)
     return lmdb_failure(path, code);

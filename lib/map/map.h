@@ -3,19 +3,15 @@
 ///
 /// Use:     auto maps = MapList::open("hash:/etc/x/transport, regexp:/etc/x/rules", options);
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
-/// Types:   lmdb, hash and btree (all three: NAME.lmdb), texthash, inline, static, cidr, regexp,
-/// pcre, unix, fail;
+/// Types:   lmdb, hash and btree (all three: NAME.lmdb), texthash, inline, static, cidr, regexp, pcre, unix, fail;
 ///          "proxy:" in front of a type is accepted and skipped (there is no proxymap here).
-/// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An
-/// Error always
-///          means "try again later" (4xx, defer), never "not found".
-/// Changes: files are looked at again at most once a second and taken anew when inode, size or time
-/// of change differ.
-///          A file that is missing or broken at open() is no error of open(): look-ups fail until
-///          it is repaired.
-/// Thread:  every function may be called from any thread at any time. Maps are shared by
-/// shared_ptr. Source:  Postfix DATABASE_README, lookup table manual pages; docs in
-/// man/penstock-tables.5.
+/// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An Error
+///          always means "try again later" (4xx, defer), never "not found".
+/// Changes: files are looked at again at most once a second and taken anew when inode, size or time of change
+///          differ. A file that is missing or broken at open() is no error of open(): look-ups fail until it is
+///          repaired.
+/// Thread:  every function may be called from any thread at any time. Maps are shared by shared_ptr.
+/// Source:  Postfix DATABASE_README, lookup table manual pages; docs in man/penstock-tables.5.
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,8 +53,7 @@ class Map {
   /// regexp, pcre, cidr: the table wants the whole key only, never a part of it (user@, @domain,
   /// parent domains).
   virtual bool whole_key_only() const { return false; }
-  /// What is wrong with the table right now, if anything (for start-up messages and penstock
-  /// check).
+  /// What is wrong with the table right now, if anything (for start-up messages and penstock check).
   virtual std::optional<Error> problem() { return std::nullopt; }
   /// "type:name".
   const std::string& name() const { return name_; }
@@ -85,8 +80,7 @@ std::vector<std::string_view> known_types();
 class MapList {
  public:
   MapList() = default;
-  /// `value`: specs separated by commas or white space; "{ … }" groups keep theirs (inline:{ a = b,
-  /// c = d }).
+  /// `value`: specs separated by commas or white space; "{ … }" groups keep theirs (inline:{ a = b, c = d }).
   static Result<MapList> open(std::string_view value, const OpenOptions& options = {});
   /// parts: with false, tables that want whole keys only are passed over.
   Value lookup(std::string_view key, bool whole_key = true) const;
@@ -102,8 +96,7 @@ class MapList {
 /// A problem of a table as a line for the log: what is wrong, what follows from it, what to do.
 std::string advice(const Error& problem);
 
-/// Splits a list value at commas and white space, keeping { … } groups together (outer braces
-/// stay).
+/// Splits a list value at commas and white space, keeping { … } groups together (outer braces stay).
 std::vector<std::string> split_list(std::string_view value);
 
 /// A hit of an address look-up: the value, the key that hit, and the extension that the key left
@@ -120,8 +113,8 @@ using AddressValue = Result<std::optional<AddressHit>>;
 /// Which partial keys an address look-up tries, in this order:
 ///   user+ext@domain, user@domain, user+ext, user, @domain
 /// The bare user forms are tried only when the domain is local (same as $myorigin, in
-/// $mydestination, or an $inet_interfaces literal): the caller knows. Source: canonical(5),
-/// virtual(5) TABLE SEARCH ORDER.
+/// $mydestination, or an $inet_interfaces literal): the caller knows.
+/// Source: canonical(5), virtual(5) TABLE SEARCH ORDER.
 struct AddressKeys {
   bool bare_user = false;
   bool at_domain = true;
@@ -135,14 +128,12 @@ AddressValue find_address(const MapList& maps, std::string_view address, const A
 AddressValue find_transport(const MapList& maps, std::string_view address,
                             std::string_view delimiters, bool parent_domains);
 
-/// access(5) keys of an e-mail address: user+ext@domain, user@domain, domain, parents, user+ext@,
-/// user@.
+/// access(5) keys of an e-mail address: user+ext@domain, user@domain, domain, parents, user+ext@, user@.
 AddressValue find_access_address(const MapList& maps, std::string_view address,
                                  std::string_view delimiters, bool parent_domains);
 /// access(5) keys of a host name: the name, then its parents.
 AddressValue find_access_name(const MapList& maps, std::string_view name, bool parent_domains);
-/// access(5) keys of a numeric address: itself, then its networks on octet (IPv4) or group (IPv6)
-/// boundaries.
+/// access(5) keys of a numeric address: itself, then its networks on octet (IPv4) or group (IPv6) boundaries.
 AddressValue find_access_network(const MapList& maps, std::string_view address);
 
 }  // namespace pen::map

@@ -1,11 +1,8 @@
 #pragma once
-/// Lists that answer yes or no: mynetworks, mydestination, relay_domains, debug_peer_list and their
-/// like.
+/// Lists that answer yes or no: mynetworks, mydestination, relay_domains, debug_peer_list and their like.
 ///
-/// Form:    patterns separated by commas or white space; /file/name reads patterns from a file;
-/// type:table matches
-///          when the table has the key; !pattern means "no" when it matches. The first match
-///          decides.
+/// Form:    patterns separated by commas or white space; /file/name reads patterns from a file; type:table
+///          matches when the table has the key; !pattern means "no" when it matches. The first match decides.
 /// Use:     auto mydestination = MatchList::open(MatchList::Kind::domain, value, {});
 ///          Result<bool> yes = mydestination->matches("example.org");
 /// Errors:  as with maps: an Error is "don't know now", never "no".
@@ -24,19 +21,18 @@ namespace pen::map {
 class MatchList {
  public:
   enum class Kind {
-    string,   // equal but for case, or the table has the string
-    domain,   // the same; and .parent, or parent itself with parent_domains, for sub-domains
-    network,  // numeric address in a network ("192.0.2.0/24", "[2001:db8::]/32"), or the table has
-              // the address
-    host,     // namadr lists: host name by `domain`, address by `network`
+    string,  // equal but for case, or the table has the string
+    domain,  // the same; and .parent, or parent itself with parent_domains, for sub-domains
+    // numeric address in a network ("192.0.2.0/24", "[2001:db8::]/32"), or the table has the address
+    network,
+    host,  // namadr lists: host name by `domain`, address by `network`
   };
   struct Options {
     bool parent_domains = false;  // parent_domain_matches_subdomains names this list
     OpenOptions open;
   };
   MatchList() = default;
-  /// Errors: syntax (bad network, host bits set in a network), unknown_type, bad_spec, unreadable
-  /// (/file).
+  /// Errors: syntax (bad network, host bits set in a network), unknown_type, bad_spec, unreadable (/file).
   static Result<MatchList> open(Kind kind, std::string_view value, const Options& options);
 
   /// Kind string and domain. Domains: "[192.0.2.1]" literals are compared as strings.

@@ -2,9 +2,8 @@
 /// Numeric addresses and networks as values.
 ///
 /// Use:     auto net = parse_network("192.0.2.0/24"); net->contains(*parse_ip("192.0.2.7"));
-/// Form:    IPv4 dotted quads and IPv6, with or without brackets, "/bits" optional. IPv4-mapped
-/// IPv6 addresses are
-///          taken as IPv4, so that a client is the same host on both kinds of socket.
+/// Form:    IPv4 dotted quads and IPv6, with or without brackets, "/bits" optional. IPv4-mapped IPv6 addresses
+///          are taken as IPv4, so that a client is the same host on both kinds of socket.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -28,8 +27,7 @@ struct Network {
   std::uint8_t bits = 0;
   bool contains(const IpAddress& address) const;
 };
-/// Errors: MapError::syntax, also when bits beyond the mask are set ("192.0.2.1/24"), as Postfix
-/// refuses it.
+/// Errors: MapError::syntax, also when bits beyond the mask are set ("192.0.2.1/24"), as Postfix refuses it.
 Result<Network> parse_network(std::string_view text);
 
 }  // namespace pen::map

@@ -1,10 +1,9 @@
 #pragma once
 /// Pattern tables (regexp, pcre, cidr): their text read into rules, before any pattern is compiled.
 ///
-/// Form:    "pattern result", "!pattern result", "if pattern" … "endif" (nested). Patterns of
-/// regexp and pcre stand
-///          between delimiters with flags behind; those of cidr are a word. $1, ${1}, $(1) and $$
-///          in results.
+/// Form:    "pattern result", "!pattern result", "if pattern" … "endif" (nested). Patterns of regexp and pcre
+///          stand between delimiters with flags behind; those of cidr are a word. $1, ${1}, $(1) and $$ in
+///          results.
 /// Errors:  MapError::syntax with "FILE, line N: why".
 /// Source:  regexp_table(5), pcre_table(5), cidr_table(5). Pure.
 #include <cstdint>

@@ -66,8 +66,7 @@ TableText parse_table(std::string_view text, std::string_view file) {
     std::size_t space = 0;
     std::string key;
     if (line.text.front() == '"') {
-      // A quoted key may hold white space; its quotes are part of an address only when an @
-      // follows.
+      // A quoted key may hold white space; its quotes are part of an address only when an @ follows.
       std::size_t i = 1;
       while (i < line.text.size() && line.text[i] != '"') i += line.text[i] == '\\' ? 2 : 1;
       space = std::min(i + 1, line.text.size());

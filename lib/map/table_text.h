@@ -1,12 +1,10 @@
 #pragma once
-/// The text that tables are made from: "key white-space value" lines, and alias files "name:
-/// value".
+/// The text that tables are made from: "key white-space value" lines, and alias files "name: value".
 ///
-/// Form:    a logical line starts with text at its first column; lines that start with white space
-/// go on with it.
-///          Empty lines and lines whose first character is # are skipped (also between continuation
-///          lines). Keys with white space may be quoted in alias files. Source: postmap(1),
-///          aliases(5).
+/// Form:    a logical line starts with text at its first column; lines that start with white space go on with it.
+///          Empty lines and lines whose first character is # are skipped (also between continuation lines).
+///          Keys with white space may be quoted in alias files.
+/// Source:  postmap(1), aliases(5).
 /// Pure: no I/O, no clock. The entries point into nothing.
 #include <string>
 #include <string_view>
@@ -18,8 +16,8 @@ namespace pen::map {
 
 struct LogicalLine {
   unsigned number = 0;  // of its first physical line, from 1
-  std::string
-      text;  // continuation lines joined by their own white space; trailing white space gone
+  // continuation lines joined by their own white space; trailing white space gone
+  std::string text;
 };
 std::vector<LogicalLine> logical_lines(std::string_view text);
 
@@ -30,8 +28,8 @@ struct TableEntry {
 };
 struct TableText {
   std::vector<TableEntry> entries;
-  std::vector<std::string>
-      warnings;  // "FILE, line N: expected format: key whitespace value"; such lines are left out
+  // "FILE, line N: expected format: key whitespace value"; such lines are left out
+  std::vector<std::string> warnings;
 };
 /// A postmap source. `file` is for the warnings.
 TableText parse_table(std::string_view text, std::string_view file);

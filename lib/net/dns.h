@@ -1,22 +1,20 @@
 #pragma once
 /// DNS: a stub resolver over our own sockets, with a cache, many look-ups at once.
 ///
-/// Use:     Resolver dns(loop, pool, options); DnsAnswer a = co_await dns.lookup("example.org",
-/// RecordType::mx, until); Answers: found, no_data (the name exists, this type does not), no_domain
-/// (the name does not exist), temporary
-///          (everything else: time-out, SERVFAIL, nonsense). Only the first three are facts;
-///          temporary is never cached as one. Aliases (CNAME) are followed within the answer and by
-///          asking again, at most kMaxAliases.
-/// Safety:  each question goes from a socket of its own (random source port), with a random id; an
-/// answer must come
-///          from the asked server and match id and question. Names, sets and sizes are bounded.
-///          Truncated answers are asked again over TCP. Identical questions under way are asked
-///          once.
+/// Use:     Resolver dns(loop, pool, options);
+///          DnsAnswer a = co_await dns.lookup("example.org", RecordType::mx, until);
+/// Answers: found
+///          no_data      the name exists, this type does not
+///          no_domain    the name does not exist
+///          temporary    everything else: time-out, SERVFAIL, nonsense
+///          Only the first three are facts; temporary is never cached as one.
+///          Aliases (CNAME) are followed within the answer and by asking again, at most kMaxAliases.
+/// Safety:  each question goes from a socket of its own (random source port), with a random id; an answer must
+///          come from the asked server and match id and question. Names, sets and sizes are bounded. Truncated
+///          answers are asked again over TCP. Identical questions under way are asked once.
 /// Thread:  the loop's. Waiting is on lib/async; only `native` look-ups use the handler pool.
-/// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (null MX is the
-/// caller's business).
-///          Postfix: dns_resolver_addresses is ours; smtp_host_lookup is the caller's choice of
-///          lookup_host().
+/// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (null MX is the caller's business).
+///          Postfix: dns_resolver_addresses is ours; smtp_host_lookup is the caller's choice of lookup_host().
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -56,8 +54,8 @@ struct DnsAnswer {
   std::string name;                // after aliases
   std::vector<DnsRecord> records;  // of the asked type, owned by `name`
   seconds ttl{0};  // how long the answer holds from now, aliases and negative answers included
-  bool authenticated =
-      false;  // AD bit: every answer on the way said so (trust the resolver's path: the caller)
+  // AD bit: every answer on the way said so (trust the resolver's path: the caller)
+  bool authenticated = false;
   /// For people, when not found: "Host not found", "Host found but no data record of requested
   /// type", "Host not found, try again", …
   std::string text;
@@ -81,8 +79,7 @@ struct ResolverOptions {
 /// DnsError::bad_address.
 Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text,
                                                         unsigned short default_port = 53);
-/// nameserver, options timeout:, attempts: of resolv.conf text. Unknown lines are skipped, as
-/// everywhere.
+/// nameserver, options timeout:, attempts: of resolv.conf text. Unknown lines are skipped, as everywhere.
 void apply_resolv_conf(std::string_view text, ResolverOptions& options);
 
 enum class DnsError { bad_address = 1, malformed, mismatch, truncated, bad_name };

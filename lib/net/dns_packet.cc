@@ -22,8 +22,8 @@ struct FreePacket {
 using Packet = std::unique_ptr<ldns_pkt, FreePacket>;
 
 constexpr bool host_byte(char c) {
-  return ascii_alnum(c) || c == '-' || c == '_' || c == '/' ||
-         c == '*';  // RFC 2317 names have slashes
+  // RFC 2317 names have slashes
+  return ascii_alnum(c) || c == '-' || c == '_' || c == '/' || c == '*';
 }
 
 /// The text of a wire-form name; nullopt: bytes that no host name has.

@@ -20,7 +20,8 @@ struct DnsQuestion {
   std::string name;  // lower case, no final dot
   RecordType type = RecordType::a;
 };
-/// A name in the form used here (lower case, no final dot, A-labels instead of U-labels), or nullopt: DNS cannot hold it or no host has such a name.
+/// A name in the form used here (lower case, no final dot, A-labels instead of U-labels), or nullopt: DNS cannot hold
+/// it or no host has such a name.
 std::optional<std::string> normal_name(std::string_view name);
 
 /// The wire form of a question with recursion desired.

@@ -2,8 +2,8 @@
 /// What one commit does to the storage: writes and syncs in an order that matters. Made by
 /// QueueLog::next_batch().
 ///
-/// Thread:  made and completed in the loop's thread; execute() runs in the writer's, which touches
-/// nothing else.
+/// Thread:  made and completed in the loop's thread; execute() runs in the writer's, which touches nothing
+///          else.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,11 +17,11 @@ namespace pen::queue_log {
 using Ticket = std::uint64_t;
 
 struct BatchStep {
-  enum class Kind : std::uint8_t { write, sync, allocate } kind = Kind::write;
+  enum class Kind : std::uint8_t { write, sync, allocate, set_aside } kind = Kind::write;
   Slot slot = 0;
   std::uint64_t offset = 0;  // allocate: the size
   std::string bytes;
-  bool failed = false;  // allocate: no space
+  bool failed = false;  // allocate: no space; set_aside: not renamed
 };
 
 class Batch {
@@ -31,7 +31,7 @@ class Batch {
   Batch& operator=(Batch&&) noexcept = default;
 
   /// Does everything, in order, and stops at the first error; typically one write and one sync. A
-  /// segment that cannot be allocated for want of space is not an error. Blocks.
+  /// segment that cannot be allocated for want of space, or not set aside, is not an error. Blocks.
   Result<void> execute(Storage& storage);
   /// Tickets up to this one are durable when execute() succeeded.
   Ticket covers() const { return covers_; }

@@ -2,7 +2,7 @@
 /// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them.
 /// Off in every program.
 ///
-/// Use: BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
+/// Use:     BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
 
 namespace pen::queue_log {
 
@@ -13,23 +13,28 @@ enum class Breakage {
   mark_before_start,      // an envelope is marked as garbage before its START is durable
   unkeyed_checksum,       // a recycled segment's stale bytes pass for records
   positions_before_sync,  // restart positions are written before the logs are synced
-  recycle_before_save,    // a segment is used again before positions were saved that no longer need
-                          // it
+  recycle_before_save,    // a segment is used again before positions that need it no more are saved
   append_after_torn_tail,  // recovery takes up the last segment where its last valid record ends
   moved_before_sync,       // FINISH (moved) is appended before the replacement is durable
   trust_page_cache,        // recovery neither syncs nor drops cached pages before it reads
   forget_deliveries,       // recovery does not apply delivery records
   suffix_too_late,         // the saved start of the working suffix ignores open STARTs
-  move_without_hold_back,  // the saved end of a retry log passes replacements whose FINISH is
-                           // missing
+  move_without_hold_back,  // the saved end of a retry log passes replacements whose FINISH is missing
+  seal_without_sync,       // a log goes on to its next segment without a sync of the last one
+  footer_of_torn_segment,  // a listing believes the footer of a segment that a crash ended
+  positions_in_one_place,  // both copies of the restart positions are written over each other
+  unpinned_envelope,       // an open START does not keep its envelope's segment
+  use_numbers_again,       // the number of a use whose header a crash lost is given a second time
+  renew_at_once,           // a message is renewed although its START is not durable
+  forget_tombstones,       // recovery does not apply tombstones
+  first_part_suffices,     // a record in parts counts without its last part
+  older_version_wins,      // of several versions recovery keeps the oldest
+  // These no cut shows: fault_test.cc finds them.
+  take_the_reserve,     // new mail is taken while only the reserve is left
+  odd_mark_is_garbage,  // any mark but 0 counts as garbage
+  recycle_damaged,      // a segment with unreadable bytes goes back to the pool
+  last,
 };
-inline constexpr Breakage kAllBreakages[] = {
-    Breakage::skip_commit_sync,       Breakage::acknowledge_early,
-    Breakage::mark_before_start,      Breakage::unkeyed_checksum,
-    Breakage::positions_before_sync,  Breakage::recycle_before_save,
-    Breakage::append_after_torn_tail, Breakage::moved_before_sync,
-    Breakage::trust_page_cache,       Breakage::forget_deliveries,
-    Breakage::suffix_too_late,        Breakage::move_without_hold_back};
 
 namespace detail {
 inline Breakage current_breakage = Breakage::none;

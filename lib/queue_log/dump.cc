@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <tuple>
 
@@ -21,6 +22,7 @@ std::string at(const Position& p) { return at(p.use, p.offset); }
 std::string log_name(std::int64_t interval) {
   if (interval == 0) return "journal";
   if (interval == -1) return "hold";
+  if (interval == kSharedRetryLog) return "retry";
   return fmt::format("retry-{}s", interval);
 }
 
@@ -81,8 +83,11 @@ Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
     const std::uint64_t start = copy * kPositionsCopy;
     if (start + 24 > file_size) continue;
     std::string bytes(static_cast<std::size_t>(std::min(kPositionsCopy, file_size - start)), '\0');
-    PEN_TRY(storage.read(kPositionsSlot, start,
-                         {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+    const auto got = storage.read(kPositionsSlot, start,
+                                  {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()});
+    if (!got && !got.error().is_errno(EIO)) return got;
+    if (!got)
+      damaged(fmt::format("positions copy {}", copy), bytes.size(), "the disk cannot read it");
     const auto p = decode_positions(as_bytes(bytes));
     if (!p) {
       const bool unused = all_zero(as_bytes(bytes));
@@ -120,7 +125,11 @@ Result<std::optional<SegmentHeader>> Dump::header(Storage& storage, Slot slot,
     return std::nullopt;
   }
   std::byte block[kDataStart];
-  PEN_TRY(storage.read(slot, 0, block));
+  if (auto got = storage.read(slot, 0, block); !got) {
+    if (!got.error().is_errno(EIO)) return std::unexpected(std::move(got).error());
+    damaged(segment_name(slot), kDataStart, "the disk cannot read the header");
+    return std::nullopt;
+  }
   auto found = decode_segment_header(block);
   if (!found) {
     if (all_zero(block))
@@ -206,7 +215,9 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
     if (got == SegmentReader::Got::end) break;
     if (got == SegmentReader::Got::hole) {
       const std::uint32_t hole = reader.hole_start();
-      if (synced(hole) || reader.header().durable > hole)
+      if (reader.unreadable())
+        damaged(at(h.use, hole), reader.hole_bytes(), "the disk cannot read these bytes");
+      else if (synced(hole) || reader.header().durable > hole)
         damaged(at(h.use, hole), reader.hole_bytes(), "bytes that were synced are not records");
       else
         line_(fmt::format("{} {} bytes are not records: a write that was cut", at(h.use, hole),
@@ -218,8 +229,9 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
   if (reader.sealed()) {
     std::byte raw[kTrailer];
     if (limit == 0) {
-      PEN_TRY(storage.read(h.slot, h.size - kTrailer, raw));
-      if (!decode_trailer(raw, h) && around.went_on)
+      const auto got = storage.read(h.slot, h.size - kTrailer, raw);
+      if (!got && !got.error().is_errno(EIO)) return got;
+      if (around.went_on && (!got || !decode_trailer(raw, h)))
         damaged(at(h.use, h.size - static_cast<std::uint32_t>(kTrailer)), kTrailer,
                 "the trailer is unreadable: listings read this segment whole");
     }
@@ -228,6 +240,9 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
   }
   if (around.went_on) {
     damaged(at(h.use, tail), h.size - tail, "the log went on elsewhere, but here its end is lost");
+  } else if (reader.unreadable()) {
+    damaged(at(h.use, tail), (limit == 0 ? h.size : limit) - tail,
+            "the disk cannot read bytes here");
   } else if (Position{h.use, tail} < around.synced && around.synced.use == h.use) {
     damaged(at(h.use, tail), around.synced.offset - tail, "bytes that were synced are not records");
   } else {
@@ -281,6 +296,7 @@ void Dump::record(const SegmentHeader& segment, const SegmentReader& reader) {
                          time_text(e.appended), time_text(e.arrived), e.size, e.recipients,
                          ordinals_text(e.remaining), printable(e.sender));
       if (whole) {
+        if (whole->interval != 0) more += fmt::format(" due after {} s", whole->interval);
         for (const auto& domain : whole->domains) more += " domain " + printable(domain);
         for (const auto& r : whole->results) more += " done with " + ordinals_text(r.ordinals);
         more += fmt::format(" payload {}", whole->payload.size());

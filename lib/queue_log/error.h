@@ -3,10 +3,10 @@
 ///
 /// no_space      the disk, or the reserve that deliveries need: 452 4.3.1 to the client, try later
 /// too_large     the caller: the record can never fit (552 5.3.4)
-/// io_error      the disk: the log is dead from now on, the process ends, recovery reads what is
-/// really there damaged       a record that was asked for by position is not readable: report it
-/// and go on not_found     no such message is being worked on, or no such record at that place (any
-/// more) recovering    deliveries wait until recovery has ended (new mail does not)
+/// io_error      the disk: the log is dead from now on, the process ends, recovery reads what is really there
+/// damaged       a record that was asked for by position is not readable: report it and go on
+/// not_found     no such message is being worked on, or no such record at that place (any more)
+/// recovering    deliveries wait until recovery has ended (new mail does not)
 #include <string_view>
 
 #include "lib/base/result.h"

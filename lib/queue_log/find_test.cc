@@ -32,6 +32,7 @@ class CountingStorage final : public Storage {
   }
   Result<void> sync(Slot slot) override { return below_.sync(slot); }
   Result<void> drop_cache(Slot slot) override { return below_.drop_cache(slot); }
+  Result<void> set_aside(Slot slot) override { return below_.set_aside(slot); }
   Result<void> read(Slot slot, std::uint64_t at, MutableBytes into) override {
     read_bytes += into.size();
     return below_.read(slot, at, into);

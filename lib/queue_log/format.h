@@ -1,11 +1,9 @@
 #pragma once
-/// The bytes of segments and records. docs/queue-format.md is the description for people; this is
-/// the same for code.
+/// The bytes of segments and records. docs/queue-format.md is the description for people; this is the same for code.
 ///
-/// Segment:  header block (two copies, one sector each), records, trailer in the last 16 bytes once
-/// sealed. Record:   mark u32, length u32, checksum u64, use u64, offset u32, durable u32, epoch
-/// u32, type u8, flags u8,
-///           zero u16, body; padded with zeros to a multiple of 8. All integers little-endian.
+/// Segment: header block (two copies, one sector each), records, trailer in the last 16 bytes once sealed.
+/// Record:  mark u32, length u32, checksum u64, use u64, offset u32, durable u32, epoch u32, type u8, flags u8,
+///          zero u16, body; padded with zeros to a multiple of 8. All integers little-endian.
 /// No I/O.
 #include <bit>
 #include <optional>
@@ -38,6 +36,9 @@ inline constexpr std::uint8_t kFirstPart = 1;  // flags of a record; a record in
 inline constexpr std::uint8_t kLastPart = 2;
 inline constexpr std::uint8_t kSealed = 4;  // an index record after which the segment holds nothing
 
+inline constexpr std::int64_t kHoldLog = -1;
+inline constexpr std::int64_t kSharedRetryLog = -2;  // one log for all intervals
+
 /// One use of a segment.
 struct SegmentHeader {
   Slot slot = 0;
@@ -45,8 +46,9 @@ struct SegmentHeader {
   std::uint64_t use = 0;
   std::uint64_t key = 0;  // of the checksums of this use
   std::uint32_t epoch = 0;
-  std::int64_t interval = 0;  // of the log it belongs to: seconds; 0 the journal, -1 the hold log
-  std::uint64_t oldest = 0;   // first use that its log still needed then
+  std::int64_t interval =
+      0;  // of the log it belongs to: seconds; 0 the journal, or one of the next two
+  std::uint64_t oldest = 0;  // first use that its log still needed then
 };
 /// kDataStart bytes.
 std::string encode_segment_header(const SegmentHeader& header);
@@ -60,8 +62,8 @@ struct RecordHeader {
   std::uint64_t checksum = 0;
   std::uint64_t use = 0;
   std::uint32_t offset = 0;
-  std::uint32_t durable =
-      0;  // bytes of this segment that were synced when the record was made: a hole below is damage
+  // bytes of this segment that were synced when the record was made: a hole below is damage
+  std::uint32_t durable = 0;
   std::uint32_t epoch = 0;
   RecordType type = RecordType::envelope;
   std::uint8_t flags = 0;
@@ -137,8 +139,9 @@ struct EnvelopeBodyOf {
   std::vector<Text> domains;
   std::vector<DeliveryResult> results;
   Text payload;
+  std::uint32_t interval = 0;  // in a retry log: seconds after `appended` at which it is due
   PEN_FIELDS(generation, appended, replaces, queue_id, recipients, remaining, arrived, size, sender,
-             domains, results, payload)
+             domains, results, payload, interval)
 };
 using EnvelopeView = EnvelopeBodyOf<std::string_view>;
 using EnvelopeBody = EnvelopeBodyOf<std::string>;
@@ -161,9 +164,10 @@ struct IndexEntry {
 struct IndexBody {
   std::uint32_t previous = 0;  // offset of the index record before; 0: none
   std::vector<IndexEntry> entries;
-  std::string
-      filter;  // of the segment's queue ids (id_filter.h), in its last index record; empty: none
-  PEN_FIELDS(previous, entries, filter)
+  std::vector<std::uint32_t> intervals;  // of the entries, as in the envelope
+  // of the segment's queue ids (id_filter.h), in its last index record; empty: none
+  std::string filter;
+  PEN_FIELDS(previous, entries, intervals, filter)
 };
 
 // --- restart positions ---
@@ -180,6 +184,12 @@ struct SavedSegment {
   Slot slot = 0;
   PEN_FIELDS(use, slot)
 };
+/// One of several runners of a log.
+struct SavedRunner {
+  std::uint64_t interval = 0;  // seconds
+  Position at;
+  PEN_FIELDS(interval, at)
+};
 struct SavedPositions {
   std::uint32_t version = kFormatVersion;
   std::uint64_t sequence = 0;
@@ -189,7 +199,11 @@ struct SavedPositions {
   Position suffix;  // start of the working suffix in the journal
   std::vector<SavedLog> logs;
   std::vector<SavedSegment> segments;
-  PEN_FIELDS(version, sequence, epoch, next_use, segment_size, suffix, logs, segments)
+  std::vector<SavedRunner> runners;  // of the shared retry log
+  std::vector<Slot>
+      damaged;  // not to be used again: to be set aside when nothing in them is needed
+  PEN_FIELDS(version, sequence, epoch, next_use, segment_size, suffix, logs, segments, runners,
+             damaged)
 };
 inline constexpr std::uint64_t kPositionsCopy = 256 * 1024;  // two copies, written in turn
 std::string encode_positions(const SavedPositions& positions);

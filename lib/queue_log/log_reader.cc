@@ -1,38 +1,41 @@
 #include "lib/queue_log/log_reader.h"
 
+#include <algorithm>
+
+#include "lib/queue_log/breakage.h"
 #include "lib/queue_log/queue_log.h"
 
 namespace pen::queue_log {
 
-LogReader::LogReader(Storage& storage, std::vector<SegmentHeader> segments, Position from,
-                     Position limit, SegmentReader::Search last)
-    : storage_(storage), segments_(std::move(segments)), from_(from), limit_(limit), last_(last) {
-  while (current_ < segments_.size() && segments_[current_].use < from.use) ++current_;
-}
+LogReader::LogReader(Storage& storage, SegmentSource segments, Position from, Position limit,
+                     SegmentReader::Search last)
+    : storage_(storage),
+      segments_(std::move(segments)),
+      current_(segments_(from.use)),
+      from_(from),
+      limit_(limit),
+      last_(last) {}
 
 Position LogReader::at() const {
   if (reader_) return {reader_->segment().use, reader_->tail_start()};
-  if (current_ < segments_.size()) {
-    const auto use = segments_[current_].use;
-    return use == from_.use ? from_ : Position{use, kDataStart};
-  }
-  return segments_.empty() ? from_ : Position{segments_.back().use + 1, 0};
+  if (current_) return current_->use == from_.use ? from_ : Position{current_->use, kDataStart};
+  return passed_ == 0 ? from_ : Position{passed_ + 1, 0};
 }
 
 Result<LogReader::Got> LogReader::next() {
   for (;;) {
     if (!reader_) {
-      if (current_ >= segments_.size()) return Got::end;
-      const SegmentHeader& segment = segments_[current_];
+      if (!current_) return Got::end;
+      const SegmentHeader& segment = *current_;
       std::uint32_t limit = 0;
       if (limit_.use != 0 && segment.use >= limit_.use) {
         if (segment.use > limit_.use || limit_.offset <= kDataStart) {
-          current_ = segments_.size();
+          current_.reset();
           return Got::end;
         }
         limit = limit_.offset;
       }
-      const bool last = current_ + 1 == segments_.size();
+      const bool last = !segments_(segment.use + 1);
       reader_ = std::make_unique<SegmentReader>(
           storage_, segment, segment.use == from_.use ? from_.offset : kDataStart,
           last ? last_ : SegmentReader::Search::whole, limit);
@@ -48,20 +51,29 @@ Result<LogReader::Got> LogReader::next() {
         break;
       case SegmentReader::Got::hole: {
         in_chain_ = false;
-        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false};
-        hole_.damage = left_by_sealing() || reader_->header().durable > hole_.offset ||
-                       limit_.use == hole_.segment.use;
+        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false,
+                 reader_->unreadable()};
+        hole_.damage = hole_.unreadable || left_by_sealing() ||
+                       reader_->header().durable > hole_.offset || limit_.use == hole_.segment.use;
         return Got::hole;
       }
       case SegmentReader::Got::end: {
         const SegmentHeader segment = reader_->segment();
         const std::uint32_t tail = reader_->tail_start();
-        const bool lost_end = !reader_->sealed() && left_by_sealing();
+        // What follows the limit is not asked for, and may have been sealed since the limit was taken.
+        const bool limited = limit_.use == segment.use;
+        const std::uint32_t end = limited ? std::max(limit_.offset, tail) : segment.size;
+        const bool unreadable = !reader_->sealed() && reader_->unreadable();
+        const bool lost_end =
+            unreadable || (!reader_->sealed() && (limited ? tail < end : left_by_sealing()));
+        if (!lost_end && reader_->unfinished() != 0)
+          unfinished_.push_back({{segment.use, tail}, reader_->unfinished()});
         if (!reader_->sealed()) in_chain_ = false;
         reader_.reset();
-        ++current_;
+        passed_ = segment.use;
+        current_ = segments_(segment.use + 1);
         if (lost_end) {
-          hole_ = {segment, tail, segment.size - tail, true};
+          hole_ = {segment, tail, end - tail, true, unreadable};
           return Got::hole;
         }
         break;
@@ -70,24 +82,24 @@ Result<LogReader::Got> LogReader::next() {
   }
 }
 
-/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one
-/// tells which.
+/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one tells which.
 bool LogReader::left_by_sealing() const {
-  return current_ + 1 < segments_.size() &&
-         segments_[current_ + 1].epoch == segments_[current_].epoch;
+  const auto next = segments_(current_->use + 1);
+  return next && next->epoch == current_->epoch;
 }
 
 std::optional<LogReader::Got> LogReader::take_record() {
   const RecordHeader& header = reader_->header();
   if (header.type == RecordType::index) return std::nullopt;
   const bool first = (header.flags & kFirstPart) != 0;
-  const bool last = (header.flags & kLastPart) != 0;
+  const bool last = (header.flags & kLastPart) != 0 || broken(Breakage::first_part_suffices);
   const Bytes body = reader_->body();
   if (first) {
     record_ = {{header.use, header.offset}, header.type, header.epoch, false, false, {}};
     record_.position.use = reader_->segment().use;
     if (header.mark != 0) {
-      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset);
+      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset) ||
+                        broken(Breakage::odd_mark_is_garbage);
       record_.odd_mark = !record_.garbage;
     }
     if (last) {

@@ -44,15 +44,14 @@ struct Envelope {
   WallTime arrived;
   std::uint64_t size = 0;  // of the content, bytes: for listings
   std::string sender;      // for listings and footers, empty for the null sender
-  std::vector<std::string>
-      domains;          // of the remaining recipients, for footers; at most kMaxDomains are kept
+  // of the remaining recipients, for footers; at most kMaxDomains are kept
+  std::vector<std::string> domains;
   std::string payload;  // everything else; opaque
   PEN_FIELDS(queue_id, recipients, remaining, arrived, size, sender, domains, payload)
 };
 inline constexpr std::size_t kMaxDomains = 32;  // a message to more is listed as "to many domains"
 
-/// What a delivery record says: these recipients are done with (delivered or failed for good), and
-/// how.
+/// What a delivery record says: these recipients are done with (delivered or failed for good), and how.
 struct DeliveryResult {
   OrdinalSet ordinals;
   std::string payload;  // opaque: the diagnostic, whether a report is owed
@@ -67,9 +66,9 @@ struct Stored {
   WallTime appended;             // when this version was written
   WallTime due;  // when its log's runner will reach it (appended + interval; the journal: appended)
   Envelope envelope;
-  std::vector<DeliveryResult>
-      results;  // recorded before a restart and not yet in the payload; the caller folds them
-                // into the next replacement. `envelope.remaining` leaves their recipients out
+  // recorded before a restart and not yet in the payload; the caller folds them into the next replacement.
+  // `envelope.remaining` leaves their recipients out
+  std::vector<DeliveryResult> results;
 };
 
 /// Enough to name a stored version without its payload: what footers and scans yield.

@@ -2,8 +2,7 @@
 /// A set of recipient ordinals, kept as sorted disjoint ranges: 100,000 recipients that are all
 /// left cost one range.
 ///
-/// An ordinal is a recipient's place in the message's first envelope; it never changes while the
-/// message lives.
+/// An ordinal is a recipient's place in the message's first envelope; it never changes while the message lives.
 #include <cstdint>
 #include <vector>
 

@@ -37,12 +37,30 @@ std::size_t entry_bytes(const IndexEntry& e) {
 }
 }  // namespace
 
-void QueueLog::State::add_log(seconds interval, std::int64_t disk_interval) {
+Log& QueueLog::State::add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals) {
   Log log;
   log.id = static_cast<LogId>(logs.size());
-  log.interval = interval;
   log.disk_interval = disk_interval;
+  const bool shared = log.shared();
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    Runner runner;
+    runner.log = log.id;
+    runner.interval = intervals[i];
+    // An interval that is no longer configured belongs to the next longer one, or the longest.
+    if (shared && i > 0) runner.over = intervals[i - 1];
+    if (shared && i + 1 < intervals.size()) runner.upto = intervals[i];
+    runners.push_back(std::move(runner));
+  }
   logs.push_back(std::move(log));
+  return logs.back();
+}
+
+Position QueueLog::State::runners_at(const Log& log) const {
+  if (log.id == kJournal) return journal_runner();
+  Position least = log.end();
+  for (const Runner& runner : runners)
+    if (runner.log == log.id) least = std::min(least, runner.at);
+  return least;
 }
 
 Log* QueueLog::State::log_of(const Position& position) {
@@ -66,6 +84,11 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
   if (record_size(body) <= left && body <= part) return true;
   const std::size_t total = body + (body / part + 1) * (kRecordHeader + 8);
   return free.size() >= total / per_segment() + 1;
+}
+
+bool QueueLog::State::has_space() const {
+  if (broken(Breakage::take_the_reserve)) return !free.empty();
+  return free.size() >= reserve_segments;
 }
 
 /// Bytes of records that any segment holds at least: parts do not straddle segments.
@@ -110,6 +133,10 @@ Result<void> QueueLog::State::recycle_empty() {
       ++it;
       continue;
     }
+    if (damaged.contains(it->second.header.slot)) {
+      ++it;
+      continue;
+    }
     std::erase(logs[it->second.log].uses, it->first);
     free.push_back(it->second.header.slot);
     it = segments.erase(it);
@@ -145,6 +172,7 @@ void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeBo
   log.index_bytes += bytes;
   log.filter.add(IdFilter::hash(entry.queue_id));
   log.index.entries.push_back(std::move(entry));
+  log.index.intervals.push_back(body.interval);
 }
 
 void QueueLog::State::write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body) {
@@ -164,8 +192,7 @@ void QueueLog::State::write_piece(Log& log, RecordType type, std::uint8_t flags,
   since_save += size;
 }
 
-/// Ends the current segment. What is left of it is written and synced before anything of the next
-/// one.
+/// Ends the current segment. What is left of it is written and synced before anything of the next one.
 void QueueLog::State::seal(Log& log) {
   flush_index(log, true);
   const Segment& segment = segments.at(log.uses.back());
@@ -173,7 +200,8 @@ void QueueLog::State::seal(Log& log) {
   log.left.push_back({BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
   log.left.push_back({BatchStep::Kind::write, slot, options.segment_size - kTrailer,
                       encode_trailer(segment.header, log.last_index), false});
-  log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
+  if (!broken(Breakage::seal_without_sync))
+    log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
   log.pending.clear();
   log.open = false;
 }
@@ -235,53 +263,91 @@ Result<Position> QueueLog::State::put_envelope(Log& log, const EnvelopeBody& bod
 }
 
 Position QueueLog::State::journal_runner() const {
-  const Log& journal = logs[kJournal];
-  if (journal.runner < scan_end) return journal.runner;
+  if (runners[kJournal].at < scan_end) return runners[kJournal].at;
   if (!fresh.empty()) return fresh.front().position;
   if (fresh_lost) return *fresh_lost;
-  return journal.end();
+  return logs[kJournal].end();
 }
 
 /// First record of the journal that a restart has to read.
 Position QueueLog::State::suffix_start() const {
   Position start = logs[kJournal].end();
-  if (!starts.empty() && !broken(Breakage::suffix_too_late))
-    start = std::min(start, starts.begin()->first);
-  for (std::size_t i = ready_marks; i < marks.size(); ++i)
-    if (marks[i].because.use != 0) start = std::min(start, marks[i].because);
+  if (broken(Breakage::suffix_too_late)) return start;
+  if (!starts.empty()) start = std::min(start, starts.begin()->first);
+  // A mark that is not on the disk yet is found again by the record that justifies it. Those records rise.
+  const auto waits = std::find_if(marks.begin(), marks.end(),
+                                  [](const PendingMark& m) { return m.because.use != 0; });
+  if (waits != marks.end()) start = std::min(start, waits->because);
   return start;
 }
 
-/// Below the reserve a retry log, or the hold log, whose runner is at its end gives even its open segment back.
+/// Below the reserve a retry log, or the hold log, whose runners are at its end gives even its open segment back.
 void QueueLog::State::close_if_empty(Log& log) {
   if (has_space() || log.id == kJournal || !log.open || log.uses.size() != 1) return;
   const Position end = log.end();
-  if (log.runner != end || log.durable_to != end || !log.moving.empty() || !log.pending.empty() ||
-      log.head || segments.at(end.use).pins != 0)
+  if (log.durable_to != end || !log.moving.empty() || !log.pending.empty() ||
+      segments.at(end.use).pins != 0)
     return;
+  bool at_end = true;
+  each_runner(log.id, [&](const Runner& r) { at_end = at_end && r.at == end && !r.head; });
+  if (!at_end) return;
   log.open = false;
-  log.reader.reset();
-  log.first_unsynced.reset();
-  log.runner = {end.use + 1, 0};
+  each_runner(log.id, [&](Runner& runner) {
+    runner.reader.reset();
+    runner.first_unsynced.reset();
+    runner.at = {end.use + 1, 0};
+  });
 }
 
-/// Takes out of use what nothing needs any more, once the positions of the same batch are saved.
-void QueueLog::State::condemn(Flight& into) {
+/// The marks that may be written now, but those for the journal's open segment: by the time it is sealed and positions
+/// are saved most messages in it have ended, and a segment that is given back needs no marks. (In another log's open
+/// segment they would hold the working suffix back for as long as that segment takes to fill.) With too many in memory
+/// all go.
+std::vector<PendingMark> QueueLog::State::take_marks() {
+  const Log& journal = logs[kJournal];
+  const SegmentUse filling = journal.open && ready_marks < kMarksInMemory ? journal.uses.back() : 0;
+  std::vector<PendingMark> taken;
+  std::deque<PendingMark> kept;
+  for (; ready_marks > 0; --ready_marks) {
+    const PendingMark& mark = marks.front();
+    if (mark.envelope.use == filling && mark.because.use != 0)
+      kept.push_back(mark);
+    else
+      taken.push_back(mark);
+    marks.pop_front();
+  }
+  ready_marks = kept.size();
+  marks.insert(marks.begin(), kept.begin(), kept.end());
+  return taken;
+}
+
+/// Takes out of use what nothing needs any more, once the positions of the same batch are saved; `taken` are the marks
+/// that this batch is about to write: those into segments taken out of use are dropped.
+void QueueLog::State::condemn(Flight& into, std::vector<PendingMark>& taken) {
   const Position suffix = suffix_start();
+  std::set<SegmentUse> uses;
   for (Log& log : logs) {
     close_if_empty(log);
-    const Position runner = log.id == kJournal ? journal_runner() : log.runner;
+    const Position runner = runners_at(log);
     while (!log.uses.empty() && !(log.open && log.uses.size() == 1)) {
       const auto s = segments.find(log.uses.front());
       if (s->second.pins != 0 || s->first >= runner.use) break;
       if (log.id == kJournal && s->first >= suffix.use) break;
-      into.condemned.push_back(s->second.header.slot);
+      if (!keep_aside(s->second.header.slot)) into.condemned.push_back(s->second.header.slot);
       dirty.erase(s->second.header.slot);
+      uses.insert(s->first);
       segments.erase(s);
       log.uses.pop_front();
     }
   }
-  into.condemned.insert(into.condemned.end(), condemned.begin(), condemned.end());
+  drop_marks(uses);
+  std::erase_if(taken, [&](const PendingMark& mark) {
+    if (!uses.contains(mark.envelope.use)) return false;
+    dead.erase(mark.envelope);
+    return true;
+  });
+  for (const Slot slot : condemned)
+    if (!keep_aside(slot)) into.condemned.push_back(slot);
   condemned.clear();
   if (broken(Breakage::recycle_before_save)) {
     free.insert(free.begin(), into.condemned.begin(), into.condemned.end());
@@ -299,14 +365,20 @@ SavedPositions QueueLog::State::positions() const {
   for (const Log& log : logs) {
     SavedLog saved;
     saved.interval = log.disk_interval;
-    saved.runner = log.id == kJournal ? journal_runner() : log.runner;
+    saved.runner = runners_at(log);
     saved.end = log.end();
     if (!log.moving.empty() && !broken(Breakage::move_without_hold_back))
       saved.end = std::min(saved.end, log.moving.front().replacement);
     saved.oldest = log.uses.empty() ? next_use : log.uses.front();
     if (log.uses.empty()) saved.end = {next_use, 0};
     p.logs.push_back(saved);
+    if (!log.shared()) continue;
+    for (const Runner& runner : runners)
+      if (runner.log == log.id)
+        p.runners.push_back({static_cast<std::uint64_t>(runner.interval.count()), runner.at});
   }
+  for (const Slot slot : damaged)
+    if (p.damaged.size() < 1000) p.damaged.push_back(slot);
   for (const auto& [use, segment] : segments) {
     if (p.segments.size() == 10000)
       break;  // what fits the file; only the check for lost segments needs it

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kPositionsName = "positions";
 constexpr std::string_view kSegmentPrefix = "segment-";
+constexpr std::string_view kAsidePrefix = "damaged-";
 
 std::string name_of(Slot slot) {
   return slot == kPositionsSlot ? std::string(kPositionsName)
@@ -70,6 +71,13 @@ struct PosixStorage::Impl {
                             (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return fail_errno("open " + path(slot));
     return keep(slot, fd);
+  }
+  /// With the lock held.
+  void forget(Slot slot) {
+    const auto old = open.find(slot);
+    if (old == open.end()) return;
+    recent.erase(old->second.place);
+    open.erase(old);
   }
   /// With the lock held.
   Shared keep(Slot slot, int fd) {
@@ -125,7 +133,7 @@ Result<std::vector<PosixStorage::SlotInfo>> PosixStorage::list() {
     if (const auto slot = slot_of(entry->d_name)) {
       struct stat st{};
       if (::fstatat(::dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) break;
-      if (S_ISREG(st.st_mode)) slots.push_back({*slot, static_cast<std::uint64_t>(st.st_size)});
+      slots.push_back({*slot, static_cast<std::uint64_t>(st.st_size), S_ISREG(st.st_mode) != 0});
     }
     errno = 0;
   }
@@ -159,11 +167,24 @@ Result<void> PosixStorage::allocate(Slot slot, std::uint64_t size) {
     return fail_errno(std::string(what) + path, error);
   }
   const std::lock_guard lock(d.mutex);
-  if (const auto old = d.open.find(slot); old != d.open.end()) {
-    d.recent.erase(old->second.place);
-    d.open.erase(old);
-  }
+  d.forget(slot);
   d.keep(slot, fd);
+  return {};
+}
+
+Result<void> PosixStorage::set_aside(Slot slot) {
+  Impl& d = *impl_;
+  if (d.read_only) return fail_errno(d.path(slot), EROFS);
+  const std::string name = name_of(slot);
+  const std::string first = std::string(kAsidePrefix) + name;
+  std::string aside = first;
+  for (int n = 1; ::faccessat(d.directory_fd, aside.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; ++n)
+    aside = fmt::format("{}.{}", first, n);
+  if (::renameat(d.directory_fd, name.c_str(), d.directory_fd, aside.c_str()) != 0)
+    return fail_errno("rename " + d.path(slot) + " to " + aside);
+  if (::fsync(d.directory_fd) != 0) return fail_errno("fsync " + d.directory);
+  const std::lock_guard lock(d.mutex);
+  d.forget(slot);
   return {};
 }
 

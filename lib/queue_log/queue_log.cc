@@ -12,10 +12,8 @@
 namespace pen::queue_log {
 
 namespace {
-constexpr std::size_t kLazyEnough =
-    256 * 1024;  // gathered bytes that are worth a write nobody waits for
-constexpr std::size_t kMarksEnough =
-    8192;  // garbage marks in memory; beyond it they go out with any batch
+// gathered bytes that are worth a write nobody waits for
+constexpr std::size_t kLazyEnough = 256 * 1024;
 constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
 constexpr std::size_t kAllocateAtOnce = 4;  // segments made within one commit: it waits for them
 }  // namespace
@@ -48,6 +46,9 @@ Result<void> Batch::execute(Storage& storage) {
           full = step.failed = true;
         }
         break;
+      case BatchStep::Kind::set_aside:
+        step.failed = !storage.set_aside(step.slot);
+        break;
     }
   }
   return {};
@@ -78,9 +79,9 @@ Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options optio
   PEN_CHECK(std::is_sorted(options.intervals.begin(), options.intervals.end()));
   std::unique_ptr<QueueLog> log(
       new QueueLog(std::make_unique<State>(storage, std::move(options), clock, random)));
+  log->state_->report = &log->report_;
   PEN_TRY(open_recovery(*log->state_, log->report_));
   State& s = *log->state_;
-  s.report = &log->report_;
   if (broken(Breakage::append_after_torn_tail)) PEN_TRY(append_after_torn_tail(s));
   if (!s.logs[kJournal].open) PEN_TRY(s.roll(s.logs[kJournal]));
   s.scan_end = {s.logs[kJournal].uses.back(), s.logs[kJournal].cursor};
@@ -164,7 +165,7 @@ std::optional<Batch> QueueLog::next_batch() {
   if (recovery_ != Recovery::done) save = false;  // the old positions hold until recovery has ended
   save = save || settles;
   if (!awaited && !sync_others && !allocate && !save && gathered < kLazyEnough &&
-      !(flush_wanted_ && (gathered > 0 || s.ready_marks > 0)))
+      !(flush_wanted_ && gathered > 0) && s.ready_marks < kMarksInMemory)
     return std::nullopt;
 
   Batch batch;
@@ -194,23 +195,23 @@ std::optional<Batch> QueueLog::next_batch() {
     const bool wanted = log.sync_wanted || save || (log.id == kJournal && awaited);
     if (wanted) {
       log.sync_wanted = false;
-      log.first_unsynced.reset();
+      s.each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
       if (slot != 0 && s.dirty.contains(slot)) sync.push_back(slot);
       flight.synced.emplace_back(log.id, log.end());
     }
   }
-  if (save || flush_wanted_ || s.ready_marks >= kMarksEnough) {
-    for (; s.ready_marks > 0; --s.ready_marks) {
-      const Position at = s.marks.front().envelope;
-      s.marks.pop_front();
-      flight.marks.push_back(at);
-      const SegmentHeader& segment = s.segments.at(at.use).header;
-      std::string word(4, '\0');
-      store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
-      batch.steps_.push_back(
-          {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
-      s.dirty.insert(segment.slot);
-    }
+  std::vector<PendingMark> marks;
+  if (save || s.ready_marks >= kMarksInMemory) marks = s.take_marks();
+  if (save) s.condemn(flight, marks);
+  for (const PendingMark& mark : marks) {
+    const Position at = mark.envelope;
+    flight.marks.push_back(at);
+    const SegmentHeader& segment = s.segments.at(at.use).header;
+    std::string word(4, '\0');
+    store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
+    batch.steps_.push_back(
+        {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
+    s.dirty.insert(segment.slot);
   }
   if (save) sync.assign(s.dirty.begin(), s.dirty.end());
   const std::size_t before_syncs = batch.steps_.size();
@@ -220,15 +221,15 @@ std::optional<Batch> QueueLog::next_batch() {
       s.dirty.erase(slot);
       ++s.figures.syncs;
     }
-  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight);
+  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight, marks);
   if (save) {
-    for (const Position& at : flight.marks) --s.segments.at(at.use).pins;
     ++s.positions_sequence;
-    s.condemn(flight);
     const std::string bytes = encode_positions(s.positions());
     PEN_CHECK(bytes.size() <= kPositionsCopy);
-    BatchStep write{BatchStep::Kind::write, kPositionsSlot,
-                    s.positions_sequence % 2 * kPositionsCopy, bytes, false};
+    BatchStep write{
+        BatchStep::Kind::write, kPositionsSlot,
+        broken(Breakage::positions_in_one_place) ? 0 : s.positions_sequence % 2 * kPositionsCopy,
+        bytes, false};
     BatchStep settle{BatchStep::Kind::sync, kPositionsSlot, 0, {}, false};
     if (broken(Breakage::positions_before_sync)) {
       batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), settle);
@@ -237,6 +238,10 @@ std::optional<Batch> QueueLog::next_batch() {
       batch.steps_.push_back(std::move(write));
       batch.steps_.push_back(std::move(settle));
     }
+    // Positions that need them no more, and say that they are damaged, are on the disk first.
+    for (const Slot slot : s.aside)
+      batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
+    s.aside.clear();
     flight.save = true;
     flight.settles = settles;
     s.settle_wanted = s.settle_wanted && !settles;
@@ -278,10 +283,9 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
         s.free.push_back(flight.allocating[i]);
     }
   }
-  for (const Position& at : flight.marks) {
-    s.dead.erase(at);
-    if (!flight.save) --s.segments.at(at.use).pins;
-  }
+  for (const BatchStep& step : batch.steps_)
+    if (step.kind == BatchStep::Kind::set_aside && !step.failed) s.damaged.erase(step.slot);
+  for (const Position& at : flight.marks) s.dead.erase(at);
   for (const auto& [id, position] : flight.synced) {
     Log& log = s.logs[id];
     log.durable_to = position;

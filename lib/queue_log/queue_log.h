@@ -3,25 +3,21 @@
 /// segments. No I/O of its own but reads: what is to be written leaves as a Batch, which another
 /// thread executes.
 ///
-/// Format:  docs/queue-format.md.  Source: seeds 001 and 002 (log-structured queue), RFC 5321
-/// section 6.1. Use:     auto log = QueueLog::open(storage, options, clock, random);          //
-/// accepts new mail at once
-///          auto a = log->append(envelope);                                      // at once, in
-///          memory while (auto batch = log->next_batch()) {                             // when no
-///          batch is in flight
-///            auto done = batch->execute(storage);                               // writer thread:
-///            blocks auto durable = log->complete(std::move(*batch), done);             // loop
-///            thread: tickets up to this
-///          }                                                                    // writer.h does
-///          this loop for you while (log->recover_step(1 << 20) == Recovery::reading) {…} // in
-///          slices, between other work auto due = log->next_due(kJournal, now);
-///          log->start(*due->message);  // then delivered(), finish(), …
-/// Waits:   a 250 waits for append()'s ticket, a delivery result for delivered()'s, a tool's
-/// success for the ticket of
-///          hold(), release(), remove(). start(), finish(), defer(), renew() wait for nothing.
-/// Thread:  one (the loop's) for everything but Batch::execute. Storage, Clock and Random must
-/// outlive the log. Errors:  error.h. After io_error every call answers io_error: the process must
-/// end.
+/// Format:  docs/queue-format.md.
+/// Source:  seeds 001 and 002 (log-structured queue), RFC 5321 section 6.1.
+/// Use:     auto log = QueueLog::open(storage, options, clock, random);          // accepts new mail at once
+///          auto a = log->append(envelope);                                      // at once, in memory
+///          while (auto batch = log->next_batch()) {                             // when no batch is in flight
+///            auto done = batch->execute(storage);                               // writer thread: blocks
+///            auto durable = log->complete(std::move(*batch), done);             // loop thread: tickets up to this
+///          }                                                                    // writer.h does this loop for you
+///          while (log->recover_step(1 << 20) == Recovery::reading) {…}          // in slices, between other work
+///          auto due = log->next_due(kJournal, now);
+///          log->start(*due->message);                                           // then delivered(), finish(), …
+/// Waits:   a 250 waits for append()'s ticket, a delivery result for delivered()'s, a tool's success for the
+///          ticket of hold(), release(), remove(). start(), finish(), defer(), renew() wait for nothing.
+/// Thread:  one (the loop's) for everything but Batch::execute. Storage, Clock and Random must outlive the log.
+/// Errors:  error.h. After io_error every call answers io_error: the process must end.
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -44,18 +40,27 @@ namespace pen::queue_log {
 /// maximal_backoff_time.
 std::vector<seconds> retry_ladder(seconds minimal, seconds maximal);
 
+/// Where deferred messages wait.
+enum class RetryLogs : std::uint8_t {
+  many,    // one log per interval: its head is always the next one due
+  single,  // one log, in which the runner of each interval passes over the messages of the others
+};
+
 struct Options {
-  std::uint32_t segment_size = 64U
-                               << 20;  // queue_log_segment_size; 8 KiB … 1 GiB, a multiple of 4096
+  // queue_log_segment_size; 8 KiB … 1 GiB, a multiple of 4096
+  std::uint32_t segment_size = 64U << 20;
   std::vector<seconds> intervals;  // of the retry logs, ascending, at most 32; see retry_ladder()
-  std::uint64_t reserve = 16U << 20;  // bytes kept for the replacement envelopes of the active set
-                                      // and for notifications; one segment per log comes on top
-  std::uint64_t save_every =
-      16U << 20;  // bytes appended between two saves of the restart positions
+  // what an earlier start left in the other form is still run
+  RetryLogs retry_logs = RetryLogs::many;
+  // bytes kept for the replacement envelopes of the active set and for notifications; one segment per log comes
+  // on top
+  std::uint64_t reserve = 16U << 20;
+  // bytes appended between two saves of the restart positions
+  std::uint64_t save_every = 16U << 20;
   std::uint64_t suffix_limit = 64U << 20;  // bytes behind the head at which an open START is stale
   std::size_t remembered_ids = 65536;      // accepted ids kept for append()'s idempotence
-  std::size_t max_batch = 8U << 20;  // bytes gathered beyond which append() answers no_space until
-                                     // the writer has caught up (bounds memory)
+  // bytes gathered beyond which append() answers no_space until the writer has caught up (bounds memory)
+  std::size_t max_batch = 8U << 20;
 };
 
 /// Something was not as it was written. It was left where it is and the log went on after it.
@@ -77,13 +82,13 @@ struct RecoveryReport {
   std::uint64_t segments = 0;      // in use at start
   std::uint64_t bytes_read = 0;
   std::uint64_t records = 0;
-  std::uint64_t working =
-      0;  // messages that were being worked on: they have replacement envelopes now
+  // messages that were being worked on: they have replacement envelopes now
+  std::uint64_t working = 0;
   std::uint64_t moved = 0;         // messages moved out of nearly empty segments of a full disk
   std::uint64_t deliveries = 0;    // delivery records applied to them
   std::uint64_t stale_copies = 0;  // older versions marked as garbage
-  std::uint64_t torn_bytes =
-      0;                       // unfinished writes at the ends of the logs: expected after a crash
+  // unfinished writes at the ends of the logs: expected after a crash
+  std::uint64_t torn_bytes = 0;
   std::vector<Damage> damage;  // at most kMaxDamage entries
   std::uint64_t damage_count = 0;
   static constexpr std::size_t kMaxDamage = 1000;
@@ -112,8 +117,8 @@ class QueueLog {
   struct Appended {
     Ticket ticket = 0;  // durable when committed() reaches it
     Place place;        // where the envelope will be; valid for start() once durable
-    bool duplicate =
-        false;  // this id was accepted before: nothing was written, the ticket is the first one's
+    // this id was accepted before: nothing was written, the ticket is the first one's
+    bool duplicate = false;
   };
   /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
   /// `remembered_ids` accepted in this process and those recovery read; an id older than that is
@@ -132,16 +137,14 @@ class QueueLog {
   /// Records that nobody waits for leave with the next batch too, even when there is nothing else:
   /// call it at leisure (qmgr: once a second), so that an idle queue has no record in memory only.
   void flush() { flush_wanted_ = true; }
-  /// Asks for restart positions to be saved with the next batch. Needed by nobody: saves happen by
-  /// themselves.
+  /// Asks for restart positions to be saved with the next batch. Needed by nobody: saves happen by themselves.
   void save_positions() { save_wanted_ = true; }
   /// The number of the first save of restart positions that will know everything appended so far, and of the last one
   /// that is on disk. What a finished message leaves (its spool file) may be used again once last_save() reaches the
   /// next_save() of the moment after finish() or remove(); ask for it with save_positions() when files run short.
   std::uint64_t next_save() const;
   std::uint64_t last_save() const;
-  /// Takes the batch back. Returns the ticket up to which everything is durable now; io_error: end
-  /// the process.
+  /// Takes the batch back. Returns the ticket up to which everything is durable now; io_error: end the process.
   Result<Ticket> complete(Batch batch, Result<void> executed);
   /// Every ticket up to this one is durable.
   Ticket committed() const { return committed_; }
@@ -155,16 +158,18 @@ class QueueLog {
   const RecoveryReport& report() const { return report_; }
 
   // --- runners ---
+  // Their LogId counts intervals: with RetryLogs::single those from kFirstRetry on read one and the same log, and the
+  // Place of a deferred message names that.
   /// The log's interval; 0 for the journal. Not for kHold.
   seconds interval(LogId log) const;
   std::size_t log_count() const;
   /// The retry log whose interval is the closest at or above `delay`, else the longest.
   LogId retry_log_for(seconds delay) const;
   struct Due {
-    std::optional<Stored>
-        message;  // the head, if it is due; start() it, or ask again later and get the same one
-    std::optional<WallTime>
-        next;           // otherwise: when the head will be due; nullopt: nothing waits in this log
+    // the head, if it is due; start() it, or ask again later and get the same one
+    std::optional<Stored> message;
+    // otherwise: when the head will be due; nullopt: nothing waits in this log
+    std::optional<WallTime> next;
     bool more = false;  // nothing decided yet: the slice was used up, call again
   };
   /// The first message of a log that is neither being worked on nor garbage, looking only at the
@@ -175,8 +180,7 @@ class QueueLog {
   /// A flush: every version that waits in a retry log now is due at once. One mark per log; lost by a restart, after
   /// which they keep their times.
   void make_due();
-  /// Reads the version at a place (which a scan or append() gave). not_found: it is garbage or
-  /// gone.
+  /// Reads the version at a place (which a scan or append() gave). not_found: it is garbage or gone.
   Result<Stored> read(const Place& place);
 
   /// Whether the version at a place is durable already: what start() and remove() ask for.
@@ -197,16 +201,13 @@ class QueueLog {
                            std::string_view payload);
   /// Appends FINISH: nothing is left to do.
   Result<void> finish(std::string_view queue_id);
-  /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was
-  /// synced.
+  /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was synced.
   Result<void> defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement);
   /// Writes the replacement to the hold log.
   Result<Ticket> hold(std::string_view queue_id, const Envelope& replacement);
-  /// Writes the replacement to the journal, where the runner finds it at once: release from hold,
-  /// requeue.
+  /// Writes the replacement to the journal, where the runner finds it at once: release from hold, requeue.
   Result<Ticket> release(std::string_view queue_id, const Envelope& replacement);
-  /// Delete. The first form ends work on a message, the second takes one that nobody works on,
-  /// where it is.
+  /// Delete. The first form ends work on a message, the second takes one that nobody works on, where it is.
   Result<Ticket> remove(std::string_view queue_id);
   Result<Ticket> remove(const Place& place, std::string_view queue_id, std::uint32_t generation);
   /// A message whose START fell suffix_limit behind the head: renew() it (or defer() it when it

@@ -1,6 +1,7 @@
 #include "lib/queue_log/queue_log.h"
 
 #include <boost/test/unit_test.hpp>
+#include <map>
 #include <set>
 
 #include "lib/queue_log/breakage.h"
@@ -179,6 +180,51 @@ BOOST_FIXTURE_TEST_CASE(an_id_is_accepted_once_also_over_a_restart, Queue) {
   again = log->append(envelope("one"));
   BOOST_REQUIRE(again.has_value());
   BOOST_TEST(again->duplicate);
+}
+
+/// A receiver had no answer from the process that died and sends again, before recovery has read the id.
+BOOST_AUTO_TEST_CASE(an_id_that_is_sent_again_before_recovery_has_read_it_is_one_message) {
+  for (const bool committed : {false, true}) {
+    Queue q;
+    q.recover();
+    for (const char* id : {"waits", "worked on", "finished", "deferred"})
+      q.accept(Queue::envelope(id, "hello", 2));
+    for (int i = 0; i < 4; ++i) {
+      auto m = q.due();
+      BOOST_REQUIRE(m.has_value());
+      const std::string& id = m->envelope.queue_id;
+      BOOST_REQUIRE(q.log->start(*m).has_value());
+      if (id == "waits") BOOST_REQUIRE(q.log->release(id, m->envelope).has_value());
+      if (id == "worked on")
+        BOOST_REQUIRE(q.log->delivered(id, OrdinalSet::one(0), "ok").has_value());
+      if (id == "finished") BOOST_REQUIRE(q.log->finish(id).has_value());
+      if (id == "deferred") BOOST_REQUIRE(q.log->defer(id, kFirstRetry, m->envelope).has_value());
+    }
+    q.log->flush();
+    q.commit();
+    q.log.reset();
+    q.disk = q.disk.cut(FaultStorage::Cut::none, q.random);
+    q.open();
+    for (const char* id : {"waits", "worked on", "finished", "deferred"}) {
+      auto again = q.log->append(Queue::envelope(id, "hello", 2));
+      BOOST_REQUIRE(again.has_value());
+      BOOST_TEST(!again->duplicate);  // it cannot know yet
+      if (committed) q.commit();
+    }
+    q.recover();
+    q.clock.advance(seconds(400));
+    std::map<std::string, OrdinalSet> run;
+    for (const LogId id : {kJournal, kFirstRetry}) {
+      while (auto m = q.due(id)) {
+        BOOST_TEST_CONTEXT(m->envelope.queue_id)
+        BOOST_TEST(run.emplace(m->envelope.queue_id, m->envelope.remaining).second);
+        BOOST_REQUIRE(q.log->start(*m).has_value());
+      }
+    }
+    BOOST_TEST(run.size() == 3u);
+    BOOST_TEST(!run.contains("finished"));
+    BOOST_TEST((run["worked on"] == OrdinalSet::one(1)));
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(a_message_longer_than_a_segment_is_stored_in_parts, Queue) {
@@ -376,6 +422,136 @@ BOOST_FIXTURE_TEST_CASE(mail_that_looks_like_records_is_only_a_payload, Queue) {
   m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST((m->envelope.payload == forged));
+}
+
+/// All intervals in one log: each runner finds its own messages, in order, whatever lies between them.
+struct SingleLog : Queue {
+  SingleLog() {
+    log.reset();
+    disk = FaultStorage();
+    options.retry_logs = RetryLogs::single;
+    options.intervals = {seconds(300), seconds(600), seconds(1200)};
+    open();
+    recover();
+  }
+  static constexpr LogId k300 = kFirstRetry, k600 = kFirstRetry + 1, k1200 = kFirstRetry + 2;
+  /// Accepts a message, or takes up the one given, and defers it.
+  void defer(const std::string& id, LogId interval, std::size_t bytes = 5) {
+    accept(envelope(id));
+    BOOST_REQUIRE(log->start(*due()).has_value());
+    again(id, interval, bytes);
+  }
+  void again(const std::string& id, LogId interval, std::size_t bytes = 5) {
+    BOOST_REQUIRE(log->defer(id, interval, envelope(id, std::string(bytes, 'x'))).has_value());
+    log->flush();
+    commit();
+  }
+  std::string take(LogId interval) {
+    auto m = due(interval);
+    if (!m) return {};
+    BOOST_REQUIRE(log->start(*m).has_value());
+    return m->envelope.queue_id;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(runners_of_one_log_pass_over_what_belongs_to_the_others, SingleLog) {
+  defer("a", k1200);
+  defer("b", k300);
+  defer("c", k600);
+  defer("d", k300);
+  BOOST_TEST(take(k300) == "");
+  clock.advance(seconds(300));
+  BOOST_TEST(take(k300) == "b");
+  BOOST_TEST(take(k300) == "d");
+  BOOST_TEST(take(k300) == "");
+  BOOST_TEST(take(k600) == "");
+  again("b", k600);
+  clock.advance(seconds(300));
+  BOOST_TEST(take(k600) == "c");
+  BOOST_TEST(take(k600) == "");
+  clock.advance(seconds(600));
+  BOOST_TEST(take(k600) == "b");
+  BOOST_TEST(take(k1200) == "a");
+  BOOST_TEST(take(k1200) == "");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_single_log_gives_back_what_lies_behind_its_slowest_runner, SingleLog) {
+  defer("old", k1200);
+  for (int i = 0; i < 20; ++i) {
+    defer("m" + std::to_string(i), k300, 3000);
+    clock.advance(seconds(300));
+    BOOST_REQUIRE(take(k300) == "m" + std::to_string(i));
+    BOOST_REQUIRE(log->finish("m" + std::to_string(i)).has_value());
+  }
+  const auto settle = [&] {
+    for (int i = 0; i < 3; ++i) {
+      log->save_positions();
+      commit();
+    }
+  };
+  settle();
+  const auto held = log->figures().segments_used;
+  BOOST_TEST(take(k1200) == "old");
+  due(k600);  // with nothing of its own it goes to the end
+  due(k1200);
+  settle();
+  const auto pinned = log->figures().segments_used;
+  BOOST_TEST(pinned <= held);  // the envelope's segment stays while its work lasts
+  BOOST_REQUIRE(log->finish("old").has_value());
+  settle();
+  settle();
+  BOOST_TEST(log->figures().segments_used + 3 <= held);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_queue_in_one_form_is_run_in_the_other_and_with_other_intervals,
+                        SingleLog) {
+  defer("a", k1200);
+  defer("b", k300);
+  defer("c", k600);
+  options.intervals = {seconds(500), seconds(700)};
+  restart(FaultStorage::Cut::none);
+  clock.advance(seconds(300));
+  BOOST_TEST(take(kFirstRetry) == "b");
+  defer("d", kFirstRetry + 1);
+  log->save_positions();
+  commit();
+  options.retry_logs = RetryLogs::many;
+  restart(FaultStorage::Cut::none);
+  clock.advance(seconds(10000));
+  std::multiset<std::string> found;
+  for (LogId id = 0; id < log->log_count(); ++id) {
+    if (id == kHold) continue;
+    for (std::string one = take(id); !one.empty(); one = take(id)) found.insert(one);
+  }
+  BOOST_TEST((found == std::multiset<std::string>{"a", "b", "c", "d"}));
+}
+
+/// The runner's reader was made when the log ended in a segment that is sealed by the time it gets there.
+BOOST_FIXTURE_TEST_CASE(a_log_that_goes_on_while_it_is_read_is_not_taken_for_damaged, Queue) {
+  recover();
+  const LogId retry = log->retry_log_for(seconds(300));
+  const auto defer = [&](const std::string& id) {
+    accept(envelope(id));
+    BOOST_REQUIRE(log->start(*due()).has_value());
+    BOOST_REQUIRE(log->defer(id, retry, envelope(id, std::string(2000, 'x'))).has_value());
+    commit();
+  };
+  defer("first");
+  clock.advance(seconds(300));
+  const auto first = due(retry);
+  BOOST_REQUIRE(first.has_value());
+  for (int i = 0; i < 20; ++i) defer("later" + std::to_string(i));
+  BOOST_REQUIRE(log->start(*first).has_value());
+  commit();
+  clock.advance(seconds(300));
+  for (int i = 0; i < 20; ++i) {
+    const auto later = due(retry);
+    BOOST_REQUIRE(later.has_value());
+    BOOST_TEST(later->envelope.queue_id == "later" + std::to_string(i));
+    BOOST_REQUIRE(log->start(*later).has_value());
+  }
+  BOOST_TEST(!due(retry).has_value());
+  BOOST_TEST(log->report().damage.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

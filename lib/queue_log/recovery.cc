@@ -15,9 +15,13 @@ namespace {
 constexpr std::size_t kRestarts = 2;
 constexpr std::size_t kMaxSpares = 14;
 
-void add_damage(RecoveryReport& report, Damage damage) {
-  ++report.damage_count;
-  if (report.damage.size() < RecoveryReport::kMaxDamage) report.damage.push_back(std::move(damage));
+/// Bytes that the disk does not give back are damage, not an end: nullopt.
+Result<bool> read_if_possible(Storage& storage, Slot slot, std::uint64_t offset,
+                              MutableBytes into) {
+  auto got = storage.read(slot, offset, into);
+  if (got) return true;
+  if (got.error().is_errno(EIO)) return false;
+  return std::unexpected(std::move(got).error());
 }
 
 /// Makes what the disk holds, and not what a dead process left in memory, the thing that is read.
@@ -28,34 +32,86 @@ Result<void> settle_slot(Storage& storage, Slot slot) {
 }
 
 Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint64_t size,
-                                                     bool& any_bytes) {
+                                                     bool& were_complete) {
   std::optional<SavedPositions> best;
+  int written = 0;
   for (std::uint64_t copy = 0; copy < 2; ++copy) {
     if ((copy + 1) * kPositionsCopy > size) break;
     std::string bytes(24, '\0');
     MutableBytes head{reinterpret_cast<std::byte*>(bytes.data()), 24};
-    PEN_TRY(storage.read(kPositionsSlot, copy * kPositionsCopy, head));
-    if (load_le<std::uint64_t>(head.data()) != 0) any_bytes = true;
+    PEN_TRY_ASSIGN(const bool begins,
+                   read_if_possible(storage, kPositionsSlot, copy * kPositionsCopy, head));
+    if (!begins) {
+      ++written;
+      continue;
+    }
+    if (load_le<std::uint64_t>(head.data()) != 0) ++written;
     const auto body = load_le<std::uint64_t>(head.data() + 8);
     if (body > kPositionsCopy - 24) continue;
     bytes.resize(24 + body);
-    PEN_TRY(storage.read(kPositionsSlot, copy * kPositionsCopy,
-                         {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+    PEN_TRY_ASSIGN(const bool whole,
+                   read_if_possible(storage, kPositionsSlot, copy * kPositionsCopy,
+                                    {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+    if (!whole) continue;
     auto positions = decode_positions(as_bytes(bytes));
     if (positions && (!best || positions->sequence > best->sequence)) best = std::move(positions);
   }
+  // The first save of a queue may have been torn by a crash; from the second on one copy is always whole.
+  were_complete = written == 2;
   return best;
 }
 
-Result<std::optional<SegmentHeader>> read_header(Storage& storage, Slot slot) {
-  std::byte block[kDataStart];
-  PEN_TRY(storage.read(slot, 0, block));
-  auto header = decode_segment_header(block);
-  if (header && header->slot != slot) header.reset();  // a file copied over another
-  return header;
+struct FoundHeader {
+  std::optional<SegmentHeader> header;
+  bool damaged = false;  // there is something, and it is not the header of this slot
+};
+Result<FoundHeader> read_header(Storage& storage, Slot slot) {
+  std::byte block[kDataStart] = {};
+  FoundHeader found;
+  for (std::uint32_t at = 0; at < kDataStart; at += kSectorSize) {
+    PEN_TRY_ASSIGN(const bool read, read_if_possible(storage, slot, at,
+                                                     MutableBytes(block).subspan(at, kSectorSize)));
+    found.damaged = found.damaged || !read;
+  }
+  found.header = decode_segment_header(block);
+  if (found.header && found.header->slot != slot)
+    found.header.reset();  // a file copied over another
+  if (found.header) {
+    found.damaged = false;
+  } else {
+    // A crash leaves each copy whole, or as it was: zeros in a slot that was never used.
+    for (const std::byte b : block) found.damaged = found.damaged || b != std::byte{0};
+  }
+  return found;
+}
+
+/// Where the log's runners were. Those of a shared log go on at their own places if the intervals are the ones they
+/// were saved for; else a version may have come to another runner, and all begin where the last of them was.
+void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
+                   const SavedPositions& positions) {
+  std::vector<std::uint64_t> then, now;
+  for (const SavedRunner& runner : positions.runners) then.push_back(runner.interval);
+  s.each_runner(log.id, [&](Runner& runner) {
+    runner.at = saved.runner;
+    now.push_back(static_cast<std::uint64_t>(runner.interval.count()));
+  });
+  if (!log.shared() || then != now) return;
+  auto next = positions.runners.begin();
+  s.each_runner(log.id, [&](Runner& runner) { runner.at = (next++)->at; });
 }
 
 }  // namespace
+
+SegmentSource RecoveryState::Source::found() const {
+  // A copy: sources move, and the log goes on with segments that are not to be read here.
+  return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
+             SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto it =
+        std::lower_bound(all->begin(), all->end(), from,
+                         [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
+    return it == all->end() ? std::nullopt : std::optional(*it);
+  };
+}
 
 Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   PEN_TRY_ASSIGN(auto slots, s.storage.list());
@@ -63,38 +119,44 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
   const bool have_positions_file = !slots.empty() && slots.front().slot == kPositionsSlot;
   std::optional<SavedPositions> saved;
-  bool any_bytes = false;
+  bool were_complete = false;
+  if (have_positions_file && !slots.front().usable)
+    return fail(QueueLogError::io_error, "\"positions\" is not a file", EISDIR);
   if (have_positions_file) {
     PEN_TRY(settle_slot(s.storage, kPositionsSlot));
-    PEN_TRY_ASSIGN(saved, load_positions(s.storage, slots.front().size, any_bytes));
-  } else {
-    PEN_TRY(s.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
+    PEN_TRY_ASSIGN(saved, load_positions(s.storage, slots.front().size, were_complete));
   }
+  const bool positions_short = have_positions_file && slots.front().size < 2 * kPositionsCopy;
+  if (!have_positions_file || positions_short)
+    PEN_TRY(s.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
   report.positions_found = saved.has_value();
-  if (!saved && any_bytes)
-    add_damage(report, {kJournal,
-                        kPositionsSlot,
-                        0,
-                        0,
-                        2 * kPositionsCopy,
-                        {},
-                        "restart positions are unreadable: every segment is read"});
+  if (!saved && (were_complete || (positions_short && slots.front().size > 0)))
+    s.note({kJournal,
+            kPositionsSlot,
+            0,
+            0,
+            2 * kPositionsCopy,
+            {},
+            "restart positions are unreadable: every segment is read"});
   if (saved && saved->segment_size != s.options.segment_size) {
     // The size of segments in use cannot change under them.
     s.options.segment_size = saved->segment_size;
   }
 
-  // Logs: the journal, the hold log, one per interval; then those of intervals that are no longer
-  // configured.
-  s.add_log(seconds(0), 0);
-  s.add_log(seconds(0), -1);
-  for (seconds interval : s.options.intervals) s.add_log(interval, interval.count());
-  s.ladder = s.logs.size();
+  // Logs: the journal, the hold log, one or one per interval; then those of other configurations.
+  s.add_log(0, {seconds(0)});
+  s.add_log(kHoldLog, {seconds(0)});
+  if (s.options.retry_logs == RetryLogs::single) {
+    s.add_log(kSharedRetryLog, s.options.intervals);
+  } else {
+    for (seconds interval : s.options.intervals) s.add_log(interval.count(), {interval});
+  }
+  s.writable_logs = s.logs.size();
   auto log_for = [&](std::int64_t disk_interval) -> Log& {
     for (Log& log : s.logs)
       if (log.disk_interval == disk_interval) return log;
-    s.add_log(seconds(disk_interval), disk_interval);
-    return s.logs.back();
+    return disk_interval == kSharedRetryLog ? s.add_log(disk_interval, s.options.intervals)
+                                            : s.add_log(disk_interval, {seconds(disk_interval)});
   };
 
   // Which slots are in use, and by what.
@@ -115,45 +177,68 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   std::uint64_t highest_use = saved ? saved->next_use - 1 : 0;
   std::uint32_t highest_epoch = saved ? saved->epoch : 0;
   std::vector<SegmentHeader> found;
+  std::map<Slot, std::uint64_t> wanted;  // the uses that the positions list, by slot
+  if (saved)
+    for (const SavedSegment& segment : saved->segments) wanted[segment.slot] = segment.use;
+  if (saved) s.damaged.insert(saved->damaged.begin(), saved->damaged.end());
   for (const auto& info : slots) {
     if (info.slot == kPositionsSlot) continue;
     s.last_slot = std::max(s.last_slot, info.slot);
-    if (info.size < kDataStart) {
-      add_damage(report,
-                 {kJournal, info.slot, 0, 0, s.options.segment_size, {}, "segment file cut short"});
+    if (!info.usable) {
+      s.note(
+          {kJournal, info.slot, 0, 0, 0, {}, "its name is taken by something that is not a file"},
+          false);
       continue;
     }
-    PEN_TRY_ASSIGN(auto header, read_header(s.storage, info.slot));
+    PEN_TRY_ASSIGN(const FoundHeader there, read_header(s.storage, info.slot));
+    auto header = there.header;
+    if (!header && info.size < s.options.segment_size && !wanted.contains(info.slot) &&
+        (info.size < kDataStart || !there.damaged)) {
+      // A crash came while it was made.
+      if (auto made = s.storage.allocate(info.slot, s.options.segment_size); made)
+        s.free.push_back(info.slot);
+      else if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT))
+        return made;
+      continue;
+    }
     if (header &&
         (!saved || header->use >= saved_next ||
          (listed(header->use, info.slot) && last_of_its_log(header->use, header->interval)))) {
       PEN_TRY(settle_slot(s.storage, info.slot));
-      PEN_TRY_ASSIGN(header, read_header(s.storage, info.slot));
+      PEN_TRY_ASSIGN(const FoundHeader settled, read_header(s.storage, info.slot));
+      header = settled.header;
     }
     if (header && !saved && s.segments.empty() && found.empty())
       s.options.segment_size = header->size;
-    if (info.size < s.options.segment_size) {
-      add_damage(report, {kJournal,
-                          info.slot,
-                          header ? header->use : 0,
-                          info.size,
-                          s.options.segment_size - info.size,
-                          {},
-                          "segment file cut short"});
-      if (!header) continue;
-      header.reset();
-      continue;
-    }
+    // What is left of a file cut short is read.
+    if (info.size < s.options.segment_size)
+      s.note({kJournal,
+              info.slot,
+              header ? header->use : 0,
+              info.size,
+              s.options.segment_size - info.size,
+              {},
+              "the file was cut short"});
     if (header) {
       highest_use = std::max(highest_use, header->use);
       highest_epoch = std::max(highest_epoch, header->epoch);
     }
     const bool in_use = header && header->size == s.options.segment_size &&
                         (!saved || header->use >= saved_next || listed(header->use, info.slot));
-    if (in_use)
+    const auto expected = wanted.find(info.slot);
+    if (in_use) {
       found.push_back(*header);
-    else
-      s.free.push_back(info.slot);
+    } else if (expected != wanted.end() || (!header && there.damaged)) {
+      // It held something that is needed, or that nobody understands: not ours to write over.
+      s.note({kJournal,
+              info.slot,
+              expected == wanted.end() ? 0 : expected->second,
+              0,
+              s.options.segment_size,
+              {},
+              "the segment's header is unreadable"});
+    }
+    if (!in_use && !s.keep_aside(info.slot)) s.free.push_back(info.slot);
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.use < b.use; });
   for (const SegmentHeader& header : found) {
@@ -164,22 +249,29 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   if (saved)
     for (const SavedSegment& segment : saved->segments)
       if (!s.segments.contains(segment.use))
-        add_damage(report, {kJournal,
-                            segment.slot,
-                            segment.use,
-                            0,
-                            s.options.segment_size,
-                            {},
-                            "segment is missing or its header unreadable"});
+        s.note({kJournal,
+                segment.slot,
+                segment.use,
+                0,
+                s.options.segment_size,
+                {},
+                "the segment is missing"});
+  // What is not there need not be remembered.
+  std::erase_if(s.damaged, [&](Slot slot) {
+    return std::none_of(slots.begin(), slots.end(),
+                        [&](const auto& info) { return info.slot == slot && info.usable; });
+  });
   s.epoch = highest_epoch + 1;
   // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
   // may come twice, so each epoch numbers in a range of its own.
-  s.next_use = std::max(highest_use + 1, std::uint64_t{s.epoch} << 32);
+  s.next_use = broken(Breakage::use_numbers_again)
+                   ? highest_use + 1
+                   : std::max(highest_use + 1, std::uint64_t{s.epoch} << 32);
   s.positions_sequence = saved ? saved->sequence : 0;
   s.id_seed = s.random.next();
   s.saved_next_use = saved_next;
   s.reserve_segments =
-      s.ladder + kRestarts +
+      s.writable_logs + kRestarts +
       static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
   // What is gathered while a commit is in hand must not eat into the reserve.
   s.spare_segments =
@@ -198,7 +290,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     if (saved)
       for (const SavedLog& p : saved->logs)
         if (p.interval == log.disk_interval) {
-          log.runner = p.runner;
+          place_runners(s, log, p, *saved);
           source.saved_end = p.end;
           source.from = log.id == kJournal ? saved->suffix : p.end;
         }
@@ -209,7 +301,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     for (const SegmentHeader& header : source.segments)
       if (header.use != source.from.use || source.from.offset <= kDataStart)
         recovering->read_whole[header.use] = true;
-    source.reader = std::make_unique<LogReader>(s.storage, source.segments, source.from, Position{},
+    source.reader = std::make_unique<LogReader>(s.storage, source.found(), source.from, Position{},
                                                 SegmentReader::Search::window);
     recovering->sources.push_back(std::move(source));
   }
@@ -256,29 +348,26 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
     if (*got == LogReader::Got::end) {
       if (source.reader->at() < source.saved_end && !source.segments.empty() &&
           source.saved_end.use <= source.segments.back().use)
-        add_damage(report_, {source.log,
-                             source.segments.back().slot,
-                             source.saved_end.use,
-                             source.reader->at().offset,
-                             source.saved_end.offset,
-                             {},
-                             "synced records are missing at the end"});
+        s.note({source.log,
+                s.slot_of(source.saved_end.use),
+                source.saved_end.use,
+                source.reader->at().offset,
+                source.saved_end.offset,
+                {},
+                "synced records are missing at the end"});
+      s.note_unfinished(*source.reader);
       ++r.source;
       continue;
     }
     if (*got == LogReader::Got::more) continue;
     if (*got == LogReader::Got::hole) {
       const auto& hole = source.reader->hole();
-      if (hole.damage) {
-        s.note_damage(report_, hole, source.log);
-      } else {
-        report_.torn_bytes += hole.bytes;
-        if (source.log == kJournal) r.torn_epoch = hole.segment.epoch;
-      }
+      s.note_hole(hole, source.log);
+      if (!hole.damage && source.log == kJournal) r.torn_epoch = hole.segment.epoch;
       continue;
     }
     ++report_.records;
-    take_record(r, s, *source.reader, source.log, report_);
+    take_record(r, s, *source.reader, source.log);
   }
   if (r.source < r.sources.size()) return recovery_;
 
@@ -302,25 +391,19 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
   }
 
   // Settling: what recovery read from the journal need not be read by the runner.
-  Log& journal = s.logs[kJournal];
-  if (journal.runner >= r.suffix) {
+  if (s.runners[kJournal].at >= r.suffix) {
     Position first = s.scan_end;
     for (const auto& [id, seen] : r.seen)
       for (const auto& copy : seen.copies)
         if (!copy.garbage && s.segments.contains(copy.position.use) &&
             s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
           first = std::min(first, copy.position);
-    journal.runner = std::max(journal.runner, first);
+    s.runners[kJournal].at = std::max(s.runners[kJournal].at, first);
   }
-  std::map<SegmentUse, std::uint32_t> unwritten;  // garbage marks in memory, by segment
-  for (const PendingMark& mark : s.marks) ++unwritten[mark.envelope.use];
   std::set<SegmentUse> given_back;
   for (const auto& [use, whole] : r.read_whole) {
     const auto it = s.segments.find(use);
-    // Marks that are still to be written into it are all that may hold it: they are not needed in a segment that the
-    // positions no longer list, and what justifies them is synced before those are saved.
-    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != unwritten[use])
-      continue;
+    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != 0) continue;
     Log& log = s.logs[it->second.log];
     if (log.open && log.uses.back() == use) continue;
     given_back.insert(use);

@@ -2,12 +2,10 @@
 /// What happens between a start and the first delivery. Private to lib/queue_log.
 ///
 /// 1. open_recovery(): restart positions, segment headers, sync of everything beyond the positions.
-/// New mail may come.
-/// 2. recover_step(), reading: the journal from the working suffix, the other logs from their saved
-/// ends.
+///    New mail may come.
+/// 2. recover_step(), reading: the journal from the working suffix, the other logs from their saved ends.
 /// 3. recover_step(), resolving: per message the newest version wins, older ones become garbage,
-/// deliveries are applied,
-///    and what was being worked on gets a replacement envelope in the journal.
+///    deliveries are applied, and what was being worked on gets a replacement envelope in the journal.
 /// 4. settling: a sync of every log and new restart positions; then runners may start.
 #include <map>
 #include <memory>
@@ -23,7 +21,8 @@ namespace pen::queue_log {
 struct RecoveryState {
   struct Source {
     LogId log = kJournal;
-    std::vector<SegmentHeader> segments;
+    std::vector<SegmentHeader> segments;  // that this start found, oldest first
+    SegmentSource found() const;          // the same, for a reader
     Position from;
     Position saved_end;
     std::unique_ptr<LogReader> reader;
@@ -39,8 +38,8 @@ struct RecoveryState {
     bool garbage = false;
     bool started = false;  // known from a START, not from reading the envelope
     Position replaces;
-    bool torn_start =
-        false;  // its START was in the journal's last, unsynced write: what it says need not hold
+    // its START was in the journal's last, unsynced write: what it says need not hold
+    bool torn_start = false;
   };
   struct Seen {
     std::vector<Copy> copies;
@@ -51,8 +50,8 @@ struct RecoveryState {
   std::unordered_map<std::string, Seen> seen;
   std::unordered_map<std::string, Seen>::iterator next;
   bool resolving = false;
-  std::optional<std::uint32_t>
-      torn_epoch;  // of the last hole in the journal that is an unfinished write
+  // of the last hole in the journal that is an unfinished write
+  std::optional<std::uint32_t> torn_epoch;
   Position suffix;
   std::map<std::uint64_t, std::uint32_t> live;  // envelopes that stay, by segment
   std::map<std::uint64_t, std::uint64_t> live_bytes;
@@ -62,8 +61,7 @@ struct RecoveryState {
 
 Result<void> open_recovery(QueueLog::State& state, RecoveryReport& report);
 /// What one record says; `reader` stands at it.
-void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& reader, LogId log,
-                 RecoveryReport& report);
+void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& reader, LogId log);
 /// Decides about one message. no_space: nothing was done, ask again.
 Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, const std::string& queue_id,
                              RecoveryState::Seen& seen, RecoveryReport& report);

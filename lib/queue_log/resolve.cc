@@ -25,9 +25,8 @@ void finish_up_to(RecoveryState::Seen& seen, std::uint32_t generation) {
 }
 
 Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogId log) {
-  const auto segment = s.segments.find(record.position.use);
   return {log,
-          segment == s.segments.end() ? 0 : segment->second.header.slot,
+          s.slot_of(record.position.use),
           record.position.use,
           record.position.offset,
           record.body.size(),
@@ -37,24 +36,17 @@ Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogI
 
 }  // namespace
 
-void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, LogId log,
-                 RecoveryReport& report) {
+void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, LogId log) {
   const LogReader::Record& record = reader.record();
-  auto bad = [&] {
-    ++report.damage_count;
-    if (report.damage.size() < RecoveryReport::kMaxDamage)
-      report.damage.push_back(malformed(s, record, log));
-  };
+  auto bad = [&] { s.note(malformed(s, record, log)); };
   switch (record.type) {
     case RecordType::envelope: {
       auto view = decode<EnvelopeView>(as_text(record.body));
       if (!view || !well_formed(*view)) return bad();
-      if (record.odd_mark) {
-        ++report.damage_count;
-        if (report.damage.size() < RecoveryReport::kMaxDamage)
-          report.damage.push_back({log, 0, record.position.use, record.position.offset, 4,
-                                   std::string(view->queue_id), "odd garbage mark, taken as live"});
-      }
+      if (record.odd_mark)
+        s.note({log, s.slot_of(record.position.use), record.position.use, record.position.offset, 4,
+                std::string(view->queue_id), "odd garbage mark, taken as live"},
+               false);
       auto& seen = r.seen[std::string(view->queue_id)];
       auto& copy = copy_at(seen, record.position, view->generation);
       copy.generation = view->generation;
@@ -98,7 +90,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       if (!body || body->queue_id.empty()) return bad();
       auto& seen = r.seen[body->queue_id];
       copy_at(seen, body->envelope, body->generation);
-      finish_up_to(seen, body->generation);
+      if (!broken(Breakage::forget_tombstones)) finish_up_to(seen, body->generation);
       return;
     }
     case RecordType::index:
@@ -110,10 +102,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
 Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Position& position) {
   const auto segment = s.segments.find(position.use);
   if (segment == s.segments.end()) return std::nullopt;
-  std::vector<SegmentHeader> headers;
-  for (const SegmentUse use : s.logs[segment->second.log].uses)
-    if (use >= position.use) headers.push_back(s.segments.at(use).header);
-  LogReader reader(s.storage, std::move(headers), position, Position{},
+  LogReader reader(s.storage, s.segments_of(s.logs[segment->second.log]), position, Position{},
                    SegmentReader::Search::window);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != position ||
@@ -148,6 +137,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
   std::sort(copies.begin(), copies.end(), [](const auto& a, const auto& b) {
     return std::tie(a.generation, a.started, a.epoch) > std::tie(b.generation, b.started, b.epoch);
   });
+  if (broken(Breakage::older_version_wins)) std::reverse(copies.begin(), copies.end());
   const RecoveryState::Copy* best = nullptr;
   std::optional<EnvelopeBody> working;
   bool lost = false;
@@ -168,11 +158,11 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     break;
   }
   if (!best && lost) {
-    ++report.damage_count;
-    if (report.damage.size() < RecoveryReport::kMaxDamage)
-      report.damage.push_back({kJournal, 0, copies.front().position.use,
-                               copies.front().position.offset, 0, queue_id,
-                               "the envelope of a message being worked on is unreadable"});
+    const Position& at = copies.front().position;
+    const auto segment = s.segments.find(at.use);
+    const bool known = segment != s.segments.end();
+    s.note({known ? segment->second.log : kJournal, known ? segment->second.header.slot : 0, at.use,
+            at.offset, 0, queue_id, "the envelope of a message being worked on is unreadable"});
   }
 
   const bool worked_on = working.has_value();
@@ -199,6 +189,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     body.generation = generation + 1;
     body.appended = s.clock.wall_now();
     body.replaces = best->position;
+    body.interval = 0;
     PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], body));
     s.note_fresh(replacement);
     ++(worked_on ? report.working : report.moved);
@@ -220,6 +211,19 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     if (was_live) {
       const auto live = r.live.find(copy.position.use);
       if (live != r.live.end() && --live->second == 0) r.live.erase(live);
+    }
+  }
+  // Accepted once more before this was read: its receiver had no answer from the process before. What is known of the
+  // message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until then
+  // a restart has to read it again: so it is its own reason.
+  const auto again = s.accepted.find(s.id_key(queue_id));
+  if (again != s.accepted.end() && (best || seen.finished)) {
+    const Position fresh = again->second.position;
+    const auto is_fresh = [&](const RecoveryState::Copy& c) { return c.position == fresh; };
+    if (std::none_of(copies.begin(), copies.end(), is_fresh)) {
+      ++report.stale_copies;
+      kill(fresh, fresh);
+      s.pass_fresh(fresh);
     }
   }
   return {};

@@ -12,40 +12,36 @@ namespace {
 constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: tens of microseconds
 }
 
-std::vector<SegmentHeader> QueueLog::State::headers(const Log& log, SegmentUse from) const {
-  std::vector<SegmentHeader> result;
-  for (auto it = std::lower_bound(log.uses.begin(), log.uses.end(), from); it != log.uses.end();
-       ++it)
-    result.push_back(segments.at(*it).header);
-  return result;
-}
-
-void QueueLog::State::note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log) {
-  ++report.damage_count;
-  if (report.damage.size() < RecoveryReport::kMaxDamage)
-    report.damage.push_back({log,
-                             hole.segment.slot,
-                             hole.segment.use,
-                             hole.offset,
-                             hole.bytes,
-                             {},
-                             "bytes that were synced are not records"});
+SegmentSource QueueLog::State::segments_of(const Log& log) const {
+  return [this, id = log.id](SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto& uses = logs[id].uses;
+    const auto it = std::lower_bound(uses.begin(), uses.end(), from);
+    if (it == uses.end()) return std::nullopt;
+    return segments.at(*it).header;
+  };
 }
 
 Result<bool> QueueLog::State::garbage_on_disk(const Position& position) {
   const SegmentHeader& segment = segments.at(position.use).header;
   std::byte word[4];
-  PEN_TRY(storage.read(segment.slot, position.offset, word));
+  // A mark that cannot be read says nothing: a message twice is better than one lost.
+  if (auto got = storage.read(segment.slot, position.offset, word); !got) {
+    if (got.error().is_errno(EIO)) return false;
+    return std::unexpected(std::move(got).error());
+  }
   return load_le<std::uint32_t>(word) == garbage_mark(segment, position.offset);
 }
 
-WallTime QueueLog::State::due(const Log& log, const Position& at, WallTime appended,
-                              WallTime now) const {
-  if (at < log.due_before) return std::min(now, appended + log.interval);
-  // A version from the future tells that the clock was set back: it must not wait for the future to
-  // come again.
+seconds QueueLog::State::interval_of(const Log& log, std::uint32_t recorded) const {
+  return log.shared() ? seconds(recorded) : seconds(std::max<std::int64_t>(log.disk_interval, 0));
+}
+
+WallTime QueueLog::State::due(const Log& log, const Position& at, seconds interval,
+                              WallTime appended, WallTime now) const {
+  if (at < log.due_before) return std::min(now, appended + interval);
+  // A version from the future tells that the clock was set back: it must not wait for the future to come again.
   if (appended > now) return now;
-  return appended + log.interval;
+  return appended + interval;
 }
 
 Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
@@ -55,7 +51,8 @@ Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
   result.generation = body.generation;
   result.epoch = record_epoch;
   result.appended = body.appended;
-  result.due = due(logs[place.log], place.position, body.appended, clock.wall_now());
+  result.due = due(logs[place.log], place.position, interval_of(logs[place.log], body.interval),
+                   body.appended, clock.wall_now());
   result.envelope = {std::move(body.queue_id),
                      body.recipients,
                      std::move(body.remaining),
@@ -74,15 +71,15 @@ Result<Stored> QueueLog::State::read(const Place& place) {
     return fail(QueueLogError::not_found);
   const Log& log = logs[place.log];
   if (place.position >= log.written_to) return fail(QueueLogError::not_found);
+  // Mostly in one piece, and by itself; else, or where the disk does not give back what lies around it, part by part.
   PEN_TRY_ASSIGN(auto one, read_record(storage, segment->second.header, place.position.offset));
-  if (!one || one->header.type != RecordType::envelope || (one->header.flags & kFirstPart) == 0)
-    return fail(QueueLogError::damaged);
-  if ((one->header.flags & kLastPart) != 0) {
+  if (one && one->header.type == RecordType::envelope &&
+      one->header.flags == (kFirstPart | kLastPart)) {
     auto body = decode<EnvelopeBody>(as_text(one->body()));
     if (!body) return fail(QueueLogError::damaged);
     return stored(place, one->header.epoch, *std::move(body));
   }
-  LogReader reader(storage, headers(log, place.position.use), place.position, log.written_to,
+  LogReader reader(storage, segments_of(log), place.position, log.written_to,
                    SegmentReader::Search::whole);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != place.position ||
@@ -97,7 +94,9 @@ Result<Stored> QueueLog::read(const Place& place) {
   State& s = *state_;
   if (place.log >= s.logs.size() || !s.segments.contains(place.position.use))
     return fail(QueueLogError::not_found);
-  PEN_TRY_ASSIGN(Stored stored, s.read(place));
+  auto read = s.read(place);
+  if (!read && read.error().is(QueueLogError::damaged)) s.note_lost(place);
+  PEN_TRY_ASSIGN(Stored stored, std::move(read));
   const auto work = s.working.find(stored.envelope.queue_id);
   if (work != s.working.end() && work->second.envelope == place) return stored;
   if (s.dead.contains(place.position)) return fail(QueueLogError::not_found);
@@ -110,16 +109,19 @@ bool QueueLog::durable(const Place& place) const {
   return place.log < state_->logs.size() && place.position < state_->logs[place.log].durable_to;
 }
 
-std::size_t QueueLog::log_count() const { return state_->logs.size(); }
-seconds QueueLog::interval(LogId log) const { return state_->logs.at(log).interval; }
+std::size_t QueueLog::log_count() const { return state_->runners.size(); }
+seconds QueueLog::interval(LogId log) const { return state_->runners.at(log).interval; }
+
 void QueueLog::make_due() {
   State& s = *state_;
   for (Log& log : s.logs) {
     if (log.id < kFirstRetry) continue;
     log.due_before = log.end();
-    if (log.head) log.head_due = std::min(log.head_due, s.clock.wall_now());
     if (log.due_before > log.durable_to) log.sync_wanted = true;
   }
+  for (Runner& runner : s.runners)
+    if (runner.log >= kFirstRetry && runner.head)
+      runner.head_due = std::min(runner.head_due, s.clock.wall_now());
 }
 
 LogId QueueLog::retry_log_for(seconds delay) const {
@@ -134,9 +136,10 @@ LogId QueueLog::retry_log_for(seconds delay) const {
 /// is still on hold.
 Result<void> QueueLog::State::sweep_hold() {
   hold_changed = false;
-  Log& log = logs[kHold];
-  if (log.runner >= log.durable_to) return {};
-  LogReader reader(storage, headers(log, log.runner.use), log.runner, log.durable_to,
+  const Log& log = logs[kHold];
+  Runner& runner = runners[kHold];
+  if (runner.at >= log.durable_to) return {};
+  LogReader reader(storage, segments_of(log), runner.at, log.durable_to,
                    SegmentReader::Search::whole);
   for (int looked = 0;; ++looked) {
     if (looked >= kRunnerSlice) {
@@ -145,28 +148,39 @@ Result<void> QueueLog::State::sweep_hold() {
     }
     PEN_TRY_ASSIGN(const auto got, reader.next());
     if (got == LogReader::Got::end) {
-      log.runner = log.durable_to;
+      note_unfinished(reader);
+      runner.at = log.durable_to;
       return {};
     }
+    if (got == LogReader::Got::hole) note_hole(reader.hole(), kHold);
     if (got != LogReader::Got::record) continue;
     const Position at = reader.record().position;
     if (reader.record().type == RecordType::envelope && !dead.contains(at)) {
       PEN_TRY_ASSIGN(const bool garbage, garbage_on_disk(at));
       if (!garbage) {
-        log.runner = std::max(log.runner, at);
+        runner.at = std::max(runner.at, at);
         return {};
       }
     }
-    log.runner = std::max(log.runner, reader.at());
+    runner.at = std::max(runner.at, reader.at());
   }
+}
+
+/// Whether the commit in hand makes everything up to the position durable.
+bool QueueLog::State::syncing(const Log& log, const Position& position) const {
+  if (!flight) return false;
+  return std::any_of(flight->synced.begin(), flight->synced.end(), [&](const auto& synced) {
+    return synced.first == log.id && position < synced.second;
+  });
 }
 
 Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
   State& s = *state_;
-  PEN_CHECK(id < s.logs.size() && id != kHold);
-  Log& log = s.logs[id];
+  PEN_CHECK(id < s.runners.size() && id != kHold);
+  Runner& runner = s.runners[id];
+  Log& log = s.logs[runner.log];
   if (s.hold_changed) PEN_TRY(s.sweep_hold());
   auto broke = [this](Error error) {
     failed_ = true;
@@ -177,57 +191,59 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     return s.garbage_on_disk(at);
   };
 
-  if (log.head) {
-    auto dead = gone(*log.head);
+  if (runner.head) {
+    auto dead = gone(*runner.head);
     if (!dead) return broke(std::move(dead).error());
     if (!*dead) {
-      if (log.head_due > now) {
+      if (runner.head_due > now) {
         // The head's time was computed when the clock showed something else: never wait longer than
         // the interval.
-        log.head_due = std::min(log.head_due, now + log.interval);
-        return Due{{}, log.head_due, false};
+        runner.head_due = std::min(runner.head_due, now + runner.interval);
+        return Due{{}, runner.head_due, false};
       }
-      auto stored = s.read({id, *log.head});
+      auto stored = s.read({runner.log, *runner.head});
       if (stored) return Due{*std::move(stored), {}, false};
       if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
+      s.note_lost({log.id, *runner.head});
     }
-    if (log.reader) log.runner = std::max(log.runner, log.reader->at());
-    log.head.reset();
+    if (runner.reader) runner.at = std::max(runner.at, runner.reader->at());
+    runner.head.reset();
   }
 
   for (int looked = 0; looked < kRunnerSlice;) {
-    if (id == kJournal && log.runner >= s.scan_end) {
-      log.reader.reset();
+    if (id == kJournal && runner.at >= s.scan_end) {
+      runner.reader.reset();
       while (!s.fresh.empty() && s.fresh.front().started) s.fresh.pop_front();
       if (!s.fresh.empty()) {
         const Position at = s.fresh.front().position;
         if (at >= log.durable_to) return Due{};
-        auto stored = s.read({id, at});
+        auto stored = s.read({kJournal, at});
         if (stored) return Due{*std::move(stored), {}, false};
         if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
-        ++report_.damage_count;
+        s.note_lost({log.id, at});
         s.fresh.pop_front();
         continue;
       }
       if (!s.fresh_lost) return Due{};
-      log.runner = *s.fresh_lost;
+      runner.at = *s.fresh_lost;
       s.fresh_lost.reset();
       s.scan_end = log.end();
     }
     const Position limit = id == kJournal ? std::min(s.scan_end, log.durable_to) : log.durable_to;
-    if (log.runner >= limit) {
-      if (id == kJournal || log.end() <= log.durable_to) return Due{};
-      const WallTime due =
-          log.first_unsynced ? s.due(log, log.durable_to, *log.first_unsynced, now) : now;
-      if (due <= now) log.sync_wanted = true;
+    if (runner.at >= limit) {
+      if (id == kJournal || runner.last.use == 0 || runner.last < log.durable_to) return Due{};
+      const WallTime due = runner.first_unsynced ? s.due(log, log.durable_to, runner.interval,
+                                                         *runner.first_unsynced, now)
+                                                 : now;
+      if (due <= now && !s.syncing(log, runner.last)) log.sync_wanted = true;
       return Due{{}, due, false};
     }
-    if (!log.reader) {
-      log.reader_limit = limit;
-      log.reader = std::make_unique<LogReader>(s.storage, s.headers(log, log.runner.use),
-                                               log.runner, limit, SegmentReader::Search::whole);
+    if (!runner.reader) {
+      runner.reader_limit = limit;
+      runner.reader = std::make_unique<LogReader>(s.storage, s.segments_of(log), runner.at, limit,
+                                                  SegmentReader::Search::whole);
     }
-    auto got = log.reader->next();
+    auto got = runner.reader->next();
     if (!got) return broke(std::move(got).error());
     ++looked;
     switch (*got) {
@@ -235,32 +251,49 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         looked += kRunnerSlice / 16;
         continue;
       case LogReader::Got::end:
-        log.reader.reset();
-        log.runner = log.reader_limit;  // what was synced since is read next
+        s.note_unfinished(*runner.reader);
+        runner.reader.reset();
+        runner.at = runner.reader_limit;  // what was synced since is read next
         continue;
       case LogReader::Got::hole:
-        if (log.reader->hole().damage) State::note_damage(report_, log.reader->hole(), id);
+        s.note_hole(runner.reader->hole(), log.id);
         continue;
       case LogReader::Got::record:
         break;
     }
-    const LogReader::Record& record = log.reader->record();
+    const LogReader::Record& record = runner.reader->record();
     if (record.type != RecordType::envelope || record.garbage) {
-      log.runner = log.reader->at();
+      runner.at = runner.reader->at();
       continue;
+    }
+    if (log.shared()) {
+      const auto view = decode<EnvelopeView>(as_text(record.body));
+      if (view && !runner.owns(seconds(view->interval))) {
+        runner.at = runner.reader->at();
+        continue;
+      }
     }
     auto dead = gone(record.position);
     if (!dead) return broke(std::move(dead).error());
     auto body = *dead ? std::nullopt : decode<EnvelopeBody>(as_text(record.body));
+    if (!*dead && !body)
+      s.note({log.id,
+              s.segments.at(record.position.use).header.slot,
+              record.position.use,
+              record.position.offset,
+              record.body.size(),
+              {},
+              "record body is malformed"});
     if (!body) {
-      log.runner = log.reader->at();
+      runner.at = runner.reader->at();
       continue;
     }
-    log.runner = record.position;
-    log.head = record.position;
-    log.head_due = s.due(log, record.position, body->appended, now);
-    if (log.head_due > now) return Due{{}, log.head_due, false};
-    return Due{s.stored({id, record.position}, record.epoch, *std::move(body)), {}, false};
+    runner.at = record.position;
+    runner.head = record.position;
+    runner.head_due =
+        s.due(log, record.position, s.interval_of(log, body->interval), body->appended, now);
+    if (runner.head_due > now) return Due{{}, runner.head_due, false};
+    return Due{s.stored({log.id, record.position}, record.epoch, *std::move(body)), {}, false};
   }
   return Due{{}, {}, true};
 }
@@ -269,9 +302,14 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 
 void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
   dead.insert(envelope);
-  ++segments.at(envelope.use).pins;
   if (because.use != 0) {
-    marks.push_back({envelope, because});
+    // The justifications rise, but for those of messages that were sent again while recovery read.
+    auto at = marks.end();
+    while (at != marks.begin() && std::prev(at)->because.use != 0 &&
+           because < std::prev(at)->because)
+      --at;
+    if (at - marks.begin() < static_cast<std::ptrdiff_t>(ready_marks)) ++ready_marks;
+    marks.insert(at, {envelope, because});
     return;
   }
   marks.push_front({envelope, because});  // nothing to wait for
@@ -297,7 +335,7 @@ void QueueLog::State::drop_marks(const std::set<SegmentUse>& uses) {
 
 void QueueLog::State::close_start(const Working& work) {
   starts.erase(work.start);
-  --segments.at(work.envelope.position.use).pins;
+  if (!broken(Breakage::unpinned_envelope)) --segments.at(work.envelope.position.use).pins;
 }
 
 void QueueLog::State::pass_fresh(const Position& started) {
@@ -328,7 +366,7 @@ Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
                  s.put(s.logs[kJournal], RecordType::start, as_bytes(encode(body))));
   s.working.emplace(body.queue_id, Working{generation, place, at, false});
   s.starts.emplace(at, body.queue_id);
-  ++segment->second.pins;
+  if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
   s.mark_later(place.position, at);
   if (place.log == kHold) s.hold_changed = true;
   if (place.log == kJournal) s.pass_fresh(place.position);
@@ -373,20 +411,25 @@ Result<void> QueueLog::finish(std::string_view queue_id) {
 }
 
 Result<Position> QueueLog::State::replace(std::string_view queue_id, const Working& work, Log& into,
-                                          const Envelope& replacement) {
+                                          const Envelope& replacement, seconds interval) {
   PEN_CHECK(replacement.queue_id == queue_id);
-  return put_envelope(
-      into, make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position));
+  EnvelopeBody body =
+      make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position);
+  body.interval = static_cast<std::uint32_t>(interval.count());
+  return put_envelope(into, body);
 }
 
 Result<void> QueueLog::defer(std::string_view queue_id, LogId retry_log,
                              const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
-  PEN_CHECK(retry_log >= kFirstRetry && retry_log < s.ladder);
-  Log& log = s.logs[retry_log];
-  PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, log, replacement));
-  if (!log.first_unsynced) log.first_unsynced = s.clock.wall_now();
+  PEN_CHECK(retry_log >= kFirstRetry && retry_log < kFirstRetry + s.options.intervals.size());
+  Runner& runner = s.runners[retry_log];
+  Log& log = s.logs[runner.log];
+  PEN_TRY_ASSIGN(const Position at,
+                 s.replace(queue_id, work->second, log, replacement, runner.interval));
+  runner.last = at;
+  if (!runner.first_unsynced) runner.first_unsynced = s.clock.wall_now();
   work->second.moving = true;
   log.moving.push_back({work->first, at});
   if (broken(Breakage::moved_before_sync)) return s.settle_moves(log);
@@ -429,8 +472,7 @@ Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& repl
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   PEN_TRY_ASSIGN(const Position at,
                  s.replace(queue_id, work->second, s.logs[kJournal], replacement));
-  // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it
-  // does not.
+  // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it does not.
   s.note_fresh(at);
   s.close_start(work->second);
   s.working.erase(work);
@@ -442,7 +484,8 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   Log& journal = s.logs[kJournal];
   // Not before START is durable: else a crash could keep this version, lose both, and leave the one before them alive.
-  if (work->second.start >= journal.durable_to) return work->second.envelope;
+  if (work->second.start >= journal.durable_to && !broken(Breakage::renew_at_once))
+    return work->second.envelope;
   const EnvelopeBody body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
                                       work->second.envelope.position);
   if (!s.can_append(journal, encode(body).size() + 2 * kMaxQueueId + 256))
@@ -454,7 +497,7 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   s.close_start(work->second);
   work->second = {body.generation, {kJournal, envelope}, *at, false};
   s.starts.emplace(*at, work->first);
-  ++s.segments.at(envelope.use).pins;
+  if (!broken(Breakage::unpinned_envelope)) ++s.segments.at(envelope.use).pins;
   s.mark_later(envelope, *at);
   return Place{kJournal, envelope};
 }

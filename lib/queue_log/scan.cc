@@ -1,8 +1,10 @@
 #include "lib/queue_log/scan.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/base/codec.h"
+#include "lib/queue_log/breakage.h"
 #include "lib/queue_log/state.h"
 
 namespace pen::queue_log {
@@ -38,6 +40,7 @@ struct Scan::Impl {
   bool met = false;                   // one was
   bool tail = false;                  // what index records leave out is read after them, from there
   std::vector<IndexEntry> entries;
+  std::vector<std::uint32_t> intervals;  // of the entries
   std::size_t entry = 0;
   std::unique_ptr<LogReader> reader;
 
@@ -67,8 +70,9 @@ struct Scan::Impl {
   /// The footer of a sealed segment: `chunks` in order. false: there is none that can be believed.
   Result<bool> read_footer(const SegmentHeader& segment) {
     std::byte raw[kTrailer];
-    PEN_TRY(s.storage.read(segment.slot, segment.size - kTrailer, raw));
-    const auto last = decode_trailer(raw, segment);
+    const auto got = s.storage.read(segment.slot, segment.size - kTrailer, raw);
+    if (!got && !got.error().is_errno(EIO)) return std::unexpected(got.error());
+    const auto last = got ? decode_trailer(raw, segment) : std::nullopt;
     if (!last) return false;
     // The chain is walked once from its end; offsets only fall, so it ends.
     for (std::uint32_t at = *last; at != 0;) {
@@ -109,7 +113,8 @@ struct Scan::Impl {
         reached[part.log] =
             log.written_to.use == part.use ? log.written_to : Position{part.use, kDataStart};
     }
-    if (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch) {
+    if (broken(Breakage::footer_of_torn_segment) ||
+        (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch)) {
       PEN_TRY_ASSIGN(const bool footer, read_footer(segment));
       if (footer) return {};
     }
@@ -132,9 +137,9 @@ struct Scan::Impl {
   void read_tail(const Part& part) {
     tail = false;
     const Log& log = s.logs[part.log];
-    reader = std::make_unique<LogReader>(s.storage, s.headers(log, part.use),
-                                         Position{part.use, last_met}, log.written_to,
-                                         SegmentReader::Search::whole);
+    reader =
+        std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met},
+                                    log.written_to, SegmentReader::Search::whole);
   }
 
   /// The entries of the next index record. One that cannot be read: the segment is read whole from there.
@@ -150,6 +155,7 @@ struct Scan::Impl {
       return {};
     }
     entries = std::move(body->entries);
+    intervals = std::move(body->intervals);
     chunks.pop_back();
     if (!entries.empty()) {
       last_met = entries.back().offset;
@@ -174,7 +180,8 @@ struct Scan::Impl {
   }
 
   /// Adds the entry if its version lives.
-  Result<void> consider(std::vector<Listed>& into, const Part& part, IndexEntry e) {
+  Result<void> consider(std::vector<Listed>& into, const Part& part, IndexEntry e,
+                        std::uint32_t interval) {
     const Place place{part.log, {part.use, e.offset}};
     if (e.offset < part.from || !wants(e.queue_id)) return {};
     std::uint32_t stored = 0;
@@ -185,9 +192,11 @@ struct Scan::Impl {
       if (s.dead.contains(place.position)) return {};
       const SegmentHeader& segment = s.segments.at(part.use).header;
       std::byte words[8];
-      PEN_TRY(s.storage.read(segment.slot, e.offset, words));
-      if (load_le<std::uint32_t>(words) == garbage_mark(segment, e.offset)) return {};
-      stored = load_le<std::uint32_t>(words + 4);
+      // A mark that cannot be read says nothing: as garbage_on_disk().
+      const auto got = s.storage.read(segment.slot, e.offset, words);
+      if (!got && !got.error().is_errno(EIO)) return got;
+      if (got && load_le<std::uint32_t>(words) == garbage_mark(segment, e.offset)) return {};
+      if (got) stored = load_le<std::uint32_t>(words + 4);
       if (e.in_parts) {
         const auto whole = s.read(place);
         if (!whole && whole.error().is(QueueLogError::damaged)) return {};
@@ -195,10 +204,11 @@ struct Scan::Impl {
       }
     }
     const Log& log = s.logs[part.log];
-    into.push_back({place, std::move(e.queue_id), e.generation, e.appended,
-                    s.due(log, place.position, e.appended, s.clock.wall_now()), e.arrived, e.size,
-                    e.remaining, std::move(e.sender), std::move(e.domains), active,
-                    place.position >= bounds[part.log], stored});
+    into.push_back(
+        {place, std::move(e.queue_id), e.generation, e.appended,
+         s.due(log, place.position, s.interval_of(log, interval), e.appended, s.clock.wall_now()),
+         e.arrived, e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
+         place.position >= bounds[part.log], stored});
     return {};
   }
 };
@@ -245,7 +255,8 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       continue;
     }
     if (i.entry < i.entries.size()) {
-      PEN_TRY(i.consider(result, part, std::move(i.entries[i.entry++])));
+      const std::uint32_t interval = i.entry < i.intervals.size() ? i.intervals[i.entry] : 0;
+      PEN_TRY(i.consider(result, part, std::move(i.entries[i.entry++]), interval));
       continue;
     }
     if (!i.chunks.empty()) {
@@ -260,6 +271,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       continue;
     }
     PEN_TRY_ASSIGN(const auto got, i.reader->next());
+    i.s.note_unfinished(*i.reader);
     if (got == LogReader::Got::end) {
       i.end_part();
       continue;
@@ -268,6 +280,8 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       looked += max;
       continue;
     }
+    if (got == LogReader::Got::hole && i.reader->hole().segment.use == part.use)
+      i.s.note_hole(i.reader->hole(), part.log);
     if (got != LogReader::Got::record) continue;
     const LogReader::Record& record = i.reader->record();
     if (record.position.use != part.use) {  // the next part's
@@ -288,7 +302,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
     e.remaining = view->remaining.count();
     e.sender = view->sender;
     for (const auto& domain : view->domains) e.domains.emplace_back(domain);
-    PEN_TRY(i.consider(result, part, std::move(e)));
+    PEN_TRY(i.consider(result, part, std::move(e), view->interval));
   }
   return result;
 }

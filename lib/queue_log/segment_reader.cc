@@ -1,8 +1,13 @@
 #include "lib/queue_log/segment_reader.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 namespace pen::queue_log {
+namespace {
+constexpr std::uint32_t kPage = 4096;
+}
 
 Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHeader& segment,
                                              std::uint32_t offset, std::size_t guess) {
@@ -14,13 +19,20 @@ Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHead
     return MutableBytes{reinterpret_cast<std::byte*>(record.bytes.data()) + from,
                         record.bytes.size() - from};
   };
-  PEN_TRY(storage.read(segment.slot, offset, at(0)));
+  const auto unreadable = [](const Result<void>& got) { return !got && got.error().is_errno(EIO); };
+  if (auto got = storage.read(segment.slot, offset, at(0)); unreadable(got))
+    return std::nullopt;
+  else
+    PEN_TRY(got);
   const std::size_t have = record.bytes.size();
   const std::size_t whole = kRecordHeader + load_le<std::uint32_t>(at(0).data() + 4);
   if (whole > end - offset || whole - kRecordHeader > max_body(segment.size)) return std::nullopt;
   if (whole > have) {
     record.bytes.resize(whole);
-    PEN_TRY(storage.read(segment.slot, offset + have, at(have)));
+    if (auto got = storage.read(segment.slot, offset + have, at(have)); unreadable(got))
+      return std::nullopt;
+    else
+      PEN_TRY(got);
   }
   const auto header = decode_record(as_bytes(record.bytes), segment, offset);
   if (!header) return std::nullopt;
@@ -43,12 +55,39 @@ Bytes SegmentReader::body() const {
   return as_bytes(buffer_).subspan(record_ - buffer_start_ + kRecordHeader, header_.length);
 }
 
+/// What cannot be read is filled with zeros and noted, page by page.
+Result<void> SegmentReader::fill(std::uint64_t offset, MutableBytes into) {
+  auto got = storage_.read(segment_.slot, offset, into);
+  if (got || !got.error().is_errno(EIO)) return got;
+  while (!into.empty()) {
+    const std::size_t size = std::min<std::size_t>(into.size(), kPage - offset % kPage);
+    auto page = storage_.read(segment_.slot, offset, into.first(size));
+    if (!page && !page.error().is_errno(EIO)) return page;
+    if (!page) {
+      std::memset(into.data(), 0, size);
+      bad_pages_.insert(static_cast<std::uint32_t>(offset / kPage));
+    }
+    into = into.subspan(size);
+    offset += size;
+  }
+  return {};
+}
+
+/// Whether there are pages between the last record and `before` that could not be read; forgets them.
+bool SegmentReader::take_bad(std::uint32_t before) {
+  const auto end = bad_pages_.lower_bound((before + kPage - 1) / kPage);
+  const bool any = end != bad_pages_.begin();
+  bad_pages_.erase(bad_pages_.begin(), end);
+  return any;
+}
+
 /// At least min(wanted, what is left before the limit) bytes from offset on.
 Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
   wanted = std::min<std::size_t>(wanted, limit_ - offset);
   if (offset < buffer_start_ || offset + wanted > buffer_start_ + buffer_.size()) {
     const std::size_t size =
-        std::min<std::size_t>(std::max(wanted, kChunk), std::size_t{limit_} - offset);
+        std::min<std::size_t>(std::max(wanted, ahead_), std::size_t{limit_} - offset);
+    ahead_ = std::min(ahead_ * 2, kChunk);
     std::string fresh(size, '\0');
     std::size_t kept = 0;
     if (offset >= buffer_start_ && offset < buffer_start_ + buffer_.size()) {
@@ -56,7 +95,7 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
       std::memcpy(fresh.data(), buffer_.data() + (offset - buffer_start_), kept);
     }
     MutableBytes rest{reinterpret_cast<std::byte*>(fresh.data()) + kept, size - kept};
-    PEN_TRY(storage_.read(segment_.slot, offset + kept, rest));
+    PEN_TRY(fill(offset + kept, rest));
     bytes_read_ += rest.size();
     buffer_ = std::move(fresh);
     buffer_start_ = offset;
@@ -77,10 +116,16 @@ Result<SegmentReader::Got> SegmentReader::next() {
   while (at_ + kRecordHeader <= limit_) {
     if (search_ == Search::window && at_ - tail_ > window) break;
     PEN_TRY_ASSIGN(Bytes bytes, view(at_, kRecordHeader));
-    // The cheap questions first: the hash is only worth it for bytes that claim this use and this
-    // place.
+    // The cheap questions first: the hash is only worth it for bytes that claim this use and this place.
     const std::byte* p = bytes.data();
-    if (load_le<std::uint32_t>(p + 24) == at_) {
+    const bool here = load_le<std::uint32_t>(p + 24) == at_;
+    // One of both may be what was damaged.
+    if (at_ == tail_ && (here || load_le<std::uint64_t>(p + 16) == segment_.use))
+      unfinished_ =
+          std::min<std::uint32_t>(static_cast<std::uint32_t>(kRecordHeader) +
+                                      std::min(load_le<std::uint32_t>(p + 4), segment_.size),
+                                  limit_ - at_);
+    if (here) {
       const std::uint32_t length = load_le<std::uint32_t>(p + 4);
       if (length <= max_body(segment_.size) && at_ + kRecordHeader + length <= limit_) {
         PEN_TRY_ASSIGN(Bytes whole, view(at_, kRecordHeader + length));
@@ -90,6 +135,8 @@ Result<SegmentReader::Got> SegmentReader::next() {
           const bool hole = at_ != tail_;
           hole_start_ = tail_;
           hole_bytes_ = at_ - tail_;
+          unreadable_ = take_bad(at_) && hole;
+          unfinished_ = 0;
           at_ = tail_ = at_ + static_cast<std::uint32_t>(record_size(length));
           if (header_.type == RecordType::index && (header_.flags & kSealed) != 0)
             sealed_ = ended_ = true;
@@ -102,6 +149,7 @@ Result<SegmentReader::Got> SegmentReader::next() {
     if (at_ >= slice_end) return Got::more;
   }
   ended_ = true;
+  unreadable_ = take_bad(limit_);
   return Got::end;
 }
 

@@ -26,13 +26,15 @@ struct PositionHash {
   }
 };
 
+/// Garbage marks in memory beyond which they leave with any batch. More than a save's worth of small messages, because
+/// most marks need not be written at all: see take_marks().
+inline constexpr std::size_t kMarksInMemory = 65536;
 inline constexpr auto kAllocationRetry = seconds(1);  // how soon a full disk is asked again
 
 struct Segment {
   SegmentHeader header;
   LogId log = kJournal;
-  std::uint32_t pins =
-      0;  // envelopes in it of open STARTs, and garbage marks that are still to be written into it
+  std::uint32_t pins = 0;  // envelopes in it of open STARTs
 };
 
 /// A replacement written to another log, whose FINISH (moved) waits for that log's sync.
@@ -41,20 +43,19 @@ struct Moving {
   Position replacement;
 };
 
-/// One log: where it appends, and where its runner is.
+/// One log: where it appends. Its runners are in State::runners.
 struct Log {
   LogId id = kJournal;
-  seconds interval{0};
-  std::int64_t disk_interval = 0;
-  std::deque<SegmentUse> uses;  // oldest first
-  bool open = false;            // the last of `uses` is being appended to
+  std::int64_t disk_interval = 0;  // what its segments' headers say
+  std::deque<SegmentUse> uses;     // oldest first
+  bool open = false;               // the last of `uses` is being appended to
 
   std::uint32_t cursor = 0;          // where the next record goes
   std::uint32_t taken = 0;           // bytes of the segment that batches took
   std::uint32_t durable_offset = 0;  // bytes of the segment that were synced
   std::string pending;               // [taken, cursor)
-  std::vector<BatchStep>
-      left;  // writes and syncs of segments that were sealed since the last batch
+  // writes and syncs of segments that were sealed since the last batch
+  std::vector<BatchStep> left;
   IndexBody index;
   std::size_t index_bytes = 0;
   std::uint32_t last_index = 0;
@@ -62,20 +63,32 @@ struct Log {
   IdFilter filter;                          // of the segment's envelopes so far
 
   Position durable_to;  // everything below is synced
+  Position written_to;  // everything below was written
+  Position due_before;  // of a retry log: versions below it are due whatever their time: make_due()
   bool sync_wanted = false;
   std::deque<Moving> moving;
 
-  Position runner;  // no live version below it but those being worked on
+  Position end() const;
+  bool shared() const { return disk_interval == kSharedRetryLog; }
+};
+
+/// Walks a log from its oldest record on. The journal, the hold log and each retry log have one; a shared retry log has
+/// one per interval, which passes over what belongs to the others.
+struct Runner {
+  LogId log = kJournal;  // in State::logs
+  seconds interval{0};
+  seconds over{-1};  // versions with an interval in (over, upto] are its own
+  seconds upto{seconds::max()};
+  Position at;  // nothing of its own that lives lies below it, but what is being worked on
   std::unique_ptr<LogReader> reader;
   Position reader_limit;
-  std::optional<WallTime>
-      first_unsynced;   // when the oldest replacement not yet handed to a sync was appended
-  Position written_to;  // everything below was written
-  Position due_before;  // versions below it are due whatever their time: make_due()
-  std::optional<Position> head;  // a live version found by the runner and not yet started
+  std::optional<Position> head;  // a live version found and not yet started
   WallTime head_due;
+  Position last;  // the newest replacement written for it by this process
+  // when the oldest of those not yet handed to a sync was appended
+  std::optional<WallTime> first_unsynced;
 
-  Position end() const;
+  bool owns(seconds of_version) const { return of_version > over && of_version <= upto; }
 };
 
 struct Working {
@@ -105,6 +118,8 @@ struct QueueLog::State {
   std::map<SegmentUse, Segment> segments;  // in use, of all logs
   std::deque<Slot> free;                   // allocated, ready
   std::vector<Slot> condemned;             // free after the next save
+  std::set<Slot> damaged;                  // hold bytes that are lost: never used again
+  std::vector<Slot> aside;                 // of these, set aside with the next save
   Slot last_slot = 0;
   SegmentUse next_use = 1;
   SegmentUse saved_next_use = 0;     // of the restart positions found at the start
@@ -115,8 +130,10 @@ struct QueueLog::State {
   std::set<Slot> dirty;  // written and not synced since
 
   std::vector<Log> logs;
-  std::size_t ladder =
-      0;  // logs that take new records: journal, hold, retry logs of options.intervals
+  // of them, from the first: journal, hold log, configured retry logs
+  std::size_t writable_logs = 0;
+  // of the journal, of the hold log, one per configured interval; then of logs left over from another configuration
+  std::vector<Runner> runners;
 
   // tickets and batches
   Ticket last_ticket = 0;
@@ -147,8 +164,7 @@ struct QueueLog::State {
   std::deque<PendingMark> marks;
   std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
 
-  // new mail not yet started, in order of position: what the journal's runner need not read again
-  // to find
+  // new mail not yet started, in order of position: what the journal's runner need not read again to find
   struct Fresh {
     Position position;
     bool started = false;
@@ -177,10 +193,24 @@ struct QueueLog::State {
   RecoveryReport* report = nullptr;
   Figures figures;
 
+  // damage.cc
+  /// Notes damage, once per place. Its slot is kept from use unless only a mark was odd.
+  void note(Damage damage, bool keep_slot = true);
+  void note_lost(const Place& envelope);
+  /// Adds to torn_bytes what the reader met, once per place.
+  void note_unfinished(LogReader& reader);
+  /// Damage, or torn bytes: see LogReader::Hole.
+  void note_hole(const LogReader::Hole& hole, LogId log);
+  std::set<std::pair<SegmentUse, std::uint64_t>> noted;
+  /// 0: the use is not known.
+  Slot slot_of(SegmentUse use) const;
+  /// A slot that nothing needs any more: true when it is damaged, and will be set aside instead of used again.
+  bool keep_aside(Slot slot);
+
   // pool.cc
   Result<void> roll(Log& log);
   bool can_append(const Log& log, std::size_t body) const;
-  bool has_space() const { return free.size() >= reserve_segments; }
+  bool has_space() const;
   std::size_t per_segment() const;
   Result<void> fill_pool();
   Result<void> recycle_empty();
@@ -192,10 +222,20 @@ struct QueueLog::State {
   Position journal_runner() const;
   void close_if_empty(Log& log);
   Result<void> sweep_hold();
-  void condemn(Flight& into);
+  std::vector<PendingMark> take_marks();
+  void condemn(Flight& into, std::vector<PendingMark>& taken);
   SavedPositions positions() const;
   Log* log_of(const Position& position);
-  void add_log(seconds interval, std::int64_t disk_interval);
+  /// With its runners; `intervals` are those of a retry log, one per runner.
+  Log& add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals);
+  template <class Function>
+  void each_runner(LogId log, Function&& function) {
+    for (Runner& runner : runners)
+      if (runner.log == log) function(runner);
+  }
+  /// Nothing below it is needed by a runner of the log.
+  Position runners_at(const Log& log) const;
+  bool syncing(const Log& log, const Position& position) const;
 
   // queue_log.cc
   /// Appends a record in as many parts as it needs. no_space: nothing was written.
@@ -211,15 +251,16 @@ struct QueueLog::State {
   void close_start(const Working& work);
   void pass_fresh(const Position& started);
   Result<void> settle_moves(Log& log);
-  std::vector<SegmentHeader> headers(const Log& log, SegmentUse from) const;
+  SegmentSource segments_of(const Log& log) const;
   Result<bool> garbage_on_disk(const Position& position);
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
-  WallTime due(const Log& log, const Position& at, WallTime appended, WallTime now) const;
+  /// The interval a version waits for; 0 in the journal and the hold log.
+  seconds interval_of(const Log& log, std::uint32_t recorded) const;
+  WallTime due(const Log& log, const Position& at, seconds interval, WallTime appended,
+               WallTime now) const;
   Result<Stored> read(const Place& place);
   Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
-                           const Envelope& replacement);
-
-  static void note_damage(RecoveryReport& report, const LogReader::Hole& hole, LogId log);
+                           const Envelope& replacement, seconds interval = seconds(0));
 };
 
 EnvelopeBody make_body(const Envelope& envelope, std::uint32_t generation, WallTime appended,

@@ -1,18 +1,15 @@
 #pragma once
 /// Where the queue log keeps its bytes: numbered files of fixed size, written in place, never
-/// truncated or removed.
+/// truncated or removed; a file with damage is renamed out of the way.
 ///
 /// Slot 0 is the small file of restart positions; slots 1, 2, … are segments. A slot is made once,
 /// at full size, and then only written, synced and read, so that the steady state needs no create,
 /// truncate, rename or unlink.
 ///
-/// Thread:  write(), sync() and allocate() are called by one thread at a time (the writer, or the
-/// loop before the
-///          writer runs); read() may be called by another thread at the same moment.
-/// Errors:  errno values; ENOSPC from allocate() is an expected answer, any error of write() or
-/// sync() ends the use
-///          of the storage (after a failed sync the kernel may call pages clean that are not on
-///          disk).
+/// Thread:  write(), sync() and allocate() are called by one thread at a time (the writer, or the loop before
+///          the writer runs); read() may be called by another thread at the same moment.
+/// Errors:  errno values; EIO from read() means that these bytes are lost (a bad sector, a file cut short);
+///          ENOSPC from allocate() is an expected answer, any error of write() or sync() ends the use of the storage (after a failed sync the kernel may call pages clean that are not on disk).
 #include <cstdint>
 #include <vector>
 
@@ -28,11 +25,11 @@ class Storage {
  public:
   virtual ~Storage() = default;
 
-  /// Slots that exist, with their size in bytes (a file cut short from outside shows its real
-  /// size).
+  /// Slots that exist, with their size in bytes (a file cut short from outside shows its real size).
   struct SlotInfo {
     Slot slot = 0;
     std::uint64_t size = 0;
+    bool usable = true;  // false: the name is taken by something that is not a file
   };
   virtual Result<std::vector<SlotInfo>> list() = 0;
   /// Makes a slot of that size; every block is reserved, and file and directory entry are durable
@@ -44,9 +41,11 @@ class Storage {
   virtual Result<void> sync(Slot slot) = 0;
   /// Fills `into`, which must lie inside the slot.
   virtual Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) = 0;
-  /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync():
-  /// recovery's tool.
+  /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync(): recovery's tool.
   virtual Result<void> drop_cache(Slot slot) = 0;
+  /// Takes the slot out of the queue and leaves its bytes to a person: list() does not show it any more, allocate() may
+  /// make a new one of that number. Durable on return.
+  virtual Result<void> set_aside(Slot slot) = 0;
 };
 
 }  // namespace pen::queue_log

@@ -1,19 +1,16 @@
 #pragma once
-/// Runs a QueueLog's batches on a thread of its own and wakes who waits for a ticket. The edge of
-/// lib/queue_log.
+/// Runs a QueueLog's batches on a thread of its own and wakes who waits for a ticket. The edge of lib/queue_log.
 ///
 /// Use:     Writer writer(loop, log, storage, [](const Error& e) { log::exit_fatal(…); });
 ///          auto a = log.append(envelope);
 ///          co_await writer.committed(a->ticket);                  // success: durable, say 250
-///          writer.kick();                                         // after calls that nobody waits
-///          for
-/// Groups:  everything appended until the writer thread is free shares one batch: no timer, and no
-/// delay when idle but
-///          the loop's turn, so that all tasks that are ready append before the write begins.
-/// Fails:   after an error every wait ends with io_error and on_failure is called once, in the
-/// loop: end the process. Lifetime: loop, log and storage outlive the writer; the destructor waits
-/// for the batch in hand. Tasks that wait in
-///          committed() must be gone by then.
+///          writer.kick();                                         // after calls that nobody waits for
+/// Groups:  everything appended until the writer thread is free shares one batch: no timer, and no delay when
+///          idle but the loop's turn, so that all tasks that are ready append before the write begins.
+/// Fails:   after an error every wait ends with io_error and on_failure is called once, in the loop: end the
+///          process.
+/// Lifetime: loop, log and storage outlive the writer; the destructor waits for the batch in hand. Tasks that
+///          wait in committed() must be gone by then.
 /// Thread:  the loop's.
 #include <functional>
 #include <memory>
@@ -34,8 +31,7 @@ class Writer {
   /// Ends when the ticket is durable. Errors: io_error; timed_out and cancelled (the record may
   /// become durable later).
   async::Task<Result<void>> committed(Ticket ticket, async::Until until = {});
-  /// Looks, in the loop's next turn, whether there is a batch to write. Cheap; call it after any
-  /// append.
+  /// Looks, in the loop's next turn, whether there is a batch to write. Cheap; call it after any append.
   void kick();
   /// Calls fn in the loop after each batch was taken back.
   void on_commit(std::function<void()> fn);

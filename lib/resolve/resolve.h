@@ -3,15 +3,15 @@
 /// next hop it has.
 ///
 /// Use:     auto r = Resolve::open(options); auto route = (*r)->route(sender, recipient);
-/// Steps:   rewrite() completes and canonicalises what a local client wrote; expand_virtual()
-/// replaces a recipient by
-///          what virtual_alias_maps say; route() names transport and next hop; listed() says
-///          whether a recipient exists. lib/intake does the first two before a message is queued;
-///          trivial-rewrite routes.
-/// No I/O but table look-ups. blocking() tells whether these may wait long (then use the handler
-/// pool). Errors:  of tables only: temporary. Everything else is part of the answers. Thread:  any;
-/// immutable after open() but for the tables' own reloading. Source:  Postfix
-/// ADDRESS_REWRITING_README, ADDRESS_CLASS_README, trivial-rewrite(8).
+/// Steps:   rewrite()         completes and canonicalises what a local client wrote
+///          expand_virtual()  replaces a recipient by what virtual_alias_maps say
+///          route()           names transport and next hop
+///          listed()          says whether a recipient exists
+///          lib/intake does the first two before a message is queued; trivial-rewrite routes.
+/// No I/O but table look-ups. blocking() tells whether these may wait long (then use the handler pool).
+/// Errors:  of tables only: temporary. Everything else is part of the answers.
+/// Thread:  any; immutable after open() but for the tables' own reloading.
+/// Source:  Postfix ADDRESS_REWRITING_README, ADDRESS_CLASS_README, trivial-rewrite(8).
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -90,8 +90,8 @@ enum class Place : std::uint8_t {
 };
 
 struct Expansion {
-  std::vector<std::string>
-      addresses;  // external form, rewritten; the given one when no table has it
+  // external form, rewritten; the given one when no table has it
+  std::vector<std::string> addresses;
   bool changed = false;
   /// Set when a limit was passed: the message must be refused ("4.6.0 …", as Postfix does) rather
   /// than half expanded.
@@ -106,10 +106,10 @@ class Resolve {
   static Result<std::shared_ptr<const Resolve>> open(Options options);
   virtual ~Resolve() = default;
 
-  /// The form of an address that tables and routing want: source route dropped, bang path and
-  /// percent hack undone,
-  /// @myorigin and .mydomain appended as set. "" stays "". remote_domain: what to append instead of
-  /// myorigin for remote clients (remote_header_rewrite_domain); nullopt: local rewriting.
+  /// The form of an address that tables and routing want: source route dropped, bang path and percent
+  /// hack undone, @myorigin and .mydomain appended as set. "" stays "".
+  /// remote_domain: what to append instead of myorigin for remote clients
+  /// (remote_header_rewrite_domain); nullopt: local rewriting.
   virtual std::string rewrite(
       std::string_view address,
       std::optional<std::string_view> remote_domain = std::nullopt) const = 0;
@@ -122,8 +122,7 @@ class Resolve {
   virtual Result<AddressClass> class_of(std::string_view domain) const = 0;
   /// Transport and next hop of one recipient; sender for the sender-dependent tables.
   virtual Result<Route> route(std::string_view sender, std::string_view recipient) const = 0;
-  /// Whether a recipient of ours exists; not_checked where the class has no table (or it is not our
-  /// recipient).
+  /// Whether a recipient of ours exists; not_checked where the class has no table (or it is not our recipient).
   virtual Result<Listed> listed(std::string_view recipient) const = 0;
   /// "unknown in local recipient table" and so on, for a recipient that is not listed.
   virtual std::string_view unlisted_text(AddressClass address_class) const = 0;

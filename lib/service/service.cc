@@ -89,6 +89,7 @@ struct Skeleton {
   bool stopping = false;
 
   [[noreturn]] static void leave(int status) {
+    log::flush();
     std::fflush(nullptr);
     std::_Exit(status);
   }
@@ -253,6 +254,7 @@ int run(int argc, char** argv, Options options, Start start) {
   }
   hooks = *std::move(started);
   if (!options.announces_ready) context.ready();
+  log::gather();
   loop.run();
   Skeleton::leave(EX_OK);
 }

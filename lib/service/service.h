@@ -77,8 +77,8 @@ class Context {
   async::Gate& sessions() { return sessions_; }
 
   using Session = std::function<async::Task<void>(async::Listener::Accepted)>;
-  /// Accepts on every inherited socket, at most bound sessions at once (0: limit() for inet
-  /// services, some thousands for the connections of other programs), each a task of sessions().
+  /// Accepts on every inherited socket, at most bound sessions at once (0: limit() for inet services,
+  /// some thousands for the connections of other programs), each a task of sessions().
   /// session must not be a capturing lambda coroutine: let it call a coroutine function.
   void serve(Session session, std::size_t bound = 0);
   /// The inherited sockets, for a program that accepts itself.

@@ -1,7 +1,7 @@
 #pragma once
 /// What every program and master itself does at its start: log, privileges, descriptors.
 ///
-/// Errors are returned; the caller says them and ends with the exit code that fits.
+/// Errors:  are returned; the caller says them and ends with the exit code that fits.
 /// Thread:  before any other is started.
 #include <sys/types.h>
 

@@ -11,11 +11,11 @@ void Pool::found(FileNumber file) {
   last_file_ = std::max(last_file_, file);
 }
 
-std::optional<Pool::Leased> Pool::lease() {
+std::optional<Pool::Leased> Pool::lease(bool only_fresh) {
   if (leases_.size() >= max_leases_) return std::nullopt;
   Leased result;
   result.lease = ++last_lease_;
-  if (!free_.empty()) {
+  if (!free_.empty() && !only_fresh) {
     result.file = free_.front();
     free_.pop_front();
   } else {
@@ -49,9 +49,18 @@ bool Pool::give_back(std::uint64_t lease) {
   const auto it = leases_.find(lease);
   if (it == leases_.end()) return false;
   files_[it->second] = State::free;
-  free_.push_front(it->second);
+  // Last: on a full disk a file too small for its content comes back, and would be tried for ever.
+  free_.push_back(it->second);
   leases_.erase(it);
   return true;
+}
+
+void Pool::set_aside(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  PEN_CHECK(it != leases_.end());
+  files_[it->second] = State::free;
+  free_.push_back(it->second);
+  leases_.erase(it);
 }
 
 void Pool::never_made(std::uint64_t lease) {

@@ -29,20 +29,24 @@ class Pool {
     FileNumber file = 0;
     bool fresh = false;  // does not exist yet: create it
   };
-  /// nullopt: max_leases are out.
-  std::optional<Leased> lease();
+  /// nullopt: max_leases are out. only_fresh: a new file even when there are free ones.
+  std::optional<Leased> lease(bool only_fresh = false);
   /// The file of a lease, for checks. nullopt: no such lease (any more).
   std::optional<FileNumber> leased(std::uint64_t lease) const;
   /// The message with the content is in the queue log (or about to be). False: no such lease.
   bool take(std::uint64_t lease);
-  /// The receiver is gone or does not need it. False: no such lease.
+  /// The receiver is gone or does not need it; every other free file comes first. False: no such lease.
   bool give_back(std::uint64_t lease);
+  /// As give_back(), but every other free file comes first: somebody may still write to this one.
+  void set_aside(std::uint64_t lease);
   /// Could not be created: the number is used again later.
   void never_made(std::uint64_t lease);
   /// The message is over; the file may be used again when queue log save `safe_after` is on disk.
   void release(FileNumber file, std::uint64_t safe_after);
   /// Returns how many became free.
   std::size_t reclaim(std::uint64_t last_save);
+  /// Whether files are waiting for a save.
+  bool files_wait() const { return !retiring_.empty(); }
 
   /// A message found in the queue owns the file. False: no such file (its content is lost).
   bool referenced(FileNumber file);

@@ -131,7 +131,7 @@ Result<void> Spool::create(FileNumber file) {
   if (!fd) return fail_errno("create " + directory_ + "/" + name);
   // The name must outlive a power cut as well as the content that the receiver syncs.
   if (::fsync(directory_fd_.get()) != 0) return fail_errno("fsync " + directory_);
-  open_[file] = {std::move(fd), 0, 0};
+  open_[file] = {.write = std::move(fd)};
   return {};
 }
 
@@ -144,7 +144,7 @@ Result<int> Spool::writable(FileNumber file) {
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno("stat " + directory_ + "/" + name_of(file));
   const int result = fd.get();
-  open_[file] = {std::move(fd), 0, static_cast<std::uint64_t>(st.st_size)};
+  open_[file] = {.write = std::move(fd), .size = static_cast<std::uint64_t>(st.st_size)};
   return result;
 }
 
@@ -158,6 +158,24 @@ Result<void> Spool::grow(int fd, std::uint64_t size) {
   return {};
 }
 
+/// False: a description of an earlier lease is still open somewhere.
+Result<bool> Spool::lock(FileNumber number) {
+  File& file = open_.at(number);
+  while (!file.locked && ::flock(file.write.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    if (errno != EINTR) return fail_errno("lock " + directory_ + "/" + name_of(number));
+  }
+  file.locked = true;
+  return true;
+}
+
+bool Spool::give_back(std::uint64_t lease) {
+  // Without our copy of the descriptor, the next lease has to open the file anew, and gets the lock only when the
+  // receiver and its writes under way have let go.
+  if (const auto file = pool_.leased(lease)) open_.erase(*file);
+  return pool_.give_back(lease);
+}
+
 Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
   if (reserve_ > 0) {
     struct statvfs st{};
@@ -165,8 +183,7 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
     if (std::uint64_t{st.f_bavail} * st.f_frsize < reserve_ + expected_size)
       return fail(SpoolError::no_space, directory_);
   }
-  const auto leased = pool_.lease();
-  if (!leased) return fail(SpoolError::too_many);
+  std::optional<Pool::Leased> leased;
   auto give_up = [&](Error error) {
     if (leased->fresh && !open_.contains(leased->file))
       pool_.never_made(leased->lease);
@@ -176,9 +193,24 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
       return fail(SpoolError::no_space, directory_, error.sys_errno());
     return fail(std::move(error));
   };
-  if (leased->fresh)
-    if (auto made = create(leased->file); !made) return give_up(std::move(made).error());
-  auto fd = writable(leased->file);
+  std::vector<std::uint64_t> busy;
+  Result<int> fd = 0;
+  for (;;) {
+    leased = pool_.lease(busy.size() >= kMaxBusy);
+    if (!leased) break;
+    if (leased->fresh) {
+      if (auto made = create(leased->file); !made) fd = fail(std::move(made).error());
+    }
+    if (fd) fd = writable(leased->file);
+    if (!fd) break;
+    auto locked = lock(leased->file);
+    if (!locked) fd = fail(std::move(locked).error());
+    if (!fd || *locked) break;
+    open_.erase(leased->file);
+    busy.push_back(leased->lease);
+  }
+  for (const std::uint64_t l : busy) pool_.set_aside(l);
+  if (!leased) return fail(SpoolError::too_many);
   if (!fd) return give_up(std::move(fd).error());
   File& file = open_.at(leased->file);
   const std::uint64_t needed = kContentOffset + std::max<std::uint64_t>(expected_size, 1);
@@ -203,7 +235,8 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   PEN_TRY_ASSIGN(const int fd, writable(*file));
   struct stat st{};
   if (::fstat(fd, &st) != 0) return fail_errno("stat " + directory_ + "/" + name_of(*file));
-  if (static_cast<std::uint64_t>(st.st_size) < kContentOffset + length)
+  const auto size = static_cast<std::uint64_t>(st.st_size);
+  if (size < kContentOffset || length > size - kContentOffset)
     return fail(SpoolError::too_short, std::string(queue_id));
   PEN_TRY_ASSIGN(const auto header, read_header(fd));
   if (!header || header->file != *file) return fail(SpoolError::wrong_owner, std::string(queue_id));

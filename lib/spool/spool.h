@@ -1,7 +1,8 @@
 #pragma once
 /// The spool: files for bodies too large to live in the queue log.
 ///
-/// Source:  seed 002. Format: docs/queue-format.md, "The spool".
+/// Source:  seed 002.
+/// Format:  docs/queue-format.md, "The spool".
 /// Use:     auto spool = Spool::open("/var/spool/penstock/bodies");          // spool_directory
 ///          auto lease = spool->lease(expected_size);                        // receiver gets lease->fd, writes from
 ///                                                                           // lease->content_offset, fdatasyncs once
@@ -12,6 +13,10 @@
 ///          when its envelope is in the queue log: until then the file belongs to nobody, whatever it holds.
 /// Reuse:   a file is neither truncated nor removed when its message is over; the next content overwrites it. A
 ///          reference names file and use, so that a file in other hands is never taken for the message's own.
+/// Writers: whoever has a lease may still be writing when it is over: its qmgr died, or it gave up and a write of its own is
+///          under way. So each lease travels with an exclusive flock: it belongs to the open file description, and
+///          lasts until the last copy of the descriptor is closed, in whatever process. A file is leased only
+///          with that lock in hand; one that somebody still has open is passed over.
 /// Orphans: files found at start are not used before orphan pass has ended: call referenced() for each message of a
 ///          queue_log::Scan, then sweep(). New files are made meanwhile, so mail is accepted at once.
 /// Thread:  one. lease() and open_to_read() make a system call or three; the receivers do the writing.
@@ -51,8 +56,8 @@ inline std::string_view describe(SpoolError e) {
   return "unknown";
 }
 
-inline constexpr std::uint64_t kContentOffset =
-    4096;  // keeps content page-aligned for splice and sendfile
+// keeps content page-aligned for splice and sendfile
+inline constexpr std::uint64_t kContentOffset = 4096;
 inline constexpr std::uint64_t kGrowth = 1U << 20;  // files grow in steps of this
 
 /// File and use in one number, as it stands in envelopes; 0 is no reference.
@@ -74,14 +79,17 @@ class Spool {
   };
   /// Space for expected_size (0: unknown) is reserved as far as the file lacks it. Errors: no_space, too_many, errno.
   Result<Lease> lease(std::uint64_t expected_size);
-  bool give_back(std::uint64_t lease) { return pool_.give_back(lease); }
-  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what counts).
+  /// The receiver is gone or does not need it. False: no such lease.
+  bool give_back(std::uint64_t lease);
+  /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what
+  /// counts).
   Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
   /// Read-only descriptor. Errors: wrong_owner, errno.
   Result<async::Fd> open_to_read(BodyRef ref);
   /// The message is over (or its envelope was refused): see QueueLog::next_save().
   void release(BodyRef ref, std::uint64_t safe_after) { pool_.release(file_of(ref), safe_after); }
   std::size_t reclaim(std::uint64_t last_save) { return pool_.reclaim(last_save); }
+  bool files_wait() const { return pool_.files_wait(); }
   /// False: the file of a queued message is missing; the caller reports it.
   bool referenced(BodyRef ref) { return pool_.referenced(file_of(ref)); }
   /// Ends the orphan pass; returns how many files nobody owned.
@@ -102,6 +110,7 @@ class Spool {
   Result<int> writable(FileNumber file);
   Result<void> create(FileNumber file);
   Result<void> grow(int fd, std::uint64_t size);
+  Result<bool> lock(FileNumber file);
 
   std::string directory_;
   async::Fd directory_fd_;
@@ -111,9 +120,12 @@ class Spool {
     async::Fd write;
     std::uint32_t use = 0;
     std::uint64_t size = 0;
+    bool locked = false;  // and so nobody but holders of leases of this descriptor can write
   };
   std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most kMaxOpen
   static constexpr std::size_t kMaxOpen = 256;
+  /// So many files that someone still has open are passed over before a new one is made.
+  static constexpr std::size_t kMaxBusy = 8;
 };
 
 }  // namespace pen::spool

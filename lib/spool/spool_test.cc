@@ -86,6 +86,7 @@ BOOST_FIXTURE_TEST_CASE(only_a_lease_that_is_out_can_be_taken, Place) {
 
 BOOST_FIXTURE_TEST_CASE(a_body_shorter_than_said_is_refused, Place) {
   auto lease = spool->lease(10);
+  BOOST_TEST(!spool->take(lease->lease, "id", UINT64_MAX - 100).has_value());
   auto ref = spool->take(lease->lease, "id", 100 << 20);
   BOOST_REQUIRE(!ref.has_value());
   BOOST_TEST(ref.error().is(SpoolError::too_short));
@@ -106,6 +107,58 @@ BOOST_FIXTURE_TEST_CASE(after_a_restart_owned_files_stay_and_orphans_are_free, P
   BOOST_TEST(read(owned, 4) == "keep");
   BOOST_TEST(read(meanwhile, 3) == "new");
   BOOST_TEST(spool->figures().free == 2u);
+}
+
+/// The number of the file behind a lease: its own header says it.
+FileNumber number_of(const Spool::Lease& lease) {
+  const auto header = Spool::read_header(lease.fd.get());
+  BOOST_REQUIRE(header.has_value() && header->has_value());
+  return (*header)->file;
+}
+
+BOOST_FIXTURE_TEST_CASE(a_file_is_not_leased_again_while_a_holder_of_before_the_restart_has_it,
+                        Place) {
+  auto before = spool->lease(10);
+  BOOST_REQUIRE(before.has_value());
+  const FileNumber file = number_of(*before);
+  spool.reset();  // qmgr dies; the receiver has a write under way
+  spool = open();
+  BOOST_TEST(spool->sweep() == 1u);
+  auto meanwhile = spool->lease(10);
+  BOOST_TEST(number_of(*meanwhile) != file);
+  BOOST_TEST(::pwrite(before->fd.get(), "late", 4, kContentOffset) == 4);
+  before->fd = async::Fd();  // the receiver lets go
+  auto after = spool->lease(10);
+  BOOST_TEST(number_of(*after) == file);
+  BOOST_TEST(spool->figures().files == 2u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_lease_given_back_with_a_write_under_way_stays_out_until_it_has_ended,
+                        Place) {
+  auto given_up = spool->lease(10);
+  const FileNumber file = number_of(*given_up);
+  async::Fd under_way(::dup(given_up->fd.get()));
+  given_up->fd = async::Fd();
+  BOOST_TEST(spool->give_back(given_up->lease));
+  auto other = spool->lease(10);
+  BOOST_TEST(number_of(*other) != file);
+  under_way = async::Fd();
+  auto again = spool->lease(10);
+  BOOST_TEST(number_of(*again) == file);
+}
+
+BOOST_FIXTURE_TEST_CASE(when_many_files_are_held_a_new_one_is_made, Place) {
+  std::vector<Spool::Lease> held;
+  for (int i = 0; i < 20; ++i) held.push_back(*spool->lease(10));
+  spool.reset();
+  spool = open();
+  spool->sweep();
+  auto lease = spool->lease(10);
+  BOOST_REQUIRE(lease.has_value());
+  BOOST_TEST(number_of(*lease) == 21u);
+  BOOST_TEST(spool->figures().free == 20u);
+  held.clear();
+  for (int i = 0; i < 20; ++i) BOOST_TEST(number_of(*spool->lease(10)) <= 20u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_second_owner_of_the_directory_is_refused, Place) {

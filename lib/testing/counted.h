@@ -1,9 +1,10 @@
 #pragma once
-/// An object that counts its own copies, moves and lives, so that claims about lifetime are
-/// assertions.
+/// An object that counts its own copies, moves and lives, so that claims about lifetime are assertions.
 ///
-/// Use:     Counted::reset(); { … Counted value … } BOOST_TEST(Counted::alive == 0);
-/// BOOST_TEST(Counted::copies == 0); Thread:  one.
+/// Use:     Counted::reset();
+///          { … Counted value … }
+///          BOOST_TEST(Counted::alive == 0); BOOST_TEST(Counted::copies == 0);
+/// Thread:  one.
 #include <utility>
 
 namespace pen::testing {

@@ -39,8 +39,8 @@ class DnsServer {
     std::vector<Record> answers;
     std::vector<Record> authority;
   };
-  using Handler =
-      std::function<std::vector<std::string>(const Query&)>;  // datagrams to send, in order
+  // datagrams to send, in order
+  using Handler = std::function<std::vector<std::string>(const Query&)>;
 
   DnsServer();
   ~DnsServer();

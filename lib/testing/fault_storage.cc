@@ -15,15 +15,14 @@ using Sector = std::array<char, kSector>;
 constexpr Sector kZeros{};
 }  // namespace
 
-/// Sparse: sectors that were never written are zeros and take no memory. Sectors are shared between
-/// copies.
+/// Sparse: sectors that were never written are zeros and take no memory. Sectors are shared between copies.
 struct FaultStorage::File {
   using Shared = std::shared_ptr<const Sector>;
   std::uint64_t size = 0;
+  std::uint64_t made = 0;  // its size before somebody cut it short
   std::unordered_map<std::uint64_t, Shared> disk;
   std::unordered_map<std::uint64_t, Shared> cache;  // where the cache differs from the disk
-  // Dirty sectors: every content since the last sync, oldest first (the last is what the cache
-  // shows).
+  // Dirty sectors: every content since the last sync, oldest first (the last is what the cache shows).
   std::map<std::uint64_t, std::vector<Shared>> dirty;
 
   const Sector& show(std::uint64_t n) const {
@@ -43,17 +42,22 @@ std::size_t FaultStorage::slots() const { return files_.size(); }
 Result<std::vector<FaultStorage::SlotInfo>> FaultStorage::list() {
   std::vector<SlotInfo> result;
   for (const auto& [slot, file] : files_) result.push_back({slot, file->size});
+  for (const Slot slot : foreign_) result.push_back({slot, 0, false});
   return result;
 }
 
 Result<void> FaultStorage::allocate(Slot slot, std::uint64_t size) {
   if (before_operation) before_operation(*this);
   ++operations_;
-  if (files_.size() >= capacity) return fail(Error::from_errno(ENOSPC, "allocate"));
-  PEN_CHECK(!files_.contains(slot));
-  auto file = std::make_unique<File>();
-  file->size = size;
-  files_.emplace(slot, std::move(file));
+  const auto old = files_.find(slot);
+  PEN_CHECK(old == files_.end() || old->second->size < size);
+  if (old == files_.end()) {
+    if (files_.size() + aside_ >= capacity) return fail(Error::from_errno(ENOSPC, "allocate"));
+    files_.emplace(slot, std::make_unique<File>());
+    if (before_operation) before_operation(*this);
+    ++operations_;
+  }
+  files_.at(slot)->size = files_.at(slot)->made = size;
   return {};
 }
 
@@ -65,7 +69,8 @@ Result<void> FaultStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
   const bool fails = fail_write != 0 && writes_ >= fail_write;
   if (fails) bytes = bytes.first(bytes.size() / 2);
   File& file = *files_.at(slot);
-  PEN_CHECK(offset + bytes.size() <= file.size, "write outside of the segment");
+  PEN_CHECK(offset + bytes.size() <= file.made, "write outside of the segment");
+  file.size = std::max<std::uint64_t>(file.size, offset + bytes.size());
   std::uint64_t at = offset;
   while (!bytes.empty()) {
     const std::uint64_t n = at / kSector;
@@ -78,7 +83,7 @@ Result<void> FaultStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
     bytes = bytes.subspan(size);
     at += size;
   }
-  if (fails) return fail(Error::from_errno(EIO, "write"));
+  if (fails) return fail(Error::from_errno(write_errno, "write"));
   return {};
 }
 
@@ -102,6 +107,11 @@ Result<void> FaultStorage::sync(Slot slot) {
 Result<void> FaultStorage::read(Slot slot, std::uint64_t offset, MutableBytes into) {
   const File& file = *files_.at(slot);
   if (offset + into.size() > file.size) return fail(Error::from_errno(EIO, "read past the end"));
+  if (const auto bad = unreadable_.find(slot); bad != unreadable_.end()) {
+    const auto first = bad->second.lower_bound(offset / kSector);
+    if (first != bad->second.end() && *first * kSector < offset + into.size())
+      return fail(Error::from_errno(EIO, "read"));
+  }
   while (!into.empty()) {
     const std::size_t in = offset % kSector;
     const std::size_t size = std::min(into.size(), kSector - in);
@@ -120,12 +130,30 @@ Result<void> FaultStorage::drop_cache(Slot slot) {
   return {};
 }
 
+Result<void> FaultStorage::set_aside(Slot slot) {
+  if (before_operation) before_operation(*this);
+  ++operations_;
+  PEN_CHECK(files_.erase(slot) == 1);
+  unreadable_.erase(slot);
+  ++aside_;
+  return {};
+}
+
+void FaultStorage::make_unreadable(Slot slot, std::uint64_t offset, std::uint64_t bytes) {
+  for (std::uint64_t n = offset / kSector; n * kSector < offset + bytes; ++n)
+    unreadable_[slot].insert(n);
+}
+
 FaultStorage FaultStorage::cut(Cut how, Random& random) const {
   FaultStorage after;
   after.capacity = capacity;
+  after.unreadable_ = unreadable_;
+  after.foreign_ = foreign_;
+  after.aside_ = aside_;
   for (const auto& [slot, file] : files_) {
     auto copy = std::make_unique<File>();
     copy->size = file->size;
+    copy->made = file->made;
     copy->disk = file->disk;
     if (how == Cut::kill) {
       copy->cache = file->cache;
@@ -134,8 +162,8 @@ FaultStorage FaultStorage::cut(Cut how, Random& random) const {
       std::uint64_t page = UINT64_MAX;
       double page_age = 0;
       for (const auto& [n, versions] : file->dirty) {
-        std::size_t version =
-            versions.size();  // how many of the states came to be; 0: what the disk held
+        // how many of the states came to be; 0: what the disk held
+        std::size_t version = versions.size();
         if (how == Cut::torn) {
           version = random.below(versions.size() + 1);
         } else if (how == Cut::random) {

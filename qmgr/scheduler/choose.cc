@@ -88,8 +88,7 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
     }
   }
   if (!working) return Outcome::dead;
-  // 1. An active connection with room, the most recent first: older ones fall idle when the load
-  // goes down.
+  // 1. An active connection with room, the most recent first: older ones fall idle when the load goes down.
   if (roomy != nullptr) {
     assign(j, *roomy);
     return Outcome::assigned;

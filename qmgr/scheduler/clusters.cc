@@ -168,8 +168,8 @@ void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& 
     remember(d);
     return;
   }
-  if (d.facts.failures > 0 && d.facts.next_retry > wall &&
-      d.facts.used >= forgiven) {  // one outage counts once, however many connections met it
+  // one outage counts once, however many connections met it
+  if (d.facts.failures > 0 && d.facts.next_retry > wall && d.facts.used >= forgiven) {
     remember(d);
     return;
   }

@@ -2,11 +2,14 @@
 /// What the scheduler knows: messages, jobs, route sets, clusters, destinations, connections.
 /// Internal to the scheduler's .cc files.
 ///
-/// Who owns whom: Model owns everything by maps. A Job points to its Message and RouteSet; a
-/// RouteSet (the next hop and where it leads) points to its Cluster (equal preference levels: what
-/// connections can be shared between next hops by); a Cluster's Members point to Destinations; a
-/// Connection points to its Destination. Where a job can be (Job::Place): forming, pooled in its
-/// cluster, on a connection's backlog, handed out, or waiting to run alone.
+/// Owns:    Model owns everything by maps.
+///          Job          points to its Message and RouteSet
+///          RouteSet     (the next hop and where it leads) points to its Cluster
+///          Cluster      equal preference levels: what connections can be shared between next hops by;
+///                       its Members point to Destinations
+///          Connection   points to its Destination
+/// Where a job can be (Job::Place): forming, pooled in its cluster, on a connection's backlog, handed out, or waiting
+/// to run alone.
 #include <algorithm>
 #include <deque>
 #include <map>

@@ -133,8 +133,7 @@ bool Model::pull(Connection& c) {
 }
 
 bool Model::steal(Connection& c) {
-  // A job that waits behind others on a connection to the same cluster moves to the one that is
-  // free.
+  // A job that waits behind others on a connection to the same cluster moves to the one that is free.
   if (c.last_cluster == nullptr) return false;
   const std::size_t usable = usable_level(*c.last_cluster);
   if (usable == c.last_cluster->levels.size()) return false;

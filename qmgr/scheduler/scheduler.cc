@@ -133,8 +133,8 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   d.facts.connect_time = features.connect_time;
   d.facts.round_trip = features.round_trip;
   if (d.facts.tolerated_connections > 0 && d.connections.size() > d.facts.tolerated_connections) {
-    d.facts.tolerated_connections =
-        static_cast<std::uint32_t>(d.connections.size());  // the probe was accepted
+    // the probe was accepted
+    d.facts.tolerated_connections = static_cast<std::uint32_t>(d.connections.size());
   }
   s.remember(d);
   s.hand_out(c);

@@ -1,18 +1,16 @@
 #pragma once
-/// The scheduler: routes recipients fairly, forms delivery jobs and chooses the connection for
-/// each.
+/// The scheduler: routes recipients fairly, forms delivery jobs and chooses the connection for each.
 ///
-/// An object without I/O: events are calls, what to do about them leaves as Actions. The same
-/// object runs in qmgr, in the scenario files and in simulations. It never walks all jobs or all
-/// destinations: an event costs O(log n) in the number of waiting messages plus the connections of
-/// one preference level. Source:  seed 000, design.md "The scheduler"; docs/scheduler.md says where
-/// each rule lives. Use:     set_time(now, wall) before each batch of events; then events; then
-/// take_actions() and do them in order;
-///          call tick() when next_wake() has come.
-/// Words:   a worker is one look-up under way (routing) or one connection (delivery); a
-/// connection's backlog is all
-///          jobs given to it and not finished, of which at most `window` were handed to the
-///          delivery program.
+/// An object without I/O: events are calls, what to do about them leaves as Actions. The same object runs in
+/// qmgr, in the scenario files and in simulations. It never walks all jobs or all destinations: an event costs
+/// O(log n) in the number of waiting messages plus the connections of one preference level.
+///
+/// Source:  seed 000, design.md "The scheduler"; docs/scheduler.md says where each rule lives.
+/// Use:     set_time(now, wall) before each batch of events; then events; then take_actions() and do them in
+///          order; call tick() when next_wake() has come.
+/// Words:   a worker is one look-up under way (routing) or one connection (delivery); a connection's backlog is
+///          all jobs given to it and not finished, of which at most `window` were handed to the delivery
+///          program.
 /// Thread:  one. Table and Random must outlive it. Same seed and events: same actions.
 #include <cstdint>
 #include <functional>
@@ -40,8 +38,8 @@ using Ordinals = std::vector<std::uint32_t>;
 struct TransportLimits {
   std::uint32_t workers = 100;  // master.cf maxproc, or default_process_limit: connections at once
   std::uint32_t destination_concurrency = 20;  // <transport>_destination_concurrency_limit
-  std::uint32_t destination_recipients = 50;   // <transport>_destination_recipient_limit; 1: the
-                                               // recipient is the destination
+  // <transport>_destination_recipient_limit; 1: the recipient is the destination
+  std::uint32_t destination_recipients = 50;
   milliseconds idle_age{2000};    // an idle connection is closed after this (connection cache time)
   milliseconds max_age{300'000};  // connection_max_age: then no new jobs, and closed
 };
@@ -51,11 +49,12 @@ struct Options {
   std::uint32_t routing_workers = 200;   // look-ups under way at trivial-rewrite
   std::uint32_t backlog_threshold = 10;  // connection_backlog_threshold
   milliseconds backlog_time{3000};  // a backlog that is expected to last longer is too long as well
-  std::uint32_t ride_limit = 4;    // free rides fill a connection to this many thresholds; the rest
-                                   // waits unassigned: bounds the work when it closes
-  milliseconds forming_time{500};  // a job waits this long for more recipients while some of its
-                                   // message are still being routed
-  seconds backoff_min{60};         // of a failing destination, doubled per failure, with jitter
+  // free rides fill a connection to this many thresholds; the rest waits unassigned: bounds the work when it
+  // closes
+  std::uint32_t ride_limit = 4;
+  // a job waits this long for more recipients while some of its message are still being routed
+  milliseconds forming_time{500};
+  seconds backoff_min{60};  // of a failing destination, doubled per failure, with jitter
   seconds backoff_max{4000};
   seconds ceiling_time{600};         // a learned connection limit is believed this long
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job

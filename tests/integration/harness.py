@@ -4,20 +4,25 @@ import unittest
 
 from client import Client, Refused, mail, send
 from dns import (GARBAGE, LOOP, POINTER_LOOP, REFUSED, SERVFAIL, SILENT, TRUNCATED, WRONG_ID, Dns)
-from instance import BIN, LIBEXEC, PROGRAMS, TOP, Instance, Maildir, missing
+from instance import BIN, LIBEXEC, PROGRAMS, TOP, Instance, Maildir, missing, sanitizers
 from peer import DROP, NOTHING, Peer
 from waiting import answers, eventually, free_port
 
 __all__ = ["BIN", "Client", "DROP", "Dns", "GARBAGE", "Instance", "LIBEXEC", "LOOP", "Maildir", "NOTHING", "POINTER_LOOP",
            "PROGRAMS", "Peer", "REFUSED", "Refused", "SERVFAIL", "SILENT", "Suite", "TOP", "TRACE", "TRUNCATED",
-           "WRONG_ID", "answers", "eventually", "fields", "free_port", "inline", "mail", "missing", "relay_to", "send",
-           "split", "strip_trace", "unittest", "without_trace"]
+           "WRONG_ID", "answers", "eventually", "fields", "free_port", "inline", "mail", "missing", "relay_to", "sanitizers",
+           "send", "split", "strip_trace", "unittest", "without_trace"]
 
 TRACE = (b"received", b"return-path", b"x-original-to", b"delivered-to")
 
 
 class Suite(unittest.TestCase):
-    """Where the programs are not built: skips with the reason, but fails if PEN_BIN says that they are (ctest does)."""
+    """Where the programs are not built: skips with the reason, but fails if PEN_BIN says that they are (ctest does).
+    In a sanitizer build a report of any program fails the test."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.addCleanup(sanitizers.assert_silent)  # the first one in runs last: the instances are gone by then
 
     @classmethod
     def setUpClass(cls):

@@ -16,14 +16,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
+from in_flight import Kill
 from queue_client import QueueClient
+from sanitizers import Sanitizers
 from waiting import answers, eventually, free_port
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("PEN_BIN", os.path.join(TOP, "build", "dev", "bin"))
 LIBEXEC = os.path.join(os.path.dirname(BIN), "libexec", "penstock")
 PROGRAMS = ("smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce")
+sanitizers = Sanitizers(BIN)
 
 
 def missing():
@@ -62,6 +66,7 @@ class Instance:
 
     def __init__(self, settings=None, services=None, start=True, directory=None):
         self.own_dir = directory is None
+        self.kills = []
         self.dir = directory or tempfile.mkdtemp(prefix="pen-test-")
         os.chmod(self.dir, 0o755)
         self.root = os.path.join(self.dir, "instance")
@@ -101,6 +106,7 @@ class Instance:
             "dns_resolver_addresses": "127.0.0.1",
             "dns_resolver_port": "9",  # nobody answers: a test that needs names brings its own server
             "dns_resolver_timeout": "1s",
+            **sanitizers.settings(),
         }
         base.update(settings or {})
         self.set(**base)
@@ -194,18 +200,25 @@ class Instance:
         return found
 
     def kill(self, program):
-        """kill -9 of every process of that program; returns how many there were."""
-        count = 0
-        for pid in self.pids().get(program, []):
+        """kill -9 of every process of that program; returns how many there were. Notes the kill in self.kills."""
+        return len(self._kill(program, self.pids().get(program, [])))
+
+    def _kill(self, name, pids):
+        sent, before, dead = time.monotonic(), self.log_size(), []
+        for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
-                count += 1
+                dead.append(pid)
             except ProcessLookupError:
                 pass
-        return count
+        eventually(lambda: not any(map(runs, dead)), f"{name} dead", 20)
+        if dead:
+            self.kills.append(Kill(name, sent, time.monotonic(), before, self.log_size()))
+        return dead
 
     def kill_all(self):
         """kill -9 of everything, master first so that it restarts nothing."""
+        sent, before = time.monotonic(), self.log_size()
         for _ in range(3):
             pids = self.pids()
             for pid in pids.get("master", []) + [p for name, ps in pids.items() if name != "master" for p in ps]:
@@ -214,6 +227,15 @@ class Instance:
                 except ProcessLookupError:
                     pass
         eventually(lambda: not self.pids(), "every process gone")
+        self.kills.append(Kill("all", sent, time.monotonic(), before, self.log_size()))
+
+    def kill_master(self):
+        """kill -9 of master; the others end when they notice. Noted as one kill that lasts until they have."""
+        sent, before = time.monotonic(), self.log_size()
+        for pid in self.pids().get("master", []):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not self.pids(), lambda: f"every process gone, still there: {self.pids()}")
+        self.kills.append(Kill("master", sent, time.monotonic(), before, self.log_size()))
 
     def close(self):
         try:
@@ -234,6 +256,11 @@ class Instance:
         self.close()
 
     # -- looking
+
+    def log_size(self):
+        """Bytes of log so far; grows with every line of any program."""
+        folder = self.path("log")
+        return sum(os.path.getsize(os.path.join(folder, n)) for n in os.listdir(folder)) if os.path.isdir(folder) else 0
 
     def log(self):
         texts = []
@@ -269,6 +296,15 @@ class Instance:
 
     def spool_box(self, user):
         return Maildir(os.path.join(self.mail_spool, user))
+
+
+def runs(pid):
+    """Whether the process executes anything yet: one that only waits to be reaped does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as raw:
+            return raw.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
 
 
 class Maildir:

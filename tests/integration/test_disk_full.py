@@ -1,58 +1,104 @@
-"""A full disk: new mail is put off with 452 4.3.1, nothing accepted is lost, and it goes on when there is room."""
+"""Full disks: new mail is put off with 452 4.3.1, nothing accepted is lost, deliveries go on, and mail is taken again as
+soon as there is room."""
 import os
 import subprocess
 import tempfile
 
 from harness import *
 
+FULL = "452 4.3.1 "
+SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s"}
+LINE = "x" * 70 + "\r\n"
+
 
 class DiskFull(Suite):
     def setUp(self):
         if os.geteuid() != 0:
             self.skipTest("needs root: mounts a small tmpfs")
-        self.where = tempfile.mkdtemp(prefix="pen-full-")
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m,mode=755", "tmpfs", self.where],
+
+    def small_disk(self, size):
+        """A directory on a file system of its own."""
+        where = tempfile.mkdtemp(prefix="pen-full-")
+        self.addCleanup(os.rmdir, where)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=777", "tmpfs", where],
                               capture_output=True, text=True)
         if done.returncode != 0:
-            os.rmdir(self.where)
             self.skipTest("mount is not permitted here: " + done.stderr.strip())
+        self.addCleanup(subprocess.run, ["umount", "-l", where], check=False)
+        return where
 
-    def tearDown(self):
-        subprocess.run(["umount", "-l", self.where], check=False)
-        os.rmdir(self.where)
-
-    def test_new_mail_waits_and_old_mail_survives(self):
-        with Peer() as peer:
-            port = peer.port
-            settings = relay_to(peer)
-            peer.close()  # nothing leaves for now
-            settings.update({"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s"})
-            with Instance(settings, directory=self.where) as mx:
-                accepted, refusal = [], None
-                body = "x" * 70 + "\r\n"
-                for i in range(2000):
-                    try:
-                        send(mx.port, "ada@sender.example", [f"u{i}@rcpt.example"], mail(str(i), body * 1000))
-                        accepted.append(f"u{i}@rcpt.example")
-                    except Refused as e:
-                        refusal = e.reply
-                        break
-                self.assertIsNotNone(refusal, "the disk never got full")
-                self.assertRegex(refusal, r"^4\d\d 4\.3\.\d")
-                self.assertGreater(len(accepted), 5)
-                with Peer(port=port) as up:
-                    mx.flush()
-                    up.wait_messages(len(accepted), seconds=120)
-                    self.assertEqual(sorted({m.recipients[0] for m in up.messages}), sorted(accepted))
-                    mx.wait_empty_queue(60)
-                    send_again = lambda: self.try_send(mx)
-                    eventually(send_again, "mail is taken again", 60)
-
-    def try_send(self, mx):
+    def attempt(self, mx, name, content):
+        """None when it was accepted, else the refusal."""
         try:
-            return send(mx.port, "ada@sender.example", ["again@rcpt.example"], mail("again"))
-        except Refused:
+            send(mx.port, "ada@sender.example", [f"{name}@rcpt.example"], content)
             return None
+        except Refused as e:
+            return e.reply
+
+    def fill(self, mx, content, most=5000):
+        """Sends until refused; (names accepted, refusal)."""
+        accepted = []
+        for i in range(most):
+            refusal = self.attempt(mx, f"u{i}", content(i))
+            if refusal is not None:
+                return accepted, refusal
+            accepted.append(f"u{i}@rcpt.example")
+        self.fail("the disk never got full")
+
+    def drains(self, mx, port, accepted, content):
+        """Everything accepted is delivered, and then mail like that which was refused is taken again."""
+        with Peer(port=port) as up:
+            mx.flush()
+            up.wait_messages(len(accepted), seconds=120)
+            self.assertEqual(sorted({m.recipients[0] for m in up.messages}), sorted(accepted))
+            mx.wait_empty_queue(60)
+            eventually(lambda: self.attempt(mx, "again", content) is None, "mail is taken again", 60)
+            eventually(lambda: any(m.recipients == ["again@rcpt.example"] for m in up.messages), "and delivered")
+
+    def test_everything_on_a_full_disk(self):
+        where = self.small_disk("100m")
+        with Peer() as peer:
+            peer.close()  # nothing leaves for now
+            with Instance({**relay_to(peer), **SOON}, directory=where) as mx:
+                pids = mx.pids()
+                accepted, refusal = self.fill(mx, lambda i: mail(str(i), LINE * 1000))
+                self.assertGreater(len(accepted), 5)
+                self.assertTrue(refusal.startswith(FULL), refusal)
+                large = mail("large", LINE * 150000)
+                self.assertGreater(len(large), 10 << 20)
+                self.assertRegex(self.attempt(mx, "large", large), "^452 4.3.1 ")
+                mx.flush()  # what is tried again and deferred meanwhile is kept
+                self.assertRegex(self.attempt(mx, "large", large), "^452 4.3.1 ")
+                self.drains(mx, peer.port, accepted, mail("again", LINE * 1000))
+                self.assertEqual(mx.pids()["qmgr"], pids["qmgr"])
+                self.assertEqual(mx.pids()["smtpd"], pids["smtpd"])
+
+    def test_a_full_spool_takes_small_mail_still(self):
+        spool = self.small_disk("12m")
+        with Peer() as peer:
+            peer.close()
+            with Instance({**relay_to(peer), **SOON, "spool_directory": spool + "/bodies"}) as mx:
+                accepted, refusal = self.fill(mx, lambda i: mail(str(i), LINE * 14500))  # 1 MiB
+                self.assertTrue(refusal.startswith(FULL), refusal)
+                self.assertGreater(len(accepted), 5)
+                self.assertRegex(self.attempt(mx, "large", mail("large", LINE * 150000)), "^452 4.3.1 ")
+                self.assertIsNone(self.attempt(mx, "small", mail("small")))
+                accepted.append("small@rcpt.example")
+                self.drains(mx, peer.port, accepted, mail("again", LINE * 14500))
+
+    def test_a_full_queue_log_refuses_small_mail_too(self):
+        log = self.small_disk("48m")
+        with Peer() as peer:
+            peer.close()
+            with Instance({**relay_to(peer), **SOON, "queue_log_directory": log + "/log"}) as mx:
+                accepted, refusal = self.fill(mx, lambda i: mail(str(i), LINE * 200))
+                self.assertTrue(refusal.startswith(FULL), refusal)
+                self.assertGreater(len(accepted), 50)
+                self.assertRegex(self.attempt(mx, "large", mail("large", LINE * 1000)), "^452 4.3.1 ")
+                mx.kill_all()  # it comes up from a full disk as well
+                mx.start()
+                eventually(lambda: len(mx.queue()) == len(accepted), "all of it is there after the restart")
+                self.drains(mx, peer.port, accepted, mail("again", LINE * 200))
 
 
 if __name__ == "__main__":

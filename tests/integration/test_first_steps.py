@@ -1,7 +1,9 @@
 """What somebody meets who makes an instance and starts it: no setting but those of penstock init."""
 import os
 import pwd
+import shutil
 import subprocess
+import tempfile
 
 from harness import *
 
@@ -21,7 +23,8 @@ class FirstSteps(Suite):
             mx.etc = os.path.join(fresh, "etc")
             mx.root = fresh
             mx.port = port
-            mx.set(daemon_directory=LIBEXEC, myhostname="mx.test.example", mydestination="local.test.example")
+            mx.set(daemon_directory=LIBEXEC, myhostname="mx.test.example", mydestination="local.test.example",
+                   **sanitizers.settings())
             mx.start()
             self.assertNotIn("warning", mx.log())
             with Client(port) as client:
@@ -30,6 +33,35 @@ class FirstSteps(Suite):
                             "Abuse@local.test.example"):
                     client.expect(f"RCPT TO:<{who}>", "250")
                 client.expect("RCPT TO:<nosuchuser@local.test.example>", "550")
+
+    def test_an_ordinary_user_makes_starts_and_uses_one(self):
+        who = pwd.getpwuid(os.geteuid()) if os.geteuid() else pwd.getpwnam("games")
+        as_user = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+        scratch = tempfile.mkdtemp(prefix="pen-user-")
+        self.addCleanup(shutil.rmtree, scratch, ignore_errors=True)
+        os.chown(scratch, who.pw_uid, who.pw_gid)
+        where, port = os.path.join(scratch, "mine"), free_port()
+
+        def penstock(*words):
+            done = subprocess.run([os.path.join(BIN, "penstock"), *words], capture_output=True, text=True, timeout=60,
+                                  cwd=scratch, **as_user)
+            self.assertEqual(done.returncode, 0, done)
+            return done.stdout
+        try:
+            self.assertIn("this user", penstock("init", where, "--port", str(port)))
+        except PermissionError:
+            self.skipTest("the programs are where an ordinary user cannot reach them")
+        with open(os.path.join(where, "etc", "main.cf"), "a") as out:
+            out.write("".join(f"{name} = {value}\n" for name, value in sanitizers.settings().items()))
+        penstock("-c", where + "/etc", "start")
+        try:
+            send(port, "ada@sender.example", [who.pw_name], mail())
+            Maildir(os.path.join(where, "mail", who.pw_name)).wait(1)
+            self.assertIn("not run by root", penstock("-c", where + "/etc", "check"))
+            penstock("-c", where + "/etc", "reload")
+            eventually(lambda: answers(port), "it serves after the reload")
+        finally:
+            penstock("-c", where + "/etc", "stop")
 
     def test_a_missing_alias_table_says_what_to_do(self):
         with Instance({"alias_maps": "lmdb:$config_directory/nowhere", "local_recipient_maps": "$alias_maps"}) as mx:

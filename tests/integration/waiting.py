@@ -2,9 +2,18 @@
 import socket
 import time
 
+_slower = 1  # a sanitizer build does the same in so many times the time
+
+
+def slow_down(factor):
+    """Multiplies every bound of eventually()."""
+    global _slower
+    _slower = factor
+
 
 def eventually(check, what, seconds=30.0):
     """Asks check() until it gives something true, and returns that. Fails with `what` after so many seconds."""
+    seconds *= _slower
     end = time.monotonic() + seconds
     while True:
         answer = check()

@@ -1,0 +1,178 @@
+#pragma once
+/// What a queue owes the outside world, and whether the log that a crash left behind still gives it. For crash tests.
+///
+/// Use:     Ledger ledger;                       // the workload notes what it was told and what it asked for
+///          Checker(ledger, options, random, cuts).check(disk.cut(how, random), depth);   // throws Violation
+/// Depth:   above 0 the recovery is cut again at a random operation, down to that many cuts in a row.
+/// Thread:  one.
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "lib/queue_log/queue_log.h"
+#include "lib/queue_log/scan.h"
+#include "lib/testing/fault_storage.h"
+#include "lib/testing/manual_clock.h"
+
+namespace pen::queue_log {
+
+/// What the outside world was told of one message, and what was asked for.
+struct Message {
+  std::uint32_t recipients = 0;
+  std::set<std::string> payloads;  // every version that was ever given to the log
+  bool accepted = false;           // 250 was said
+  OrdinalSet tried;                // delivered() was called
+  OrdinalSet delivered;            // and its ticket was durable: told to the peer
+  bool finish_called = false;
+  bool remove_called = false;
+  bool removed = false;  // success was told
+};
+using Ledger = std::map<std::string, Message>;
+
+struct Violation {
+  std::string what;
+};
+
+/// Opens what a crash left, recovers it, and compares with the ledger. Throws Violation.
+class Checker {
+ public:
+  /// `options` of the log that was cut. `also` looks at each message that is found.
+  Checker(const Ledger& ledger, Options options, Random& random, std::uint64_t& cuts,
+          std::function<void(const Stored&)> also = {})
+      : ledger_(ledger),
+        options_(std::move(options)),
+        random_(random),
+        cuts_(cuts),
+        also_(std::move(also)) {}
+
+  bool positions_saved = false;  // a save of restart positions was completed before the cut
+
+  void check(testing::FaultStorage disk, int depth) {
+    ++cuts_;
+    std::uint64_t at = UINT64_MAX;
+    if (depth > 0) at = random_.below(14);
+    std::uint64_t seen = 0;
+    disk.before_operation = [&](const testing::FaultStorage& now) {
+      if (seen++ == at) check(now.cut(any_cut(), random_), depth - 1);
+    };
+    // Now and then the disk fails recovery's own sync: the process ends, and the next one must not believe its pages.
+    if (depth > 0 && random_.chance(0.2)) disk.fail_sync = 1 + random_.below(12);
+    testing::ManualClock clock;
+    clock.advance(seconds(100000));
+    Random inner(random_.next());
+    // Either form of the retry logs, perhaps the other one than before.
+    Options options = options_;
+    options.retry_logs = random_.chance(0.5) ? RetryLogs::many : RetryLogs::single;
+    auto opened = QueueLog::open(disk, options, clock, inner);
+    if (!opened && disk.failed_sync()) return check(disk.cut(any_cut(), random_), depth - 1);
+    if (!opened) throw Violation{"open: " + opened.error().message()};
+    QueueLog& log = **opened;
+    for (int steps = 0; log.recovery() != Recovery::done; ++steps) {
+      if (steps > 100000) throw Violation{"recovery does not end"};
+      auto stepped = log.recover_step(options_.segment_size / 4);
+      if (!stepped) throw Violation{"recovery: " + stepped.error().message()};
+      auto done = commit(log, disk);
+      if (!done && disk.failed_sync()) return check(disk.cut(any_cut(), random_), depth - 1);
+      if (!done) throw Violation{"commit: " + done.error().message()};
+    }
+    disk.fail_sync = 0;
+    if (positions_saved && !log.report().positions_found)
+      throw Violation{"restart positions that were saved are lost"};
+    if (log.report().damage_count != 0)
+      throw Violation{"damage reported after a mere crash: " + log.report().damage[0].what};
+    compare(log);
+  }
+
+ private:
+  testing::FaultStorage::Cut any_cut() { return testing::FaultStorage::kCuts[random_.below(5)]; }
+
+  static Result<void> commit(QueueLog& log, testing::FaultStorage& disk) {
+    while (auto batch = log.next_batch()) {
+      auto executed = batch->execute(disk);
+      PEN_TRY(log.complete(*std::move(batch), std::move(executed)));
+    }
+    return {};
+  }
+
+  void compare(QueueLog& log) {
+    held_.clear();                             // of a check inside this one
+    std::map<std::string, std::string> found;  // and where
+    auto scan = log.scan();
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      if (!some) throw Violation{"scan: " + some.error().message()};
+      for (const Listed& listed : *some) {
+        const std::string here = std::to_string(listed.place.log) + ":" +
+                                 std::to_string(listed.place.position.use) + ":" +
+                                 std::to_string(listed.place.position.offset) + " generation " +
+                                 std::to_string(listed.generation);
+        if (!found.emplace(listed.queue_id, here).second)
+          throw Violation{listed.queue_id + " is there twice, at " + found[listed.queue_id] +
+                          " and at " + here};
+        auto stored = log.read(listed.place);
+        if (!stored) throw Violation{listed.queue_id + " unreadable: " + stored.error().message()};
+        look_at(*stored);
+      }
+    }
+    for (const auto& [id, m] : ledger_)
+      if (m.accepted && !m.finish_called && !m.remove_called && !found.contains(id))
+        throw Violation{id + " was acknowledged and is lost"};
+    run(log, found);
+  }
+
+  /// The runners find what the scan found, but for what is on hold.
+  void run(QueueLog& log, const std::map<std::string, std::string>& scanned) {
+    std::set<std::string> run;
+    for (LogId id = 0; id < log.log_count(); ++id) {
+      if (id == kHold) continue;
+      for (int steps = 0;; ++steps) {
+        if (steps > 10000) throw Violation{"a runner does not end"};
+        auto due = log.next_due(id, WallTime(seconds(2'000'000'000)));
+        if (!due) throw Violation{"runner: " + due.error().message()};
+        if (due->message) {
+          if (!run.insert(due->message->envelope.queue_id).second)
+            throw Violation{due->message->envelope.queue_id + " is run twice"};
+          if (!log.start(*due->message)) throw Violation{"start failed"};
+        } else if (!due->more) {
+          break;
+        }
+      }
+    }
+    for (const auto& id : run)
+      if (!scanned.contains(id)) throw Violation{id + " is run but not listed"};
+    for (const auto& [id, where] : scanned)
+      if (!run.contains(id) && !held_.contains(id))
+        throw Violation{id + " is listed but not run, at " + where};
+  }
+
+  void look_at(const Stored& s) {
+    const std::string& id = s.envelope.queue_id;
+    const auto known = ledger_.find(id);
+    if (known == ledger_.end()) throw Violation{id + " was never given"};
+    const Message& m = known->second;
+    if (s.place.log == kHold) held_.insert(id);
+    if (m.removed) throw Violation{id + " was removed and is back"};
+    if (!m.payloads.contains(s.envelope.payload)) throw Violation{id + " is corrupted"};
+    if (s.envelope.recipients != m.recipients) throw Violation{id + " has other recipients"};
+    OrdinalSet left = s.envelope.remaining;
+    left.remove(m.delivered);
+    if (!(left == s.envelope.remaining))
+      throw Violation{id + " would be delivered again to a recipient whose delivery was synced"};
+    OrdinalSet least = OrdinalSet::span(0, m.recipients);
+    least.remove(m.tried);
+    OrdinalSet missing = least;
+    missing.remove(s.envelope.remaining);
+    if (!missing.empty()) throw Violation{id + " lost a recipient"};
+    if (also_) also_(s);
+  }
+
+  const Ledger& ledger_;
+  Options options_;
+  Random& random_;
+  std::uint64_t& cuts_;
+  std::function<void(const Stored&)> also_;
+  std::set<std::string> held_;
+};
+
+}  // namespace pen::queue_log

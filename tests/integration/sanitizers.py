@@ -1,0 +1,69 @@
+"""Sanitizer builds under test: every program writes its reports where the tests look, and a report fails the test.
+
+Use:     Suite (harness.py) calls assert_silent() when a test ends; Instance adds settings() to main.cf, because master
+         gives its programs only the environment that import_environment names.
+Builds:  what PEN_SANITIZE was when the directory of PEN_BIN was configured; nothing happens in a build without.
+Leaks:   of commands only. The programs end by _exit on purpose: their memory lives until the process ends.
+"""
+import atexit
+import os
+import re
+import shutil
+import tempfile
+
+from waiting import slow_down
+
+VARIABLES = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS")
+
+
+def _built_with(bin_directory):
+    try:
+        with open(os.path.join(os.path.dirname(bin_directory), "CMakeCache.txt")) as cache:
+            found = re.search(r"^PEN_SANITIZE:\w+=(.*)$", cache.read(), re.MULTILINE)
+    except OSError:
+        return ""  # an installed tree
+    return found.group(1) if found else ""
+
+
+class Sanitizers:
+    def __init__(self, bin_directory):
+        self.names = _built_with(bin_directory)
+        if not self.names:
+            return
+        # Programs that have given up root write here too.
+        self.reports = tempfile.mkdtemp(prefix="pen-sanitizer-")
+        os.chmod(self.reports, 0o1777)
+        atexit.register(shutil.rmtree, self.reports, ignore_errors=True)
+        common = f"log_path={self.reports}/report:exitcode=99"
+        # A small quarantine, so that what is measured is mostly the program's own memory.
+        os.environ["ASAN_OPTIONS"] = common + ":quarantine_size_mb=8:malloc_context_size=8:detect_stack_use_after_return=0"
+        os.environ["UBSAN_OPTIONS"] = common + ":print_stacktrace=1"
+        os.environ["TSAN_OPTIONS"] = common + ":second_deadlock_stack=1"
+        os.environ["LSAN_OPTIONS"] = common
+        slow_down(10 if "thread" in self.names else 4)
+
+    def __bool__(self):
+        return bool(self.names)
+
+    def settings(self):
+        """What main.cf needs for the programs to report; {} in a plain build."""
+        if not self.names:
+            return {}
+        return {"import_environment": "MAIL_CONFIG MAIL_DEBUG MAIL_LOGTAG TZ LANG=C " + " ".join(VARIABLES)}
+
+    def memory(self, size):
+        """A bound on memory, with room for what the sanitizers themselves need: shadow, red zones, quarantine."""
+        return size * 4 + (64 << 20) if self.names else size
+
+    def assert_silent(self):
+        """Fails with the reports written since the last call."""
+        if not self.names:
+            return
+        texts = []
+        for name in sorted(os.listdir(self.reports)):
+            path = os.path.join(self.reports, name)
+            with open(path, errors="replace") as text:
+                texts.append(text.read()[:20000])
+            os.unlink(path)
+        if texts:
+            raise AssertionError(f"{len(texts)} sanitizer report(s)\n" + "\n".join(texts[:5]))

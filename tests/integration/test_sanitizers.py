@@ -1,0 +1,25 @@
+"""In a sanitizer build: what a program reports reaches the tests. A plain build has nothing to report."""
+import os
+import signal
+
+from harness import *
+
+
+class Reports(Suite):
+    def setUp(self):
+        if not sanitizers:
+            self.skipTest("not a sanitizer build")
+
+    def test_a_report_of_any_program_fails_the_test_it_happened_in(self):
+        with Instance() as mx:
+            for program in ("smtpd", "qmgr", "trivial-rewrite"):
+                with self.subTest(program):
+                    os.kill(mx.pids()[program][0], signal.SIGSEGV)
+                    mx.wait_log(f"process .*/{program} pid .* exit status 99")
+                    with self.assertRaisesRegex(AssertionError, "Sanitizer"):
+                        sanitizers.assert_silent()
+            sanitizers.assert_silent()  # each report is told once
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,182 @@
+#include "tools/tables.h"
+
+#include <grp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "lib/base/text.h"
+#include "lib/map/map.h"
+#include "lib/map/match_list.h"
+#include "lib/map/network.h"
+#include "lib/service/setup.h"
+
+namespace pen::tools {
+namespace {
+
+using config::Place;
+using config::Problem;
+using config::Severity;
+using map::MatchList;
+
+struct ListKind {
+  std::string_view name;
+  MatchList::Kind kind;
+};
+constexpr std::array<ListKind, 7> kLists = {{
+    {"mynetworks", MatchList::Kind::network},
+    {"smtpd_client_event_limit_exceptions", MatchList::Kind::host},
+    {"smtpd_forbid_bare_newline_exclusions", MatchList::Kind::host},
+    {"mydestination", MatchList::Kind::string},
+    {"virtual_alias_domains", MatchList::Kind::string},
+    {"virtual_mailbox_domains", MatchList::Kind::string},
+    {"relay_domains", MatchList::Kind::domain},
+}};
+
+/// Effective identity of mail_owner until the end of the scope; nothing where this is not root.
+class AsOwner {
+ public:
+  explicit AsOwner(const config::Settings& settings) {
+    if (::geteuid() != 0) return;
+    const auto owner = service::mail_owner(settings);
+    const int count = ::getgroups(0, nullptr);
+    if (!owner || count < 0) return;
+    groups_.resize(static_cast<std::size_t>(count));
+    group_ = ::getegid();
+    if (::getgroups(count, groups_.data()) != count) return;
+    changed_ = ::initgroups(settings.mail_owner.c_str(), owner->gid) == 0 &&
+               ::setegid(owner->gid) == 0 && ::seteuid(owner->uid) == 0;
+    if (!changed_) restore();
+  }
+  ~AsOwner() {
+    if (changed_) restore();
+  }
+  AsOwner(const AsOwner&) = delete;
+  AsOwner& operator=(const AsOwner&) = delete;
+
+ private:
+  void restore() {
+    const bool back = ::seteuid(0) == 0 && ::setegid(group_) == 0 &&
+                      ::setgroups(groups_.size(), groups_.data()) == 0;
+    if (!back) ::_exit(71);  // EX_OSERR: root's rights do not come back to root
+  }
+  std::vector<gid_t> groups_;
+  gid_t group_ = 0;
+  bool changed_ = false;
+};
+
+std::string_view type_of(std::string_view item) {
+  while (item.starts_with('!')) item.remove_prefix(1);
+  while (item.starts_with("proxy:")) item.remove_prefix(6);
+  const auto colon = item.find(':');
+  return colon == std::string_view::npos ? std::string_view() : item.substr(0, colon);
+}
+
+class Finder {
+ public:
+  Finder(const config::Config& config, bool overrides) : config_(config), overrides_(overrides) {
+    options_.default_type = config.settings().default_database_type;
+  }
+
+  void setting(const std::string& name, const std::optional<Place>& place) {
+    const auto items = config_.list(name);
+    if (!items) return;
+    const auto known = std::ranges::find(kLists, name, &ListKind::name);
+    if (known != kLists.end()) return list(name, place, known->kind, *items);
+    const bool all_tables = name.ends_with("_maps");
+    bool table_next = false;
+    for (const std::string& item : *items) {
+      const bool named = all_tables || std::exchange(table_next, asks_table(item));
+      const std::string_view type = type_of(item);
+      const bool looks_like_one =
+          type != "unix" && std::ranges::count(map::known_types(), type) != 0;
+      if (named || looks_like_one) table(name, place, item);
+    }
+  }
+
+  config::Problems found;
+
+ private:
+  static bool asks_table(std::string_view item) {
+    return item.starts_with("check_") && item.ends_with("_access");
+  }
+
+  void table(const std::string& name, const std::optional<Place>& place, std::string item) {
+    item.erase(0, item.find_first_not_of('!'));
+    auto [at, fresh] = seen_.try_emplace(item);
+    if (fresh) {
+      auto opened = map::open(item, options_);
+      if (!opened) {
+        at->second = map::advice(opened.error());
+      } else if (type_of(item) == "fail") {
+        at->second.clear();  // broken on purpose
+      } else if (auto problem = (*opened)->problem()) {
+        at->second = map::advice(std::move(*problem).within((*opened)->name()));
+      }
+    }
+    if (!at->second.empty()) complain(name, place, at->second);
+  }
+
+  void list(const std::string& name, const std::optional<Place>& place, MatchList::Kind kind,
+            const std::vector<std::string>& items) {
+    for (const std::string& item : items) {
+      if (is_table(kind, item)) {
+        table(name, place, item);
+      } else if (auto opened = MatchList::open(kind, item, {.open = options_}); !opened) {
+        complain(name, place, opened.error().message() + "; put it right");
+      }
+    }
+  }
+
+  /// As MatchList takes it.
+  static bool is_table(MatchList::Kind kind, std::string_view item) {
+    while (item.starts_with('!')) item.remove_prefix(1);
+    if (item.starts_with('[') || item.starts_with('/') || !item.contains(':')) return false;
+    const bool addresses = kind == MatchList::Kind::network || kind == MatchList::Kind::host;
+    return !addresses || !map::parse_ip(item.substr(0, item.find('/')));
+  }
+
+  void complain(const std::string& name, const std::optional<Place>& place, std::string text) {
+    Problem p{place || overrides_ ? Severity::error : Severity::warning,
+              place ? place->file : std::string(), place ? place->line : 0, name, std::move(text)};
+    found.push_back(std::move(p));
+  }
+
+  const config::Config& config_;
+  bool overrides_;
+  map::OpenOptions options_;
+  std::map<std::string, std::string> seen_;  // table -> what is wrong with it
+};
+
+}  // namespace
+
+config::Problems table_problems(const config::Config& config) {
+  const AsOwner identity(config.settings());
+  Finder finder(config, false);
+  for (const config::Row& row : config::rows()) {
+    if (row.kind != config::Class::acts || row.type != config::Type::list) continue;
+    const std::string name(row.name);
+    finder.setting(name, config.where(name));
+  }
+  for (const std::string& name : config.settings().smtpd_restriction_classes)
+    finder.setting(name, config.where(name));
+  config::Problems found = std::move(finder.found);
+  for (const config::Service& service : config.master()) {
+    if (service.overrides.empty()) continue;
+    const config::Config own = config.with(service);
+    Finder of_service(own, true);
+    for (const config::Assignment& a : service.overrides) {
+      const config::Row* row = config::find_row(a.name);
+      if (row && row->kind == config::Class::acts && row->type == config::Type::list)
+        of_service.setting(a.name, Place{config.master_file(), service.line});
+    }
+    for (Problem& p : of_service.found) found.push_back(std::move(p));
+  }
+  config::sort_problems(found);
+  return found;
+}
+
+}  // namespace pen::tools

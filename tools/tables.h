@@ -1,0 +1,18 @@
+#pragma once
+/// Opens every table and list that a configuration names, as its programs will, and says which
+/// cannot be used.
+///
+/// Use:     for (const auto& p : table_problems(config)) …         // penstock check, reload, start
+/// Finds:   unknown types, missing and unreadable files, syntax errors with file and line, patterns
+///          that do not compile, damaged indexed files, bad networks.
+/// As:      mail_owner, where root asks: that is who reads tables later.
+/// Thread:  the only one of its process (it changes the effective identity meanwhile).
+#include "lib/config/config.h"
+
+namespace pen::tools {
+
+/// Errors for what the administrator set, in main.cf or by -o in master.cf; warnings for what
+/// defaults name. Each with its file and line.
+config::Problems table_problems(const config::Config& config);
+
+}  // namespace pen::tools
