@@ -180,6 +180,9 @@ class QueueLog {
   /// be: then `more` is false and `next` is now; call again after the next batch). Errors:
   /// recovering, io_error. Damage on the way is skipped and added to report().
   Result<Due> next_due(LogId log, WallTime now);
+  /// A flush: every version that waits in a retry log now is due at once. One mark per log; lost by a restart, after
+  /// which they keep their times.
+  void make_due();
   /// Reads the version at a place (which a scan or append() gave). not_found: it is garbage or gone.
   Result<Stored> read(const Place& place);
 
@@ -221,6 +224,9 @@ class QueueLog {
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
   std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);
+  /// The same for these queue ids only: segments whose filters say that they hold none are passed over.
+  std::unique_ptr<Scan> find(std::vector<std::string> queue_ids,
+                             InTransit transit = InTransit::left_out);
 
   struct Figures {
     std::uint64_t appended_bytes = 0;

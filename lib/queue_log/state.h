@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "lib/queue_log/format.h"
+#include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/log_reader.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/recovery.h"
@@ -58,9 +59,12 @@ struct Log {
   IndexBody index;
   std::size_t index_bytes = 0;
   std::uint32_t last_index = 0;
+  std::vector<std::uint32_t> index_chunks;  // offsets of the segment's index records so far
+  IdFilter filter;                          // of the segment's envelopes so far
 
   Position durable_to;  // everything below is synced
   Position written_to;  // everything below was written
+  Position due_before;  // of a retry log: versions below it are due whatever their time: make_due()
   bool sync_wanted = false;
   std::deque<Moving> moving;
 
@@ -272,7 +276,8 @@ struct QueueLog::State {
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
   /// The interval a version waits for; 0 in the journal and the hold log.
   seconds interval_of(const Log& log, std::uint32_t recorded) const;
-  WallTime due(seconds interval, WallTime appended, WallTime now) const;
+  WallTime due(const Log& log, const Position& at, seconds interval, WallTime appended,
+               WallTime now) const;
   Result<Stored> read(const Place& place);
   Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
                            const Envelope& replacement, seconds interval = seconds(0));
