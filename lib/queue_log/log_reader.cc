@@ -59,7 +59,9 @@ Result<LogReader::Got> LogReader::next() {
         const SegmentHeader segment = reader_->segment();
         const std::uint32_t tail = reader_->tail_start();
         const bool unreadable = !reader_->sealed() && reader_->unreadable();
-        const bool lost_end = unreadable || (!reader_->sealed() && left_by_sealing());
+        // Reading up to a limit ends before the seal, which may be in the write that goes on right now.
+        const bool all = limit_.use == segment.use && tail >= limit_.offset;
+        const bool lost_end = unreadable || (!all && !reader_->sealed() && left_by_sealing());
         if (!lost_end && reader_->unfinished() != 0)
           unfinished_.push_back({{segment.use, tail}, reader_->unfinished()});
         if (!reader_->sealed()) in_chain_ = false;
