@@ -88,9 +88,11 @@ struct Scan::Impl {
         chunks.clear();
       }
     }
+    // A log of which nothing was written yet has a segment already; no position at all would be no limit.
+    const Position limit = std::max(log.written_to, Position{1, 0});
     reader =
         std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, part.from},
-                                    log.written_to, SegmentReader::Search::whole);
+                                    limit, SegmentReader::Search::whole);
     return {};
   }
 
