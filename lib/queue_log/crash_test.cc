@@ -306,6 +306,8 @@ class Workload {
   }
 
   void act() {
+    if (log_->report().damage_count != 0)
+      throw Violation{"damage reported without any: " + log_->report().damage[0].what};
     const auto choice = random_.below(10);
     if (choice < 3 && ledger_.size() < 60)
       accept();

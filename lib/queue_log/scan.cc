@@ -137,9 +137,11 @@ struct Scan::Impl {
   void read_tail(const Part& part) {
     tail = false;
     const Log& log = s.logs[part.log];
+    // A log of which nothing was written yet has a segment already; no position at all would be no limit.
+    const Position limit = std::max(log.written_to, Position{1, 0});
     reader =
         std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met},
-                                    log.written_to, SegmentReader::Search::whole);
+                                    limit, SegmentReader::Search::whole);
   }
 
   /// The entries of the next index record. One that cannot be read: the segment is read whole from there.

@@ -227,6 +227,7 @@ struct QueueLog::State {
   bool can_append(const Log& log, std::size_t body) const;
   bool has_space() const;
   std::size_t per_segment() const;
+  std::size_t segment_room() const;
   Result<void> fill_pool();
   Result<void> recycle_empty();
   void seal(Log& log);
