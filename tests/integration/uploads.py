@@ -1,0 +1,169 @@
+"""Many large messages at once, slowly, and a sink that says whether they arrived as they were sent.
+
+Use:     with BodySink() as sink, Instance({**relay_to(sink)}) as mx:
+             figures = upload(mx, clients=1000, size=3 << 20)      # Figures: peaks while all were open
+             sink.wait(1000); sink.bodies == figures.sent          # key -> digest
+All clients have begun their content, beyond what stays in memory, before one of them goes on: so every upload is open at
+once. No message ends before every client is in its last slice.
+"""
+import asyncio
+import glob
+import hashlib
+import os
+import threading
+import time
+
+LINE = 76
+LINES = 862  # of a slice: 64 KiB
+
+
+def slice_of(key):
+    """CRLF lines, none with a dot in front, different for each key."""
+    line = (f"{key:08d}".encode() + hashlib.sha256(str(key).encode()).hexdigest().encode()).ljust(LINE - 2, b"x") + b"\r\n"
+    return line * LINES
+
+
+class BodySink:
+    """An SMTP server in a thread of its own; bodies: key -> digest of what came after the header."""
+
+    def __init__(self):
+        self.bodies, self.port, self.up = {}, None, threading.Event()
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        self.up.wait()
+        return self
+
+    def __exit__(self, *exc):
+        self.loop.call_soon_threadsafe(self.over.set)
+        self.thread.join()
+
+    def wait(self, count, seconds):
+        end = time.monotonic() + seconds
+        while len(self.bodies) < count:
+            if time.monotonic() > end:
+                raise TimeoutError(f"the sink has {len(self.bodies)} of {count}")
+            time.sleep(0.05)
+
+    async def _serve(self):
+        self.loop, self.over = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._session, "127.0.0.1", 0, limit=1 << 20)
+        self.port = server.sockets[0].getsockname()[1]
+        self.up.set()
+        await self.over.wait()
+        server.close()
+
+    async def _session(self, reader, writer):
+        try:
+            writer.write(b"220 sink\r\n")
+            while line := await reader.readline():
+                verb = line[:4].upper()
+                if verb == b"DATA":
+                    writer.write(b"354 go\r\n")
+                    await self._content(reader)
+                writer.write({b"EHLO": b"250 sink\r\n", b"QUIT": b"221 bye\r\n"}.get(verb, b"250 ok\r\n"))
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # a message that did not come whole is missing in the end
+        finally:
+            writer.close()
+
+    async def _content(self, reader):
+        header = await reader.readuntil(b"\r\n\r\n")
+        key = int(header.split(b"X-Key: ")[1].split(b"\r\n")[0])
+        digest, held = hashlib.sha256(), b""
+        while True:
+            if not (more := await reader.read(1 << 18)):
+                raise ConnectionError("content without its end")
+            held += more
+            if held.endswith(b"\r\n.\r\n"):  # nothing is pipelined: not offered
+                digest.update(held[:-3])
+                break
+            digest.update(held[:-5])
+            held = held[-5:]
+        self.bodies[key] = digest.hexdigest()
+
+
+class Figures:
+    def __init__(self):
+        self.sent, self.memory, self.descriptors, self.refused = {}, {}, {}, []
+        self.files = self.spool_bytes = 0
+        self.seconds = 0.0
+
+    def sample(self, mx):
+        for program, pids in mx.pids().items():
+            try:
+                total = 0
+                for pid in pids:
+                    with open(f"/proc/{pid}/smaps_rollup") as lines:
+                        total += sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
+                most = max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)
+            except (OSError, ValueError):
+                continue  # it has just ended
+            self.memory[program] = max(self.memory.get(program, 0), total / 1024)
+            self.descriptors[program] = max(self.descriptors.get(program, 0), most)
+        self.files, self.spool_bytes = spool(mx)
+
+
+def spool(mx):
+    """Files, and bytes of disk that they have."""
+    found = [os.stat(f) for f in glob.glob(mx.path("spool", "**", "body-*"), recursive=True)]
+    return len(found), sum(s.st_blocks * 512 for s in found)
+
+
+def upload(mx, clients, size):
+    return asyncio.run(_upload(mx, clients, size))
+
+
+async def _upload(mx, clients, size):
+    figures, began = Figures(), asyncio.Semaphore(0)
+    go, started = asyncio.Event(), time.monotonic()
+
+    async def one(key):
+        piece, pieces = slice_of(key), max(1, size // (LINE * LINES))
+        digest = hashlib.sha256()
+        for _ in range(pieces):
+            digest.update(piece)
+        figures.sent[key] = digest.hexdigest()
+        reader, writer = await asyncio.open_connection("127.0.0.1", mx.port)
+        try:
+            for line in (None, "EHLO client", "MAIL FROM:<a@sender.example>", f"RCPT TO:<u{key}@rcpt.example>", "DATA"):
+                if line:
+                    writer.write(line.encode() + b"\r\n")
+                while (reply := await reader.readline())[3:4] == b"-":
+                    pass
+                if reply[:1] not in b"23" or not reply:
+                    figures.refused.append(reply)
+                    return
+            writer.write(f"Subject: large\r\nX-Key: {key}\r\n\r\n".encode())
+            for n in range(pieces):
+                writer.write(piece)
+                await writer.drain()
+                if n == min(8, pieces - 1):
+                    began.release()
+                    await go.wait()
+            writer.write(b".\r\n")
+            if not (reply := await reader.readline()).startswith(b"250"):
+                figures.refused.append(reply)
+        finally:
+            began.release()
+            writer.close()
+
+    async def watch():
+        while True:
+            figures.sample(mx)
+            await asyncio.sleep(0.5)
+
+    async def open_all():
+        for _ in range(clients):
+            await began.acquire()
+        figures.sample(mx)
+        go.set()
+
+    watching = asyncio.create_task(watch())
+    tasks = [asyncio.create_task(one(key)) for key in range(clients)]
+    await open_all()
+    await asyncio.gather(*tasks)
+    watching.cancel()
+    figures.seconds = time.monotonic() - started
+    return figures
