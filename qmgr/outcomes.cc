@@ -353,11 +353,11 @@ void Manager::obey(Active& m) {
 }
 
 void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with) {
-  order(where, verb, done_with, 5);
+  order(where, verb, done_with, Tries{});
 }
 
 void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with,
-                    int tries) {
+                    Tries tries) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;
   enter();
@@ -385,6 +385,19 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     done_with(Outcome::ok);
     return;
   }
+  if (log_.recovery() == queue_log::Recovery::done && !has_room() &&
+      (verb == Verb::expire || (verb == Verb::flush && where.place.log != queue_log::kHold))) {
+    orders_waiting_.push_back({where, verb, std::move(done_with)});
+    return;
+  }
+  // Without its record, when that surely holds the whole body: then there is nothing to free but the record.
+  if (verb == Verb::remove && where.stored >= where.size && where.size <= options_.inline_limit) {
+    if (auto ticket = log_.remove(where.place, where.queue_id, where.generation)) {
+      log::info("{}: removed", where.queue_id);
+      when_durable(*ticket, [report] { report(true); });
+      return;
+    }
+  }
   auto stored = log_.read(where.place);
   if (!stored) {
     if (stored.error().is(queue_log::QueueLogError::io_error))
@@ -398,14 +411,14 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
     if (!e.is(queue_log::QueueLogError::not_found) && !e.is(queue_log::QueueLogError::recovering))
       ports_.fatal(e.message());
-    if (tries == 0) {
+    if (tries.moving-- == 0) {
       done_with(Outcome::failed);
       return;
     }
     log_.save_positions();
     log_.flush();
     after_commit_.push_back(
-        [this, where, verb, done_with, tries] { order(where, verb, done_with, tries - 1); });
+        [this, where, verb, done_with, tries] { order(where, verb, done_with, tries); });
   };
   if (verb == Verb::remove) {
     auto m = from_log(queue_log::Stored(*stored));
@@ -424,6 +437,17 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
       done_with(Outcome::ok);
       return;
     }
+    if (!log_.has_space()) {
+      // The reserve is for deliveries. Segments come with the next commits if the disk has any.
+      if (tries.space-- == 0) {
+        done_with(Outcome::no_space);
+        return;
+      }
+      log_.save_positions();
+      after_commit_.push_back(
+          [this, where, verb, done_with, tries] { order(where, verb, done_with, tries); });
+      return;
+    }
     if (auto started = log_.start(*stored); !started) {
       later(started.error());
       return;
@@ -432,7 +456,10 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     if (auto m = from_log(queue_log::Stored(*stored)))
       again = to_log(*m, m->body);  // folds results in
     const auto ticket = must(verb == Verb::hold ? log_.hold(id, again) : log_.release(id, again));
-    log::info("{}: {}", id, verb == Verb::hold ? "placed on hold" : "released from hold");
+    log::info("{}: {}", id,
+              verb == Verb::hold      ? "placed on hold"
+              : verb == Verb::release ? "released from hold"
+                                      : "requeued");
     runners_[queue_log::kJournal].look = true;
     when_durable(ticket, [this, report] {
       runners_[queue_log::kJournal].look = true;

@@ -374,6 +374,10 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
   // Resolving.
   if (!r.resolving) {
     r.resolving = true;
+    if (auto chosen = choose_segments_to_empty(r, s); !chosen) {
+      failed_ = true;
+      return std::unexpected(std::move(chosen).error());
+    }
     r.next = r.seen.begin();
   }
   const std::uint64_t appended = s.figures.appended_bytes;
