@@ -1,6 +1,6 @@
 #pragma once
-/// A conversation that qmgr keeps with another program: connects when there is something to say, and after the program's
-/// death again when there is, more slowly each time.
+/// A conversation that qmgr keeps with another program: connects when there is something to say, and after the
+/// program's death again when there is, more slowly each time.
 ///
 /// Use:     derive; send by channel() while connected(), else keep what is to be said and want().
 /// Thread:  the loop's.
