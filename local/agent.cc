@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/async/fd.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mailbox/content.h"
-#include "lib/mailbox/fd.h"
 #include "local/macros.h"
 
 namespace pen::local {
@@ -19,18 +19,11 @@ namespace {
 
 constexpr std::size_t kMaxInclude = 1024 * 1024;
 
-mail::DeliveryStatus status(mail::Action action, std::string dsn, std::string text) {
-  mail::DeliveryStatus s;
-  s.action = action;
-  s.dsn = std::move(dsn);
-  s.text = std::move(text);
-  return s;
-}
 mail::DeliveryStatus deferred(std::string dsn, std::string text) {
-  return status(mail::Action::deferred, std::move(dsn), std::move(text));
+  return mail::make_status(mail::Action::deferred, std::move(dsn), std::move(text));
 }
 mail::DeliveryStatus failed(std::string dsn, std::string text) {
-  return status(mail::Action::failed, std::move(dsn), std::move(text));
+  return mail::make_status(mail::Action::failed, std::move(dsn), std::move(text));
 }
 
 /// An expansion that did not come about.
@@ -44,7 +37,7 @@ mail::DeliveryStatus trouble(const Error& e) {
 Result<std::string> read_include(const std::string& path) {
   if (!path.starts_with('/'))
     return fail(LocalError::untrusted, ":include: needs an absolute path");
-  mailbox::OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail_errno(path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(path);
@@ -126,8 +119,9 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(std::shared_ptr<const mailbox
   if (e.only_mailbox)
     co_return co_await to_user(message, recipient, *e.only_mailbox, owner, from_forward);
   if (e.mailboxes.empty() && e.forwards.empty())
-    co_return e.discard ? status(mail::Action::delivered, "2.0.0", "delivered to file: /dev/null")
-                        : failed("5.3.5", "the alias has no destinations");
+    co_return e.discard
+        ? mail::make_status(mail::Action::delivered, "2.0.0", "delivered to file: /dev/null")
+        : failed("5.3.5", "the alias has no destinations");
   mail::DeliveryStatus last;
   for (const auto& user : e.mailboxes) {
     last = co_await to_user(message, recipient, user, owner, true);
@@ -288,7 +282,7 @@ async::Task<mail::DeliveryStatus> Agent::send_on(std::shared_ptr<const mailbox::
     next.fields = fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(recipient.address));
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot forward: " + id.error().message());
-  co_return status(mail::Action::expanded, "2.0.0", "forwarded as " + *id);
+  co_return mail::make_status(mail::Action::expanded, "2.0.0", "forwarded as " + *id);
 }
 
 }  // namespace pen::local

@@ -46,8 +46,17 @@ qmgr::ProgramOptions options_of(service::Context& c) {
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   // Everything lives until the process ends: nothing depends on a destructor.
+  auto advise = [](const std::string& directory) {
+    log::error(
+        "{} cannot be used, for the reason in the next line. Nothing in it was changed. Its files "
+        "belong to mail_owner with mode 0600; qmgr starts by itself when the reason is gone",
+        directory);
+  };
   auto storage = queue_log::PosixStorage::open(s.queue_log_directory);
-  if (!storage) return fail(std::move(storage).error());
+  if (!storage) {
+    advise(s.queue_log_directory);
+    return fail(std::move(storage).error());
+  }
   static Random ids(secure_random_u64());
   queue_log::Options options;
   options.segment_size = static_cast<std::uint32_t>(s.queue_log_segment_size);
@@ -55,7 +64,10 @@ Result<service::Hooks> start(service::Context& c) {
                                               std::chrono::ceil<seconds>(s.maximal_backoff_time));
   auto* kept = storage->release();
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
-  if (!log) return fail(std::move(log).error());
+  if (!log) {
+    advise(s.queue_log_directory);
+    return fail(std::move(log).error());
+  }
   if (const auto in_use = (*log)->report().segment_size; in_use != options.segment_size) {
     log::warning(
         "queue_log_segment_size is {}, but this queue was made with {} and keeps it; the setting "
@@ -63,7 +75,10 @@ Result<service::Hooks> start(service::Context& c) {
         options.segment_size, in_use);
   }
   auto spool = spool::Spool::open(s.spool_directory);
-  if (!spool) return fail(std::move(spool).error());
+  if (!spool) {
+    advise(s.spool_directory);
+    return fail(std::move(spool).error());
+  }
   auto destinations =
       destdb::DestDb::open(s.data_directory + "/destdb", c.loop().clock().wall_now());
   if (!destinations) return fail(std::move(destinations).error());

@@ -28,10 +28,10 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
     const std::uint8_t notify = m.envelope.recipients[ordinal].notify;
     std::uint8_t owes = 0;
     if (status.action == mail::Action::failed) {
-      if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = owed::kFailure;
+      if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = mail::notify::kFailure;
     } else if (status.action != mail::Action::transferred &&
                (notify & mail::notify::kSuccess) != 0) {
-      owes = owed::kSuccess;
+      owes = mail::notify::kSuccess;
     }
     if (owes == 0) {
       m.notes.erase(ordinal);
@@ -113,7 +113,7 @@ bool Manager::start_report(Active& m) {
     // Nobody to tell: a notification about a notification is never sent (RFC 5321 section 6.1).
     bool failed = false;
     for (auto& [ordinal, n] : m.notes) {
-      failed = failed || (n.owed & owed::kFailure) != 0;
+      failed = failed || (n.owed & mail::notify::kFailure) != 0;
       n.owed = 0;
     }
     if (failed) log::info("{}: undeliverable notification discarded", m.id());
@@ -133,7 +133,7 @@ bool Manager::start_report(Active& m) {
     }
   }
   const bool failure = std::any_of(m.notes.begin(), m.notes.end(), [](const auto& n) {
-    return (n.second.owed & owed::kFailure) != 0;
+    return (n.second.owed & mail::notify::kFailure) != 0;
   });
   ipc::bounce::Notify notify;
   notify.request = next_request_++;
@@ -141,7 +141,7 @@ bool Manager::start_report(Active& m) {
   notify.permit = options_.new_permit();
   ReportAsked asked{m.number, notify.permit, notify.kind, {}};
   for (const auto& [ordinal, n] : m.notes) {
-    if ((n.owed & (failure ? owed::kFailure : owed::kSuccess)) == 0) continue;
+    if ((n.owed & (failure ? mail::notify::kFailure : mail::notify::kSuccess)) == 0) continue;
     asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope.recipients[ordinal], n.status, n.when});
   }
@@ -178,10 +178,11 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
   if (answer.done) {
     ++figures_.bounced;
     const bool failure = std::any_of(m->notes.begin(), m->notes.end(), [](const auto& n) {
-      return (n.second.owed & owed::kFailure) != 0;
+      return (n.second.owed & mail::notify::kFailure) != 0;
     });
     for (auto& [ordinal, n] : m->notes) {
-      n.owed = failure ? static_cast<std::uint8_t>(n.owed & ~owed::kFailure) : std::uint8_t{0};
+      n.owed =
+          failure ? static_cast<std::uint8_t>(n.owed & ~mail::notify::kFailure) : std::uint8_t{0};
     }
   } else {
     log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope.sender,
@@ -210,7 +211,8 @@ void Manager::discharge(const mail::Discharge& d) {
   if (it == by_id_.end()) return;
   Active& m = *active_.at(it->second);
   const auto kind = static_cast<ipc::bounce::Kind>(d.kind);
-  const std::uint8_t bit = kind == ipc::bounce::Kind::failure ? owed::kFailure : owed::kSuccess;
+  const std::uint8_t bit =
+      kind == ipc::bounce::Kind::failure ? mail::notify::kFailure : mail::notify::kSuccess;
   if (kind == ipc::bounce::Kind::delay) return;
   for (const std::uint32_t ordinal : d.ordinals) {
     if (auto note = m.notes.find(ordinal); note != m.notes.end()) {

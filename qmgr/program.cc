@@ -85,11 +85,30 @@ void Program::set_timer() {
 
 async::Task<void> Program::recover() {
   // In slices between other work: new mail is taken all the while.
+  SteadyTime moved_at = loop_.now();
+  SteadyTime warned_at = moved_at - seconds(60);
+  std::uint64_t seen = 0;
   for (;;) {
     auto step = log_.recover_step(1U << 20);
+    report_damage();
     if (!step) fatal("recovery of the queue: " + step.error().message());
     if (*step == queue_log::Recovery::done) break;
     writer_.kick();
+    const auto now_at = log_.report().bytes_read + log_.figures().appended_bytes;
+    if (now_at != seen) moved_at = loop_.now();
+    seen = now_at;
+    if (loop_.now() - moved_at > seconds(2)) {
+      // Replacements wait for a segment; the writer asks the disk for one every second.
+      if (loop_.now() - warned_at > seconds(30)) {
+        warned_at = loop_.now();
+        log::warning(
+            "recovery of the queue waits for space: free {} bytes on the disk of "
+            "queue_log_directory (files damaged-segment-* there may go once they were looked at); "
+            "it goes on by itself",
+            log_.report().segment_size);
+      }
+      static_cast<void>(co_await loop_.sleep(milliseconds(500)));
+    }
     if (*step == queue_log::Recovery::settling) {
       committed_.reset();
       static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
@@ -102,12 +121,37 @@ async::Task<void> Program::recover() {
       "queue recovered: epoch {}, {} segments, {} bytes read, {} messages in work, {} deliveries, "
       "{} torn bytes",
       r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
-  for (const auto& d : r.damage) {
-    log::error("queue log damaged: log {} slot {} offset {}: {} bytes: {} {}", d.log, d.slot,
-               d.offset, d.bytes, d.what, d.queue_id);
-  }
+  torn_told_ = r.torn_bytes;
   loop_.spawn("orphans", find_orphans());
   poke();
+}
+
+void Program::report_damage() {
+  const auto& damage = log_.report().damage;
+  if (log_.recovery() == queue_log::Recovery::done && log_.report().torn_bytes > torn_told_) {
+    torn_told_ = log_.report().torn_bytes;
+    log::warning(
+        "queue log: {} bytes at the ends of what was written are not whole records: writes that a "
+        "crash cut (nobody was told that they were done), or damage to the last of them",
+        torn_told_);
+  }
+  if (damage_told_ == log_.report().damage_count) return;
+  for (std::size_t i = damage_told_; i < damage.size(); ++i) {
+    const auto& d = damage[i];
+    const std::string_view where = d.slot == queue_log::kPositionsSlot && d.use == 0 ? "positions"
+                                   : d.log == queue_log::kJournal                    ? "journal"
+                                   : d.log == queue_log::kHold                       ? "hold log"
+                                                                                     : "retry log";
+    log::error("queue log damaged: {}, slot {}, use {}, offset {}, {} bytes: {}{}{}", where, d.slot,
+               d.use, d.offset, d.bytes, d.what, d.queue_id.empty() ? "" : ": message ",
+               d.queue_id);
+  }
+  damage_told_ = log_.report().damage_count;
+  log::error(
+      "queue log damaged in {} places: check the disk; what is whole is delivered; a damaged "
+      "segment is not used again, it is kept as damaged-segment-NNNNNNNN (its slot) in "
+      "queue_log_directory once nothing in it is needed, for you to look at and remove",
+      damage_told_);
 }
 
 async::Task<void> Program::keep_flushing() {
@@ -117,6 +161,7 @@ async::Task<void> Program::keep_flushing() {
   std::uint64_t seen = 0;
   for (;;) {
     static_cast<void>(co_await loop_.sleep(seconds(1)));
+    report_damage();
     const auto appended = log_.figures().appended_bytes;
     const bool files_wait = spool_ != nullptr && spool_->files_wait();
     if (appended == seen && log_.has_space() && !files_wait) continue;

@@ -72,6 +72,8 @@ class Program final : public Ports {
   DeliveryAgent& agent(const std::string& transport);
   void settle();
   void set_timer();
+  /// Logs damage to the queue that was met since the last call.
+  void report_damage();
   async::Task<void> recover();
   async::Task<void> keep_flushing();
   async::Task<void> find_orphans();
@@ -84,6 +86,8 @@ class Program final : public Ports {
   destdb::DestDb& destinations_;
   async::HandlerPool pool_;
   Random random_;
+  std::uint64_t damage_told_ = 0;
+  std::uint64_t torn_told_ = 0;
   queue_log::Writer writer_;
   RouterFeed router_;
   BounceFeed bounce_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "smtp/log_line.h"
+#include "lib/mail/delivery_line.h"
 
 namespace pen::smtp {
 
@@ -157,7 +157,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   const auto floor = [](auto d) {
     return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0));
   };
-  Delays delays;
+  mail::Delays delays;
   const WallTime begun = now - done.service_time;
   delays.before_active = floor(job.active - job.arrival);
   delays.transmission = done.service_time;
@@ -177,8 +177,8 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   for (std::size_t i = 0; i < done.results.size(); ++i) {
     const auto& status = done.results[i];
     const auto& recipient = job.recipients[i];
-    log::info("{}", recipient_line(job.queue_id, recipient.recipient, relay, done.connection_use,
-                                   delays, status));
+    log::info("{}", mail::delivery_line(job.queue_id, recipient.recipient, relay,
+                                        done.connection_use, delays, status));
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status; });
     if (same != result.results.end())

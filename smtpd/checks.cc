@@ -324,7 +324,7 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
       break;
   }
   // Restrictions and classes by name, as if they stood in place of the look-up.
-  std::vector<std::string> items = map::split_list(action.text);
+  std::vector<std::string> items = split_list(action.text);
   std::vector<RestrictionReader::Class> classes;
   for (const auto& class_name : policy_.class_names) classes.push_back({class_name, {}});
   RestrictionReader reader(policy_.open, std::move(classes));

@@ -1,8 +1,8 @@
 #pragma once
 /// Evaluates restriction lists about one client, one sender, one recipient.
 ///
-/// Use:     Checks checks(shared, subject); Verdict v = co_await checks.recipient();
-///          if (!v.reply.empty()) session replies with it (and has logged it already)
+/// Use:     Checks checks(policy, {loop, pool, names}, subject); Verdict v = co_await checks.recipient();
+///          if (v.rejected()) … reply with v.reply …               // it has been logged already
 /// Order:   as Postfix: with smtpd_delay_reject the client, HELO and sender lists are asked at RCPT; then relay and
 ///          recipient lists, then listed recipients, then what was deferred in case of a permit.
 /// Source:  Postfix SMTPD_ACCESS_README, postconf(5); texts and codes have its shape.

@@ -32,17 +32,10 @@ constexpr std::size_t kMaxHosts = 50;
 
 bool is_ipv6(const Destination& d) { return d.address.find(':') != std::string::npos; }
 
-mail::DeliveryStatus status(mail::Action action, std::string dsn, std::string text) {
-  mail::DeliveryStatus s;
-  s.action = action;
-  s.dsn = std::move(dsn);
-  s.text = std::move(text);
-  return s;
-}
 mail::DeliveryStatus dns_status(const DnsAnswer& answer, const std::string& name,
                                 std::string_view type) {
   const bool temporary = answer.outcome == DnsOutcome::temporary;
-  return status(
+  return mail::make_status(
       temporary ? mail::Action::deferred : mail::Action::failed, temporary ? "4.4.3" : "5.4.4",
       "Host or domain name not found. Name service error for name=" + printable(name, 255) +
           " type=" + std::string(type) + ": " + answer.text);
@@ -58,8 +51,8 @@ bool is_own(const std::string& address, const HostOptions& options) {
 }
 
 mail::DeliveryStatus loops_back(const NextHop& hop) {
-  return status(mail::Action::failed, "5.4.6",
-                "mail for " + printable(hop.host, 255) + " loops back to myself");
+  return mail::make_status(mail::Action::failed, "5.4.6",
+                           "mail for " + printable(hop.host, 255) + " loops back to myself");
 }
 
 Destination destination(const std::string& host, const std::string& address, unsigned short port) {
@@ -109,8 +102,8 @@ void limit_addresses(std::vector<Level>& levels, std::size_t limit, bool balance
 Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptions options) {
   Addresses out;
   const auto lookup = options.dns_disabled ? net::HostLookup::native : options.lookup;
-  out.status =
-      status(mail::Action::failed, "5.4.4", "unable to look up host " + printable(name, 255));
+  out.status = mail::make_status(mail::Action::failed, "5.4.4",
+                                 "unable to look up host " + printable(name, 255));
   bool temporary = false;
   for (const bool six : {false, true}) {
     if (six ? !options.ipv6 : !options.ipv4) continue;
@@ -231,7 +224,8 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
     }
   }
   if (hosts.empty() && null_mx) {
-    found.status = status(mail::Action::failed, "5.1.10",
+    found.status =
+        mail::make_status(mail::Action::failed, "5.1.10",
                           "Domain " + printable(hop.host, 255) + " does not accept mail (nullMX)");
     co_return found;
   }
@@ -295,8 +289,8 @@ Task<Found> HostFinder::find_one(NextHop hop, const HostOptions& options) {
 
 Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
   Found found;
-  found.status =
-      status(mail::Action::deferred, "4.3.5", "bad next hop \"" + printable(nexthop, 255) + "\"");
+  found.status = mail::make_status(mail::Action::deferred, "4.3.5",
+                                   "bad next hop \"" + printable(nexthop, 255) + "\"");
   auto hops = parse_nexthops(nexthop, options.lmtp, options.default_port);
   if (!hops) co_return found;
   std::size_t fallback_from = hops->size();

@@ -2,8 +2,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "lib/async/listener.h"
 #include "lib/async/poll.h"
-#include "lib/async/stream.h"
 
 namespace pen::async {
 

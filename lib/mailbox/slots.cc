@@ -9,8 +9,8 @@
 #include <map>
 
 #include "lib/base/log.h"
+#include "lib/mail/delivery_line.h"
 #include "lib/mailbox/content.h"
-#include "lib/mailbox/log_line.h"
 
 namespace pen::mailbox {
 namespace {
@@ -165,14 +165,16 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
   }
   talk->page.mark(in->job.slot, delivery::Stage::committed);
   for (const auto& r : in->job.recipients) {
-    Times times{in->job.arrival, in->job.active, environment.loop.clock().wall_now(), {}};
+    const WallTime begun = environment.loop.clock().wall_now();
     mail::DeliveryStatus status;
     if (message)
       status = co_await environment.deliver(*message, r.recipient);
     else
       status = broken(message.error().message());
-    times.end = environment.loop.clock().wall_now();
-    log::info("{}", log_line(in->job.queue_id, r.recipient, environment.relay, times, status));
+    const auto delays = mail::delays_between(in->job.arrival, in->job.active, begun,
+                                             environment.loop.clock().wall_now());
+    log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays,
+                                        status));
     ++environment.done;
     result.results.push_back({{r.ordinal}, std::move(status)});
   }
@@ -280,6 +282,24 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
   talk->channel.close();
   // Jobs not begun are qmgr's again; those in hand end by themselves.
   for (auto& [id, slot] : talk->slots) slot.jobs.clear();
+}
+
+async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
+                                   ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
+  async::Loop& loop = environment->loop;
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
+                                     {.deadline = loop.now() + seconds(30)});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != delivery::kName) co_return;
+  co_await serve_slots(std::move(environment), SlotChannel(*std::move(opening)));
+}
+
+std::vector<std::string> status_lines(const SlotEnvironment& environment) {
+  return {
+      fmt::format("deliveries in hand {}, recipients done {}", environment.busy, environment.done)};
 }
 
 }  // namespace pen::mailbox

@@ -112,7 +112,12 @@ Result<void> QueueLog::State::fill_pool() {
     free.push_back(slot);
   }
   if (free.empty()) PEN_TRY(recycle_empty());
-  if (free.empty()) return fail(QueueLogError::no_space, "no segment is free", ENOSPC);
+  if (free.empty())
+    return fail(
+        QueueLogError::no_space,
+        "no segment is free: " + std::to_string(2 * std::uint64_t{options.segment_size}) +
+            " bytes of disk space are needed to start (damaged-segment-* may be moved away)",
+        ENOSPC);
   return {};
 }
 
