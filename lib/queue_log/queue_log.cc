@@ -138,39 +138,53 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
 
 // --- committing ---
 
-std::optional<Batch> QueueLog::next_batch() {
-  State& s = *state_;
-  if (failed_ || s.flight) return std::nullopt;
-  const bool awaited = s.last_ticket > s.covered;
-  bool sync_others = false;
+namespace {
+
+using Steps = std::vector<BatchStep>;
+
+/// What a commit does besides writing what was appended.
+struct Plan {
+  bool awaited = false;  // somebody waits for a ticket
+  bool save = false;     // restart positions
+  bool settles = false;  // with them recovery ends
+  std::size_t allocate = 0;
+};
+
+/// Whether the logs have something that is worth a commit by itself. Marks those whose moving messages want a sync.
+bool worth_a_commit(QueueLog::State& s, bool flush_wanted) {
+  bool sync_wanted = false;
   std::uint64_t gathered = 0;
   for (Log& log : s.logs) {
     // A quiet queue settles: a message on its way to a retry log is not left between two versions.
-    if (log.moving.size() > kMovesEnough || (flush_wanted_ && !log.moving.empty()))
+    if (log.moving.size() > kMovesEnough || (flush_wanted && !log.moving.empty()))
       log.sync_wanted = true;
-    sync_others = sync_others || log.sync_wanted;
+    sync_wanted = sync_wanted || log.sync_wanted;
     gathered += log.pending.size() - (log.taken == 0 && log.open ? kDataStart : 0);
     for (const auto& step : log.left) gathered += step.bytes.size();
   }
-  const std::size_t pool_target = s.reserve_segments + s.spare_segments;
-  const bool allocate =
-      s.free.size() < pool_target && (!s.allocation_failed || s.clock.now() >= s.allocation_retry);
-  // Positions are also saved when the pool runs low: that is what gives segments back.
-  bool save = save_wanted_ || s.since_save >= s.options.save_every;
-  if (s.free.size() <= s.reserve_segments && s.since_save >= s.options.segment_size / 4)
-    save = true;
-  // Below the reserve a quiet queue must get its segments back too, or mail would be refused for ever.
-  if (!s.has_space() && flush_wanted_) save = true;
-  const bool settles = s.settle_wanted && recovery_ == Recovery::settling;
-  if (recovery_ != Recovery::done) save = false;  // the old positions hold until recovery has ended
-  save = save || settles;
-  if (!awaited && !sync_others && !allocate && !save && gathered < kLazyEnough &&
-      !(flush_wanted_ && gathered > 0) && s.ready_marks < kMarksInMemory)
-    return std::nullopt;
+  return sync_wanted || gathered >= kLazyEnough || (flush_wanted && gathered > 0) ||
+         s.ready_marks >= kMarksInMemory;
+}
 
-  Batch batch;
-  State::Flight flight;
-  flight.covers = batch.covers_ = s.last_ticket;
+bool wants_save(const QueueLog::State& s, bool flush_wanted) {
+  if (s.since_save >= s.options.save_every) return true;
+  // Positions are also saved when the pool runs low: that is what gives segments back.
+  if (s.free.size() <= s.reserve_segments && s.since_save >= s.options.segment_size / 4)
+    return true;
+  // Below the reserve a quiet queue must get its segments back too, or mail would be refused for ever.
+  return !s.has_space() && flush_wanted;
+}
+
+std::size_t segments_to_allocate(const QueueLog::State& s) {
+  const std::size_t target = s.reserve_segments + s.spare_segments;
+  if (s.free.size() >= target || (s.allocation_failed && s.clock.now() < s.allocation_retry))
+    return 0;
+  return std::min(target - s.free.size(), kAllocateAtOnce);
+}
+
+/// Writes of everything appended since the last commit. Returns the slots to sync for those who wait.
+std::vector<Slot> write_logs(QueueLog::State& s, const Plan& plan, QueueLog::State::Flight& flight,
+                             Steps& steps) {
   std::vector<Slot> sync;
   for (Log& log : s.logs) {
     for (BatchStep& step : log.left) {
@@ -178,84 +192,110 @@ std::optional<Batch> QueueLog::next_batch() {
         s.dirty.erase(step.slot);
       else
         s.dirty.insert(step.slot);
-      batch.steps_.push_back(std::move(step));
+      steps.push_back(std::move(step));
     }
     log.left.clear();
     const Slot slot = log.open ? s.segments.at(log.uses.back()).header.slot : 0;
     // A header waits for the first record (or for positions that list it): a segment that was opened and never used
     // leaves nothing on the disk.
-    if (!log.pending.empty() && (log.cursor != kDataStart || save)) {
+    if (!log.pending.empty() && (log.cursor != kDataStart || plan.save)) {
       const std::uint32_t at = log.taken;
       log.taken = log.cursor;
-      batch.steps_.push_back({BatchStep::Kind::write, slot, at, std::move(log.pending), false});
+      steps.push_back({BatchStep::Kind::write, slot, at, std::move(log.pending), false});
       log.pending.clear();
       s.dirty.insert(slot);
     }
     flight.written.emplace_back(log.id, log.end());
-    const bool wanted = log.sync_wanted || save || (log.id == kJournal && awaited);
-    if (wanted) {
-      log.sync_wanted = false;
-      s.each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
-      if (slot != 0 && s.dirty.contains(slot)) sync.push_back(slot);
-      flight.synced.emplace_back(log.id, log.end());
-    }
+    if (!log.sync_wanted && !plan.save && !(log.id == kJournal && plan.awaited)) continue;
+    log.sync_wanted = false;
+    s.each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
+    if (slot != 0 && s.dirty.contains(slot)) sync.push_back(slot);
+    flight.synced.emplace_back(log.id, log.end());
   }
-  std::vector<PendingMark> marks;
-  if (save || s.ready_marks >= kMarksInMemory) marks = s.take_marks();
-  if (save) s.condemn(flight, marks);
+  return sync;
+}
+
+void write_marks(QueueLog::State& s, const std::vector<PendingMark>& marks,
+                 QueueLog::State::Flight& flight, Steps& steps) {
   for (const PendingMark& mark : marks) {
     const Position at = mark.envelope;
     flight.marks.push_back(at);
     const SegmentHeader& segment = s.segments.at(at.use).header;
     std::string word(4, '\0');
     store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
-    batch.steps_.push_back(
-        {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
+    steps.push_back({BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
     s.dirty.insert(segment.slot);
   }
-  if (save) sync.assign(s.dirty.begin(), s.dirty.end());
-  const std::size_t before_syncs = batch.steps_.size();
-  if (!broken(Breakage::skip_commit_sync) || save)
-    for (Slot slot : sync) {
-      batch.steps_.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
-      s.dirty.erase(slot);
-      ++s.figures.syncs;
-    }
-  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight, marks);
-  if (save) {
-    ++s.positions_sequence;
-    const std::string bytes = encode_positions(s.positions());
-    PEN_CHECK(bytes.size() <= kPositionsCopy);
-    BatchStep write{
-        BatchStep::Kind::write, kPositionsSlot,
-        broken(Breakage::positions_in_one_place) ? 0 : s.positions_sequence % 2 * kPositionsCopy,
-        bytes, false};
-    BatchStep settle{BatchStep::Kind::sync, kPositionsSlot, 0, {}, false};
-    if (broken(Breakage::positions_before_sync)) {
-      batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), settle);
-      batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), write);
-    } else {
-      batch.steps_.push_back(std::move(write));
-      batch.steps_.push_back(std::move(settle));
-    }
-    // Positions that need them no more, and say that they are damaged, are on the disk first.
-    for (const Slot slot : s.aside)
-      batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
-    s.aside.clear();
-    flight.save = true;
-    flight.settles = settles;
-    s.settle_wanted = s.settle_wanted && !settles;
-    s.since_save = 0;
-    save_wanted_ = false;
+}
+
+void sync_slots(QueueLog::State& s, const std::vector<Slot>& slots, Steps& steps) {
+  for (const Slot slot : slots) {
+    steps.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
+    s.dirty.erase(slot);
     ++s.figures.syncs;
   }
+}
+
+/// Restart positions, which must not be on the disk before what they speak of: the steps from `before_syncs` on sync it.
+void write_positions(QueueLog::State& s, std::size_t before_syncs, Steps& steps) {
+  ++s.positions_sequence;
+  const std::string bytes = encode_positions(s.positions());
+  PEN_CHECK(bytes.size() <= kPositionsCopy);
+  BatchStep write{
+      BatchStep::Kind::write, kPositionsSlot,
+      broken(Breakage::positions_in_one_place) ? 0 : s.positions_sequence % 2 * kPositionsCopy,
+      bytes, false};
+  BatchStep settle{BatchStep::Kind::sync, kPositionsSlot, 0, {}, false};
+  const auto at = broken(Breakage::positions_before_sync)
+                      ? steps.begin() + static_cast<std::ptrdiff_t>(before_syncs)
+                      : steps.end();
+  steps.insert(steps.insert(at, std::move(write)) + 1, std::move(settle));
+  ++s.figures.syncs;
+  s.since_save = 0;
+  // Positions that need them no more, and say that they are damaged, are on the disk first.
+  for (const Slot slot : s.aside) steps.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
+  s.aside.clear();
+}
+
+}  // namespace
+
+std::optional<Batch> QueueLog::next_batch() {
+  State& s = *state_;
+  if (failed_ || s.flight) return std::nullopt;
+  Plan plan;
+  plan.awaited = s.last_ticket > s.covered;
+  plan.settles = s.settle_wanted && recovery_ == Recovery::settling;
+  // The old positions hold until recovery has ended.
+  plan.save = plan.settles ||
+              (recovery_ == Recovery::done && (save_wanted_ || wants_save(s, flush_wanted_)));
+  plan.allocate = segments_to_allocate(s);
+  const bool worth = worth_a_commit(s, flush_wanted_);
+  if (!plan.awaited && !plan.save && plan.allocate == 0 && !worth) return std::nullopt;
+
+  Batch batch;
+  State::Flight flight;
+  flight.covers = batch.covers_ = s.last_ticket;
+  std::vector<Slot> sync = write_logs(s, plan, flight, batch.steps_);
+  std::vector<PendingMark> marks;
+  if (plan.save || s.ready_marks >= kMarksInMemory) marks = s.take_marks();
+  if (plan.save) s.condemn(flight, marks);
+  write_marks(s, marks, flight, batch.steps_);
+  if (plan.save) sync.assign(s.dirty.begin(), s.dirty.end());
+  const std::size_t before_syncs = batch.steps_.size();
+  if (!broken(Breakage::skip_commit_sync) || plan.save) sync_slots(s, sync, batch.steps_);
+  if (!plan.save && broken(Breakage::recycle_before_save)) s.condemn(flight, marks);
+  if (plan.save) {
+    write_positions(s, before_syncs, batch.steps_);
+    flight.save = true;
+    flight.settles = plan.settles;
+    s.settle_wanted = s.settle_wanted && !plan.settles;
+    save_wanted_ = false;
+  }
   flush_wanted_ = false;
-  if (allocate) {
-    for (std::size_t n = std::min(pool_target - s.free.size(), kAllocateAtOnce); n > 0; --n) {
-      flight.allocating.push_back(++s.last_slot);
-      batch.steps_.push_back(
-          {BatchStep::Kind::allocate, s.last_slot, s.options.segment_size, {}, false});
-    }
+  for (std::size_t n = 0; n < plan.allocate; ++n) {
+    flight.allocating.push_back(++s.last_slot);
+    batch.steps_.push_back(
+        {BatchStep::Kind::allocate, s.last_slot, s.options.segment_size, {}, false});
   }
   s.covered = s.last_ticket;
   ++s.figures.commits;
