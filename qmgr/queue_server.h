@@ -50,7 +50,7 @@ class QueueServer {
   async::Task<void> run_order(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run);
   /// Whether the order is for this message. Reads its envelope if it must.
   bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l,
-             WallTime began);
+             WallTime began, const Run& run);
   void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run);
   async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
   async::Task<void> recovered();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
+#include <set>
 
 #include "lib/base/codec.h"
 #include "lib/queue_log/dump.h"
@@ -255,6 +256,34 @@ BOOST_FIXTURE_TEST_CASE(a_version_written_after_the_scan_began_is_marked_as_late
   }
   BOOST_TEST(before == 100);  // what moved from the journal meanwhile is not missed
   BOOST_TEST(later >= 10);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_moves_while_the_first_pass_runs_is_met_by_the_second, Deep) {
+  defer(0, 3);
+  BOOST_REQUIRE(log->append(envelope(7)).has_value());
+  commit();
+  auto due = log->next_due(kJournal, clock.wall_now());
+  BOOST_REQUIRE(due.has_value() && due->message);
+  BOOST_REQUIRE(log->start(*due->message).has_value());
+  commit();
+  auto scan = log->scan();
+  BOOST_TEST(scan->settled());
+  BOOST_REQUIRE(log->defer(id(7), kFirstRetry, envelope(7)).has_value());
+  std::set<std::string> seen;
+  const auto step = [&] {
+    auto some = scan->step(10000);
+    BOOST_REQUIRE(some.has_value());
+    for (const auto& l : *some) seen.insert(l.queue_id);
+  };
+  step();
+  // It is on its way, and neither here nor there until it is written: time to wait for that.
+  BOOST_TEST(seen.size() == 3u);
+  BOOST_TEST(scan->second_pass());
+  BOOST_TEST(!scan->settled());
+  commit();
+  BOOST_TEST(scan->settled());
+  while (!scan->done()) step();
+  BOOST_TEST(seen.contains(id(7)));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_flush_makes_due_what_waits_and_not_what_comes_after, Deep) {

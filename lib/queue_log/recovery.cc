@@ -100,37 +100,22 @@ void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
   s.each_runner(log.id, [&](Runner& runner) { runner.at = (next++)->at; });
 }
 
-}  // namespace
+using Slots = std::vector<Storage::SlotInfo>;
 
-SegmentSource RecoveryState::Source::found() const {
-  // A copy: sources move, and the log goes on with segments that are not to be read here.
-  return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
-             SegmentUse from) -> std::optional<SegmentHeader> {
-    const auto it =
-        std::lower_bound(all->begin(), all->end(), from,
-                         [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
-    return it == all->end() ? std::nullopt : std::optional(*it);
-  };
-}
-
-Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
-  PEN_TRY_ASSIGN(auto slots, s.storage.list());
-  std::sort(slots.begin(), slots.end(),
-            [](const auto& a, const auto& b) { return a.slot < b.slot; });
-  const bool have_positions_file = !slots.empty() && slots.front().slot == kPositionsSlot;
+/// The newest restart positions that are whole, and room for the next ones.
+Result<std::optional<SavedPositions>> open_positions(QueueLog::State& s, const Slots& slots) {
+  const bool there = !slots.empty() && slots.front().slot == kPositionsSlot;
+  if (there && !slots.front().usable)
+    return fail(QueueLogError::io_error, "\"positions\" is not a file", EISDIR);
   std::optional<SavedPositions> saved;
   bool were_complete = false;
-  if (have_positions_file && !slots.front().usable)
-    return fail(QueueLogError::io_error, "\"positions\" is not a file", EISDIR);
-  if (have_positions_file) {
+  if (there) {
     PEN_TRY(settle_slot(s.storage, kPositionsSlot));
     PEN_TRY_ASSIGN(saved, load_positions(s.storage, slots.front().size, were_complete));
   }
-  const bool positions_short = have_positions_file && slots.front().size < 2 * kPositionsCopy;
-  if (!have_positions_file || positions_short)
-    PEN_TRY(s.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
-  report.positions_found = saved.has_value();
-  if (!saved && (were_complete || (positions_short && slots.front().size > 0)))
+  const bool too_short = there && slots.front().size < 2 * kPositionsCopy;
+  if (!there || too_short) PEN_TRY(s.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
+  if (!saved && (were_complete || (too_short && slots.front().size > 0)))
     s.note({kJournal,
             kPositionsSlot,
             0,
@@ -138,12 +123,11 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
             2 * kPositionsCopy,
             {},
             "restart positions are unreadable: every segment is read"});
-  if (saved && saved->segment_size != s.options.segment_size) {
-    // The size of segments in use cannot change under them.
-    s.options.segment_size = saved->segment_size;
-  }
+  return saved;
+}
 
-  // Logs: the journal, the hold log, one or one per interval; then those of other configurations.
+/// The journal, the hold log, one retry log or one per interval.
+void add_configured_logs(QueueLog::State& s) {
   s.add_log(0, {seconds(0)});
   s.add_log(kHoldLog, {seconds(0)});
   if (s.options.retry_logs == RetryLogs::single) {
@@ -152,136 +136,160 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
     for (seconds interval : s.options.intervals) s.add_log(interval.count(), {interval});
   }
   s.writable_logs = s.logs.size();
-  auto log_for = [&](std::int64_t disk_interval) -> Log& {
-    for (Log& log : s.logs)
-      if (log.disk_interval == disk_interval) return log;
-    return disk_interval == kSharedRetryLog ? s.add_log(disk_interval, s.options.intervals)
-                                            : s.add_log(disk_interval, {seconds(disk_interval)});
-  };
+}
 
-  // Which slots are in use, and by what.
-  const std::uint64_t saved_next = saved ? saved->next_use : 0;
-  auto listed = [&](std::uint64_t use, Slot slot) {
-    const auto it =
-        std::lower_bound(saved->segments.begin(), saved->segments.end(), use,
-                         [](const SavedSegment& a, std::uint64_t u) { return a.use < u; });
-    if (it != saved->segments.end()) return it->use == use && it->slot == slot;
-    // Behind the last listed one: the list was cut.
-    return saved->segments.size() >= 10000;
-  };
-  auto last_of_its_log = [&](std::uint64_t use, std::int64_t interval) {
-    for (const SavedLog& log : saved->logs)
-      if (log.interval == interval) return use >= log.end.use;
-    return true;
-  };
-  std::uint64_t highest_use = saved ? saved->next_use - 1 : 0;
-  std::uint32_t highest_epoch = saved ? saved->epoch : 0;
-  std::vector<SegmentHeader> found;
-  std::map<Slot, std::uint64_t> wanted;  // the uses that the positions list, by slot
-  if (saved)
-    for (const SavedSegment& segment : saved->segments) wanted[segment.slot] = segment.use;
-  if (saved) s.damaged.insert(saved->damaged.begin(), saved->damaged.end());
-  for (const auto& info : slots) {
-    if (info.slot == kPositionsSlot) continue;
-    s.last_slot = std::max(s.last_slot, info.slot);
+/// The log that a segment's header names; one of another configuration is added.
+Log& log_for(QueueLog::State& s, std::int64_t disk_interval) {
+  for (Log& log : s.logs)
+    if (log.disk_interval == disk_interval) return log;
+  return disk_interval == kSharedRetryLog ? s.add_log(disk_interval, s.options.intervals)
+                                          : s.add_log(disk_interval, {seconds(disk_interval)});
+}
+
+/// Finds out which slots are in use, and by what; the others are free, or kept for a person to look at.
+class Survey {
+ public:
+  Survey(QueueLog::State& s, const std::optional<SavedPositions>& saved)
+      : s_(s),
+        saved_(saved),
+        highest_use_(saved ? saved->next_use - 1 : 0),
+        highest_epoch_(saved ? saved->epoch : 0) {
+    if (!saved) return;
+    for (const SavedSegment& segment : saved->segments) wanted_[segment.slot] = segment.use;
+    s.damaged.insert(saved->damaged.begin(), saved->damaged.end());
+  }
+
+  Result<void> look_at(const Storage::SlotInfo& info) {
+    s_.last_slot = std::max(s_.last_slot, info.slot);
     if (!info.usable) {
-      s.note(
+      s_.note(
           {kJournal, info.slot, 0, 0, 0, {}, "its name is taken by something that is not a file"},
           false);
-      continue;
+      return {};
     }
-    PEN_TRY_ASSIGN(const FoundHeader there, read_header(s.storage, info.slot));
+    PEN_TRY_ASSIGN(const FoundHeader there, read_header(s_.storage, info.slot));
     auto header = there.header;
-    if (!header && info.size < s.options.segment_size && !wanted.contains(info.slot) &&
-        (info.size < kDataStart || !there.damaged)) {
-      // A crash came while it was made.
-      if (auto made = s.storage.allocate(info.slot, s.options.segment_size); made)
-        s.free.push_back(info.slot);
-      else if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT))
-        return made;
-      continue;
-    }
-    if (header &&
-        (!saved || header->use >= saved_next ||
-         (listed(header->use, info.slot) && last_of_its_log(header->use, header->interval)))) {
-      PEN_TRY(settle_slot(s.storage, info.slot));
-      PEN_TRY_ASSIGN(const FoundHeader settled, read_header(s.storage, info.slot));
+    if (!header && info.size < s_.options.segment_size && !wanted_.contains(info.slot) &&
+        (info.size < kDataStart || !there.damaged))
+      return make_anew(info.slot);
+    if (header && may_be_read(*header)) {
+      PEN_TRY(settle_slot(s_.storage, info.slot));
+      PEN_TRY_ASSIGN(const FoundHeader settled, read_header(s_.storage, info.slot));
       header = settled.header;
     }
-    if (header && !saved && s.segments.empty() && found.empty())
-      s.options.segment_size = header->size;
+    if (header && !saved_ && s_.segments.empty() && found_.empty())
+      s_.options.segment_size = header->size;
     // What is left of a file cut short is read.
-    if (info.size < s.options.segment_size)
-      s.note({kJournal,
-              info.slot,
-              header ? header->use : 0,
-              info.size,
-              s.options.segment_size - info.size,
-              {},
-              "the file was cut short"});
+    if (info.size < s_.options.segment_size)
+      s_.note({kJournal,
+               info.slot,
+               header ? header->use : 0,
+               info.size,
+               s_.options.segment_size - info.size,
+               {},
+               "the file was cut short"});
     if (header) {
-      highest_use = std::max(highest_use, header->use);
-      highest_epoch = std::max(highest_epoch, header->epoch);
+      highest_use_ = std::max(highest_use_, header->use);
+      highest_epoch_ = std::max(highest_epoch_, header->epoch);
     }
-    const bool in_use = header && header->size == s.options.segment_size &&
-                        (!saved || header->use >= saved_next || listed(header->use, info.slot));
-    const auto expected = wanted.find(info.slot);
+    sort_in(info.slot, header, there.damaged);
+    return {};
+  }
+
+  /// Gives each log the segments that were found, and notes those that the positions name and nobody found.
+  void attach() {
+    std::sort(found_.begin(), found_.end(),
+              [](const auto& a, const auto& b) { return a.use < b.use; });
+    for (const SegmentHeader& header : found_) {
+      Log& log = log_for(s_, header.interval);
+      if (!s_.segments.emplace(header.use, Segment{header, log.id, 0}).second) continue;
+      log.uses.push_back(header.use);
+    }
+    if (!saved_) return;
+    for (const SavedSegment& segment : saved_->segments)
+      if (!s_.segments.contains(segment.use))
+        s_.note({kJournal,
+                 segment.slot,
+                 segment.use,
+                 0,
+                 s_.options.segment_size,
+                 {},
+                 "the segment is missing"});
+  }
+
+  std::uint64_t highest_use() const { return highest_use_; }
+  std::uint32_t highest_epoch() const { return highest_epoch_; }
+
+ private:
+  /// A crash came while the file was made.
+  Result<void> make_anew(Slot slot) {
+    auto made = s_.storage.allocate(slot, s_.options.segment_size);
+    if (!made && !made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;
+    if (made) s_.free.push_back(slot);
+    return {};
+  }
+  bool newer_than_positions(const SegmentHeader& header) const {
+    return !saved_ || header.use >= saved_->next_use;
+  }
+  bool listed(const SegmentHeader& header, Slot slot) const {
+    const auto& segments = saved_->segments;
+    const auto it =
+        std::lower_bound(segments.begin(), segments.end(), header.use,
+                         [](const SavedSegment& a, std::uint64_t u) { return a.use < u; });
+    if (it != segments.end()) return it->use == header.use && it->slot == slot;
+    // Behind the last listed one: the list was cut.
+    return segments.size() >= 10000;
+  }
+  bool last_of_its_log(const SegmentHeader& header) const {
+    for (const SavedLog& log : saved_->logs)
+      if (log.interval == header.interval) return header.use >= log.end.use;
+    return true;
+  }
+  /// By recovery, which has to see what the disk holds.
+  bool may_be_read(const SegmentHeader& header) const {
+    return newer_than_positions(header) || (listed(header, header.slot) && last_of_its_log(header));
+  }
+  void sort_in(Slot slot, const std::optional<SegmentHeader>& header, bool damaged) {
+    const bool in_use = header && header->size == s_.options.segment_size &&
+                        (newer_than_positions(*header) || listed(*header, slot));
+    const auto expected = wanted_.find(slot);
     if (in_use) {
-      found.push_back(*header);
-    } else if (expected != wanted.end() || (!header && there.damaged)) {
-      // It held something that is needed, or that nobody understands: not ours to write over.
-      s.note({kJournal,
-              info.slot,
-              expected == wanted.end() ? 0 : expected->second,
-              0,
-              s.options.segment_size,
-              {},
-              "the segment's header is unreadable"});
+      found_.push_back(*header);
+      return;
     }
-    if (!in_use && !s.keep_aside(info.slot)) s.free.push_back(info.slot);
+    if (expected != wanted_.end() || (!header && damaged)) {
+      // It held something that is needed, or that nobody understands: not ours to write over.
+      s_.note({kJournal,
+               slot,
+               expected == wanted_.end() ? 0 : expected->second,
+               0,
+               s_.options.segment_size,
+               {},
+               "the segment's header is unreadable"});
+    }
+    if (!s_.keep_aside(slot)) s_.free.push_back(slot);
   }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.use < b.use; });
-  for (const SegmentHeader& header : found) {
-    Log& log = log_for(header.interval);
-    if (!s.segments.emplace(header.use, Segment{header, log.id, 0}).second) continue;
-    log.uses.push_back(header.use);
-  }
-  if (saved)
-    for (const SavedSegment& segment : saved->segments)
-      if (!s.segments.contains(segment.use))
-        s.note({kJournal,
-                segment.slot,
-                segment.use,
-                0,
-                s.options.segment_size,
-                {},
-                "the segment is missing"});
-  // What is not there need not be remembered.
-  std::erase_if(s.damaged, [&](Slot slot) {
-    return std::none_of(slots.begin(), slots.end(),
-                        [&](const auto& info) { return info.slot == slot && info.usable; });
-  });
-  s.epoch = highest_epoch + 1;
-  // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
-  // may come twice, so each epoch numbers in a range of its own.
-  s.next_use = broken(Breakage::use_numbers_again)
-                   ? highest_use + 1
-                   : std::max(highest_use + 1, std::uint64_t{s.epoch} << 32);
-  s.positions_sequence = saved ? saved->sequence : 0;
-  s.id_seed = s.random.next();
-  s.saved_next_use = saved_next;
+
+  QueueLog::State& s_;
+  const std::optional<SavedPositions>& saved_;
+  std::uint64_t highest_use_;
+  std::uint32_t highest_epoch_;
+  std::vector<SegmentHeader> found_;
+  std::map<Slot, std::uint64_t> wanted_;  // the uses that the positions list, by slot
+};
+
+void size_pool(QueueLog::State& s) {
   s.reserve_segments =
       s.writable_logs + kRestarts +
       static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
   // What is gathered while a commit is in hand must not eat into the reserve.
   s.spare_segments =
       2 + std::min<std::size_t>(s.options.max_batch / s.options.segment_size, kMaxSpares);
-  PEN_TRY(s.fill_pool());
-  report.epoch = s.epoch;
-  report.segment_size = s.options.segment_size;
-  report.segments = s.segments.size();
+}
 
-  // What is to be read.
+/// What recovery is to read of each log: from its saved end on, of the journal the working suffix.
+std::unique_ptr<RecoveryState> plan_reading(QueueLog::State& s,
+                                            const std::optional<SavedPositions>& saved) {
   auto recovering = std::make_unique<RecoveryState>();
   recovering->suffix = saved ? saved->suffix : Position{};
   for (Log& log : s.logs) {
@@ -305,8 +313,57 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
                                                 SegmentReader::Search::window);
     recovering->sources.push_back(std::move(source));
   }
-  s.recovering = std::move(recovering);
+  return recovering;
+}
 
+}  // namespace
+
+SegmentSource RecoveryState::Source::found() const {
+  // A copy: sources move, and the log goes on with segments that are not to be read here.
+  return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
+             SegmentUse from) -> std::optional<SegmentHeader> {
+    const auto it =
+        std::lower_bound(all->begin(), all->end(), from,
+                         [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
+    return it == all->end() ? std::nullopt : std::optional(*it);
+  };
+}
+
+Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
+  PEN_TRY_ASSIGN(auto slots, s.storage.list());
+  std::sort(slots.begin(), slots.end(),
+            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  PEN_TRY_ASSIGN(const auto saved, open_positions(s, slots));
+  report.positions_found = saved.has_value();
+  // The size of segments in use cannot change under them.
+  if (saved) s.options.segment_size = saved->segment_size;
+  add_configured_logs(s);
+
+  Survey survey(s, saved);
+  for (const auto& info : slots)
+    if (info.slot != kPositionsSlot) PEN_TRY(survey.look_at(info));
+  survey.attach();
+  // What is not there need not be remembered.
+  std::erase_if(s.damaged, [&](Slot slot) {
+    return std::none_of(slots.begin(), slots.end(),
+                        [&](const auto& info) { return info.slot == slot && info.usable; });
+  });
+
+  s.epoch = survey.highest_epoch() + 1;
+  // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
+  // may come twice, so each epoch numbers in a range of its own.
+  s.next_use = broken(Breakage::use_numbers_again)
+                   ? survey.highest_use() + 1
+                   : std::max(survey.highest_use() + 1, std::uint64_t{s.epoch} << 32);
+  s.positions_sequence = saved ? saved->sequence : 0;
+  s.id_seed = s.random.next();
+  s.saved_next_use = saved ? saved->next_use : 0;
+  size_pool(s);
+  PEN_TRY(s.fill_pool());
+  report.epoch = s.epoch;
+  report.segment_size = s.options.segment_size;
+  report.segments = s.segments.size();
+  s.recovering = plan_reading(s, saved);
   return {};
 }
 
@@ -327,51 +384,52 @@ Result<void> append_after_torn_tail(QueueLog::State& s) {
   return {};
 }
 
-Result<Recovery> QueueLog::recover_step(std::size_t budget) {
-  if (failed_) return fail(QueueLogError::io_error);
-  if (recovery_ != Recovery::reading) return recovery_;
-  State& s = *state_;
-  RecoveryState& r = *s.recovering;
+namespace {
 
-  // Reading.
-  std::uint64_t used = 0;
+/// Reads the logs on until `used` reaches the budget. true: to their end.
+Result<bool> read_logs(RecoveryState& r, QueueLog::State& s, RecoveryReport& report,
+                       std::uint64_t& used, std::size_t budget) {
   while (r.source < r.sources.size() && used < budget) {
     auto& source = r.sources[r.source];
     const auto before = source.reader->bytes_read();
-    const auto got = source.reader->next();
-    if (!got) {
-      failed_ = true;
-      return fail(QueueLogError::io_error, got.error().message(), got.error().sys_errno());
-    }
+    PEN_TRY_ASSIGN(const auto got, source.reader->next());
     used += source.reader->bytes_read() - before + 64;
-    report_.bytes_read += source.reader->bytes_read() - before;
-    if (*got == LogReader::Got::end) {
-      if (source.reader->at() < source.saved_end && !source.segments.empty() &&
-          source.saved_end.use <= source.segments.back().use)
-        s.note({source.log,
-                s.slot_of(source.saved_end.use),
-                source.saved_end.use,
-                source.reader->at().offset,
-                source.saved_end.offset,
-                {},
-                "synced records are missing at the end"});
-      s.note_unfinished(*source.reader);
-      ++r.source;
-      continue;
+    report.bytes_read += source.reader->bytes_read() - before;
+    switch (got) {
+      case LogReader::Got::end:
+        if (source.reader->at() < source.saved_end && !source.segments.empty() &&
+            source.saved_end.use <= source.segments.back().use)
+          s.note({source.log,
+                  s.slot_of(source.saved_end.use),
+                  source.saved_end.use,
+                  source.reader->at().offset,
+                  source.saved_end.offset,
+                  {},
+                  "synced records are missing at the end"});
+        s.note_unfinished(*source.reader);
+        ++r.source;
+        break;
+      case LogReader::Got::more:
+        break;
+      case LogReader::Got::hole: {
+        const auto& hole = source.reader->hole();
+        s.note_hole(hole, source.log);
+        if (!hole.damage && source.log == kJournal) r.torn_epoch = hole.segment.epoch;
+        break;
+      }
+      case LogReader::Got::record:
+        ++report.records;
+        take_record(r, s, *source.reader, source.log);
+        break;
     }
-    if (*got == LogReader::Got::more) continue;
-    if (*got == LogReader::Got::hole) {
-      const auto& hole = source.reader->hole();
-      s.note_hole(hole, source.log);
-      if (!hole.damage && source.log == kJournal) r.torn_epoch = hole.segment.epoch;
-      continue;
-    }
-    ++report_.records;
-    take_record(r, s, *source.reader, source.log);
   }
-  if (r.source < r.sources.size()) return recovery_;
+  return r.source == r.sources.size();
+}
 
-  // Resolving.
+/// Decides about the messages that were met until `used` reaches the budget. true: about all. false as well while no
+/// segment is free: it goes on when one is.
+Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryReport& report,
+                              std::uint64_t& used, std::size_t budget) {
   if (!r.resolving) {
     r.resolving = true;
     if (auto chosen = choose_segments_to_empty(r, s); !chosen) {
@@ -382,28 +440,31 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
   }
   const std::uint64_t appended = s.figures.appended_bytes;
   for (; r.next != r.seen.end(); ++r.next) {
-    if (used + (s.figures.appended_bytes - appended) >= budget) return recovery_;
-    if (s.logs[kJournal].pending.size() > s.options.max_batch) return recovery_;
+    if (used + (s.figures.appended_bytes - appended) >= budget) return false;
+    if (s.logs[kJournal].pending.size() > s.options.max_batch) return false;
     used += 64;
-    auto done = resolve_message(r, s, r.next->first, r.next->second, report_);
-    if (!done) {
-      if (done.error().is(QueueLogError::no_space))
-        return recovery_;  // goes on when a segment is free
-      failed_ = true;
-      return std::unexpected(std::move(done).error());
-    }
+    auto done = resolve_message(r, s, r.next->first, r.next->second, report);
+    if (!done && done.error().is(QueueLogError::no_space)) return false;
+    if (!done) return std::unexpected(std::move(done).error());
   }
+  return true;
+}
 
-  // Settling: what recovery read from the journal need not be read by the runner.
-  if (s.runners[kJournal].at >= r.suffix) {
-    Position first = s.scan_end;
-    for (const auto& [id, seen] : r.seen)
-      for (const auto& copy : seen.copies)
-        if (!copy.garbage && s.segments.contains(copy.position.use) &&
-            s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
-          first = std::min(first, copy.position);
-    s.runners[kJournal].at = std::max(s.runners[kJournal].at, first);
-  }
+/// What recovery read from the journal need not be read by the runner.
+void pass_what_was_read(const RecoveryState& r, QueueLog::State& s) {
+  Position& at = s.runners[kJournal].at;
+  if (at < r.suffix) return;
+  Position first = s.scan_end;
+  for (const auto& [id, seen] : r.seen)
+    for (const auto& copy : seen.copies)
+      if (!copy.garbage && s.segments.contains(copy.position.use) &&
+          s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
+        first = std::min(first, copy.position);
+  at = std::max(at, first);
+}
+
+/// Segments that were read whole and hold nothing that lives.
+void give_back_segments(const RecoveryState& r, QueueLog::State& s) {
   std::set<SegmentUse> given_back;
   for (const auto& [use, whole] : r.read_whole) {
     const auto it = s.segments.find(use);
@@ -416,6 +477,30 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
     s.segments.erase(it);
   }
   s.drop_marks(given_back);
+}
+
+}  // namespace
+
+Result<Recovery> QueueLog::recover_step(std::size_t budget) {
+  if (failed_) return fail(QueueLogError::io_error);
+  if (recovery_ != Recovery::reading) return recovery_;
+  State& s = *state_;
+  RecoveryState& r = *s.recovering;
+  std::uint64_t used = 0;
+  const auto all_read = read_logs(r, s, report_, used, budget);
+  if (!all_read) {
+    failed_ = true;
+    return fail(QueueLogError::io_error, all_read.error().message(), all_read.error().sys_errno());
+  }
+  if (!*all_read) return recovery_;
+  auto all_resolved = resolve_messages(r, s, report_, used, budget);
+  if (!all_resolved) {
+    failed_ = true;
+    return std::unexpected(std::move(all_resolved).error());
+  }
+  if (!*all_resolved) return recovery_;
+  pass_what_was_read(r, s);
+  give_back_segments(r, s);
   s.settle_wanted = true;
   recovery_ = Recovery::settling;
   return recovery_;

@@ -245,7 +245,9 @@ std::unique_ptr<Scan> QueueLog::find(std::vector<std::string> queue_ids, InTrans
 Result<std::vector<Listed>> Scan::step(std::size_t max) {
   Impl& i = *impl_;
   std::vector<Listed> result;
-  for (std::size_t looked = 0; looked < 4 * max && result.size() < max && !i.parts.empty();
+  const bool second_pass = i.second_pass;
+  for (std::size_t looked = 0;
+       looked < 4 * max && result.size() < max && !i.parts.empty() && i.second_pass == second_pass;
        ++looked) {
     const Impl::Part part = i.parts.front();
     if (!i.s.segments.contains(part.use)) {  // dropped meanwhile: nothing in it lived

@@ -29,7 +29,8 @@ class Scan {
   /// The next entries; at most `max`, and after looking at about 4 × max records even if none lives.
   Result<std::vector<Listed>> step(std::size_t max);
   bool done() const;
-  /// It looks for what moved meanwhile: every message that was there when the first pass ended was shown.
+  /// It looks for what moved meanwhile: every message that was there when the first pass ended was shown. A step() ends
+  /// where the second pass begins.
   bool second_pass() const;
   /// Whether everything that was appended before this pass began is written. A replacement that is not yet is not shown,
   /// nor (left_out) is the version before it: who must not miss one flushes and waits for commits until this is true,

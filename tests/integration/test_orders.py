@@ -129,6 +129,9 @@ class Orders(Suite):
             self.assertIn("Deleted: 100 messages", mx.tool("pensuper", "-d", "ALL", "--domain", "d3.example", check=True).stderr)
             # A site with more messages than the active set holds: each gets its turn.
             self.assertIn("100 messages", mx.tool("penqueue", "-v", "-s", "d4.example", check=True).stdout)
+            # Also while all of them are on the move, a few at a time.
+            mx.tool("penqueue", "-f", check=True)
+            self.assertIn("Requeued: 600 messages", mx.tool("pensuper", "-r", "ALL", check=True).stderr)
             self.assertIn("Deleted: 600 messages", mx.tool("pensuper", "-d", "ALL", check=True).stderr)
             self.assertEqual(mx.queue(), [])
             mx.stop()

@@ -1,0 +1,83 @@
+#include "tools/progress_bar.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+
+#include "lib/async/fd.h"
+
+using namespace pen;
+using tools::ProgressBar;
+
+namespace {
+
+/// Puts something in the place of standard error while it lives.
+class StandardError {
+ public:
+  explicit StandardError(int instead) : before_(::dup(STDERR_FILENO)) {
+    ::dup2(instead, STDERR_FILENO);
+  }
+  ~StandardError() { ::dup2(before_.get(), STDERR_FILENO); }
+
+ private:
+  async::Fd before_;
+};
+
+std::string waiting(int fd) {
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  char bytes[4096];
+  const auto n = ::read(fd, bytes, sizeof bytes);
+  return n > 0 ? std::string(bytes, static_cast<std::size_t>(n)) : std::string();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(progress_bar)
+
+BOOST_AUTO_TEST_CASE(the_line_tells_the_part_that_is_done_and_the_messages) {
+  BOOST_TEST(ProgressBar::line("Deleting", 0, 40, 0) ==
+             "Deleting: [..............................]   0%  0 messages");
+  BOOST_TEST(ProgressBar::line("Deleting", 10, 40, 1) ==
+             "Deleting: [#######.......................]  25%  1 message");
+  BOOST_TEST(ProgressBar::line("Deleting", 40, 40, 123456) ==
+             "Deleting: [##############################] 100%  123456 messages");
+  // The queue grows while it is looked through; a total that is not known yet is no progress.
+  BOOST_TEST(ProgressBar::line("Deleting", 50, 40, 2).find("] 100%") != std::string::npos);
+  BOOST_TEST(ProgressBar::line("Deleting", 0, 0, 2).find("]   0%") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_terminal_sees_one_line_drawn_over_itself_and_taken_away) {
+  const async::Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY));
+  BOOST_REQUIRE(::grantpt(terminal.get()) == 0 && ::unlockpt(terminal.get()) == 0);
+  const async::Fd slave(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
+  BOOST_REQUIRE(slave.get() >= 0);
+  std::string drawn, taken_away;
+  {
+    const StandardError instead(slave.get());
+    ProgressBar bar("Deleting");
+    bar.show(1, 4, 5);
+    bar.show(2, 4, 7);
+    drawn = waiting(terminal.get());
+    bar.clear();
+    taken_away = waiting(terminal.get());
+  }
+  const std::string before = "\r" + ProgressBar::line("Deleting", 1, 4, 5) + "\033[K";
+  BOOST_TEST(drawn == before + "\r" + ProgressBar::line("Deleting", 2, 4, 7) + "\033[K");
+  BOOST_TEST(taken_away == "\r\033[K");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_terminal_gets_nothing) {
+  int ends[2];
+  BOOST_REQUIRE(::pipe(ends) == 0);
+  const async::Fd reader(ends[0]), writer(ends[1]);
+  {
+    const StandardError instead(writer.get());
+    ProgressBar bar("Deleting");
+    bar.show(1, 4, 5);
+  }
+  BOOST_TEST(waiting(reader.get()) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
