@@ -29,7 +29,9 @@ enum class Breakage {
   renew_at_once,           // a message is renewed although its START is not durable
   forget_tombstones,       // recovery does not apply tombstones
   first_part_suffices,     // a record in parts counts without its last part
-  older_version_wins,      // of several versions recovery keeps the oldest
+  forget_the_unanswered,   // restart positions pass what the same commit makes durable
+  settle_before_copies_are_marked,  // recovery ends without the marks of what was sent again while it read
+  older_version_wins,               // of several versions recovery keeps the oldest
   // These no cut shows: fault_test.cc finds them.
   take_the_reserve,     // new mail is taken while only the reserve is left
   odd_mark_is_garbage,  // any mark but 0 counts as garbage

@@ -174,6 +174,8 @@ class Workload {
       if (!quietly && random_.chance(0.004)) disk_.fail_sync = disk_.syncs() + 1;
       InHand& one = hand[random_.below(hand.size())];
       if (!one.done()) one.executed = one.batch.step(disk_);
+      // The process ends before anybody had an answer.
+      if (!quietly && one.executed && random_.chance(0.005)) return restart();
       while (!hand.empty() && hand.front().done()) {
         InHand first = std::move(hand.front());
         hand.pop_front();

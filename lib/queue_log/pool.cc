@@ -283,6 +283,9 @@ Position QueueLog::State::journal_runner() const {
 Position QueueLog::State::suffix_start() const {
   Position start = logs[kJournal].end();
   if (broken(Breakage::suffix_too_late)) return start;
+  // Nobody was told yet that what this commit writes is durable: a receiver may send it again after a crash, and then
+  // it must be known.
+  if (!broken(Breakage::forget_the_unanswered)) start = std::min(start, logs[kJournal].durable_to);
   if (!starts.empty()) start = std::min(start, starts.begin()->first);
   // A mark that is not on the disk yet is found again by the record that justifies it. Those records rise.
   const auto waits = std::find_if(marks.begin(), marks.end(),
@@ -309,18 +312,29 @@ void QueueLog::State::close_if_empty(Log& log) {
   });
 }
 
+void QueueLog::State::count_ready_marks() {
+  const Position durable = logs[kJournal].durable_to;
+  while (ready_marks < marks.size() &&
+         (marks[ready_marks].because < durable || broken(Breakage::mark_before_start)))
+    ++ready_marks;
+}
+
 /// The marks that may be written now, but those for the journal's open segment: by the time it is sealed and positions
 /// are saved most messages in it have ended, and a segment that is given back needs no marks. (In another log's open
 /// segment they would hold the working suffix back for as long as that segment takes to fill.) With too many in memory
 /// all go.
 std::vector<PendingMark> QueueLog::State::take_marks() {
+  count_ready_marks();  // recovery may have found some that are ready at once
   const Log& journal = logs[kJournal];
   const SegmentUse filling = journal.open && ready_marks < kMarksInMemory ? journal.uses.back() : 0;
   std::vector<PendingMark> taken;
   std::deque<PendingMark> kept;
   for (; ready_marks > 0; --ready_marks) {
     const PendingMark& mark = marks.front();
-    if (mark.envelope.use == filling && mark.because.use != 0)
+    // Its own reason is a copy of a message that recovery knows: no later restart reads what it is a copy of.
+    const bool copy =
+        mark.because == mark.envelope && !broken(Breakage::settle_before_copies_are_marked);
+    if (mark.envelope.use == filling && mark.because.use != 0 && !copy)
       kept.push_back(mark);
     else
       taken.push_back(mark);

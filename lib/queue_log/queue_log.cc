@@ -160,7 +160,12 @@ QueueLog::State::Need QueueLog::State::needs(bool flush, bool save_asked, bool r
   const std::size_t pool_target = reserve_segments + spare_segments;
   if (free.size() < pool_target && (!allocation_failed || clock.now() >= allocation_retry))
     need.segments = std::min(pool_target - free.size(), kAllocateAtOnce);
-  need.settles = settle_wanted;
+  // The save that ends recovery has the marks of what was sent again meanwhile: those must be durable first.
+  if (settle_wanted) {
+    const Position& last = recovering->sent_again;
+    need.settles = last.use == 0 || last < logs[kJournal].durable_to ||
+                   broken(Breakage::settle_before_copies_are_marked);
+  }
   // The old positions hold until recovery has ended. They are also saved when the pool runs low: that is what gives
   // segments back. And below the reserve a quiet queue must get its segments back too, or mail would be refused for
   // ever.
@@ -363,10 +368,7 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
     if (log.open && log.uses.back() == position.use) log.durable_offset = position.offset;
   }
   for (const auto& [id, position] : flight.written) s.logs[id].written_to = position;
-  const Position journal_durable = s.logs[kJournal].durable_to;
-  while (s.ready_marks < s.marks.size() &&
-         (s.marks[s.ready_marks].because < journal_durable || broken(Breakage::mark_before_start)))
-    ++s.ready_marks;
+  s.count_ready_marks();
   if (flight.save) {
     ++s.figures.positions_saved;
     s.free.insert(s.free.end(), flight.condemned.begin(), flight.condemned.end());

@@ -433,7 +433,6 @@ Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryRepo
   if (!r.resolving) {
     r.resolving = true;
     if (auto chosen = choose_segments_to_empty(r, s); !chosen) {
-      failed_ = true;
       return std::unexpected(std::move(chosen).error());
     }
     r.next = r.seen.begin();

@@ -28,6 +28,7 @@ struct RecoveryState {
     Position saved_end;
     std::unique_ptr<LogReader> reader;
   };
+  Position sent_again;  // the last new copy of a message that was found on the disk too
   std::vector<Source> sources;
   std::size_t source = 0;
 

@@ -329,6 +329,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
       ++report.stale_copies;
       kill(fresh, fresh);
       s.pass_fresh(fresh);
+      r.sent_again = std::max(r.sent_again, fresh);
     }
   }
   return {};

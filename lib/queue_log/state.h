@@ -238,6 +238,7 @@ struct QueueLog::State {
   Position journal_runner() const;
   void close_if_empty(Log& log);
   Result<void> sweep_hold();
+  void count_ready_marks();
   std::vector<PendingMark> take_marks();
   void condemn(Flight& into, std::vector<PendingMark>& taken);
   SavedPositions positions() const;
