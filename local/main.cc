@@ -60,11 +60,8 @@ class ToQueue final : public mailbox::Requeue {
     intake::Derived derived;
     derived.envelope = std::move(successor.envelope);
     derived.fields = std::move(successor.fields);
-    derived.original.memory = message->body.memory;
-    derived.original.fd = message->body.fd;
-    derived.original.offset = message->body.offset;
-    derived.original.owner = message;
-    derived.original_bytes = message->body.size;
+    derived.original = message->body;
+    derived.original_bytes = message->body.size();
     const async::Until until{.deadline = intake_.loop.now() + intake_.settings.enqueue_timeout};
     co_return co_await intake::enqueue_derived(intake_, std::move(derived), until);
   }

@@ -317,6 +317,7 @@ std::vector<ipc::queue::StatusLine> Program::status() const {
   add("connections_opened", s.connections_opened);
   add("receivers", enqueue_.receivers());
   add("commits", l.commits);
+  add("commits_beside", l.commits_beside);
   add("syncs", l.syncs);
   add("log_bytes", l.appended_bytes);
   add("segments_used", l.segments_used);

@@ -16,6 +16,7 @@
 
 #include "lib/async/stream.h"
 #include "lib/async/sync.h"
+#include "lib/ipc/content.h"
 #include "lib/ipc/delivery.h"
 #include "smtp/engine.h"
 #include "smtp/stage_page.h"
@@ -24,9 +25,8 @@ namespace pen::smtp {
 
 /// A job with what it owns.
 struct Work {
-  Job job;  // job.inline_body points into body
-  std::string body;
-  async::Fd file;
+  Job job;  // without inline body
+  ipc::Content content;
   WallTime handed{};
 };
 

@@ -120,13 +120,12 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
     return {};
   }
   auto work = std::make_shared<Work>();
-  work->body = std::string(job.inline_body);
+  auto content = ipc::take_content(job.inline_body, fds, job.body_offset, job.body.size);
+  if (!content) return fail(std::move(content).error().within("job " + job.queue_id));
+  work->content = *std::move(content);
   work->job = std::move(job);
-  work->job.inline_body = work->body;
+  work->job.inline_body = {};
   work->handed = loop_.clock().wall_now();
-  if (!fds.empty()) work->file = std::move(fds[0]);
-  if (work->file ? !work->body.empty() : work->body.size() != work->job.body.size)
-    return fail_errno("job " + work->job.queue_id + " without its content", EBADMSG);
   if (work->job.recipients.empty())
     return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
   it->second.connection->submit(std::move(work));

@@ -47,7 +47,7 @@ struct ListenerState final : detail::PollClient {
   Loop& loop;
   Fd fd;
   detail::Poll poll;
-  detail::Link accepters;
+  Link accepters;
   std::size_t bound;
   std::size_t live = 0;
   std::uint64_t turn = 0;

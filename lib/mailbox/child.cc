@@ -181,7 +181,7 @@ Stragglers& stragglers() {
 
 class Feeder {
  public:
-  Feeder(const Body& body, async::Fd socket) : body_(body), socket_(std::move(socket)) {}
+  Feeder(const ipc::Content& body, async::Fd socket) : body_(body), socket_(std::move(socket)) {}
   bool open() const { return static_cast<bool>(socket_); }
   int fd() const { return socket_.get(); }
   /// Sends what fits. Closes the socket at the end, or when the child no longer reads.
@@ -200,29 +200,22 @@ class Feeder {
 
  private:
   bool fill() {
-    if (sent_ >= body_.size) return false;
-    if (body_.fd < 0) {
-      pending_ = body_.memory;
-      sent_ = body_.size;
-      return true;
+    if (sent_ >= body_.size()) return false;
+    if (body_.in_memory()) {
+      pending_ = body_.memory();
+    } else {
+      buffer_.resize(std::min<std::uint64_t>(kChunk, body_.size() - sent_));
+      if (auto done = body_.read(sent_, buffer_); !done) {
+        error_ = done.error().message();
+        return false;
+      }
+      pending_ = buffer_;
     }
-    buffer_.resize(kChunk);
-    const auto want = std::min<std::uint64_t>(kChunk, body_.size - sent_);
-    ssize_t n;
-    do {
-      n = ::pread(body_.fd, buffer_.data(), want, static_cast<off_t>(body_.offset + sent_));
-    } while (n < 0 && errno == EINTR);
-    if (n <= 0) {
-      error_ = n < 0 ? Error::from_errno(errno, "read content").message()
-                     : "read content: file too short";
-      return false;
-    }
-    pending_ = std::string_view(buffer_).substr(0, static_cast<std::size_t>(n));
-    sent_ += static_cast<std::uint64_t>(n);
+    sent_ += pending_.size();
     return true;
   }
 
-  const Body& body_;
+  const ipc::Content& body_;
   async::Fd socket_;
   std::string buffer_;
   std::string_view pending_;
@@ -232,9 +225,9 @@ class Feeder {
 
 }  // namespace
 
-Answer deliver_in_child(Work work, const Body& body, std::chrono::seconds time_limit) {
+Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit) {
   stragglers().reap();
-  work.message.size = body.size;
+  work.message.size = body.size();
   int answer_pipe[2], body_pair[2];
   if (::pipe2(answer_pipe, O_CLOEXEC) != 0)
     return trouble("4.3.0", Error::from_errno(errno, "pipe").message());

@@ -97,6 +97,11 @@ std::size_t QueueLog::State::per_segment() const {
          record_size(max_body(options.segment_size));
 }
 
+/// Bytes of records and index entries that a segment takes when no record is in parts.
+std::size_t QueueLog::State::segment_room() const {
+  return options.segment_size - kDataStart - index_room(options.segment_size);
+}
+
 /// At a start, before any mail is taken: the reserve has to be there first. A full disk is no error: new mail waits.
 Result<void> QueueLog::State::fill_pool() {
   // One more: the journal takes it at once.

@@ -265,6 +265,43 @@ BOOST_FIXTURE_TEST_CASE(mail_is_taken_only_when_the_reserve_is_on_the_disk, Queu
   BOOST_TEST((*opened)->append(envelope("m")).error().is(QueueLogError::no_space));
 }
 
+// A retry log's runner reaches what is durable while the seal behind it is still to be written.
+BOOST_FIXTURE_TEST_CASE(a_runner_that_catches_up_with_a_log_takes_no_unsealed_segment_for_damage,
+                        Queue) {
+  recover();
+  for (int i = 0; i < 40; ++i) {
+    const std::string id = "m" + std::to_string(i);
+    accept(envelope(id));
+    BOOST_REQUIRE(log->start(*due()).has_value());
+    BOOST_REQUIRE(log->defer(id, kFirstRetry, envelope(id, std::string(900, 'p'))).has_value());
+    log->flush();
+    if (i % 3 == 2) commit();
+    clock.advance(seconds(400));
+    // Not by due(), which commits until the runner has seen all.
+    BOOST_REQUIRE(log->next_due(kFirstRetry, clock.wall_now()).has_value());
+    if (auto again = due(kFirstRetry)) {
+      BOOST_REQUIRE(log->start(*again).has_value());
+      BOOST_REQUIRE(log->finish(again->envelope.queue_id).has_value());
+    }
+    BOOST_REQUIRE_EQUAL(log->report().damage_count, 0u);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_start_that_finds_no_segment_says_how_much_room_it_needs, Queue) {
+  FaultStorage full;
+  full.capacity = 1;  // the restart positions
+  auto refused = QueueLog::open(full, options, clock, random);
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().is(QueueLogError::no_space));
+  const std::string told = refused.error().message();
+  const std::uint64_t bytes = 2 * options.segment_size;
+  BOOST_TEST(told.find(std::to_string(bytes) + " bytes of disk space are needed to start") !=
+                 std::string::npos,
+             told);
+  full.capacity += bytes / options.segment_size;  // as told
+  BOOST_TEST(QueueLog::open(full, options, clock, random).has_value());
+}
+
 // Each round all messages are begun and one is deferred, then the process is killed: before its recovery has ended, or
 // after.
 BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Queue) {
@@ -304,6 +341,41 @@ BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Queue) {
     commit();
     BOOST_REQUIRE_GT(log->figures().segments_free + 6, free);
   }
+  restart(FaultStorage::Cut::all);
+  std::set<std::string> there;
+  for (auto scan = log->scan(); !scan->done();)
+    for (const auto& listed : *scan->step(100)) there.insert(listed.queue_id);
+  BOOST_TEST(there.size() == accepted);
+}
+
+// Each round recovery ends, and only a few of many messages are begun before the process is killed: the others wait where
+// they are, and so each segment that a round left holds a few.
+BOOST_FIXTURE_TEST_CASE(a_crash_loop_that_begins_few_of_many_does_not_eat_a_full_disk, Queue) {
+  disk.capacity = disk.slots() + 12;
+  options.reserve = 16384;
+  options.save_every = 1 << 20;
+  restart(FaultStorage::Cut::kill);
+  std::size_t accepted = 0;
+  while (log->append(envelope("m" + std::to_string(accepted), std::string(700, 'p')))) {
+    ++accepted;
+    commit();
+  }
+  BOOST_TEST(accepted > 100u);
+  std::size_t least = SIZE_MAX;
+  // Some go through all of them several times.
+  for (int round = 0; round < 1000; ++round) {
+    restart(round % 3 == 0 ? FaultStorage::Cut::all : FaultStorage::Cut::kill);
+    for (std::uint64_t n = random.below(round < 500 ? 4 : 20); n > 0; --n) {
+      auto m = due();
+      BOOST_REQUIRE(m.has_value());
+      BOOST_REQUIRE(log->start(*m).has_value());
+    }
+    log->flush();
+    commit();
+    least = std::min(least, log->figures().segments_free);
+  }
+  BOOST_TEST_MESSAGE("at least " << least << " segments were free");
+  BOOST_TEST(least >= 1u);
   restart(FaultStorage::Cut::all);
   std::set<std::string> there;
   for (auto scan = log->scan(); !scan->done();)

@@ -9,6 +9,7 @@
 /// 4. settling: a sync of every log and new restart positions; then runners may start.
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -54,14 +55,15 @@ struct RecoveryState {
   std::optional<std::uint32_t> torn_epoch;
   Position suffix;
   std::map<std::uint64_t, std::uint32_t> live;  // envelopes that stay, by segment
-  std::map<std::uint64_t, std::uint64_t> live_bytes;
-  std::uint64_t moved_bytes = 0;  // of messages written anew for the sake of their segments
+  std::set<std::uint64_t> emptied;  // segments whose messages are written anew, to get them back
   std::map<std::uint64_t, bool> read_whole;  // segments read from their first record
 };
 
 Result<void> open_recovery(QueueLog::State& state, RecoveryReport& report);
 /// What one record says; `reader` stands at it.
 void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& reader, LogId log);
+/// Once, between reading and resolving: on a full disk, which segments are to be emptied.
+Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& state);
 /// Decides about one message. no_space: nothing was done, ask again.
 Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, const std::string& queue_id,
                              RecoveryState::Seen& seen, RecoveryReport& report);

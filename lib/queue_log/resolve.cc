@@ -55,10 +55,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       copy.garbage = record.garbage;
       copy.replaces = view->replaces;
       if (!record.garbage)
-        for (auto use = record.position.use; use <= reader.at().use; ++use) {
-          ++r.live[use];
-          r.live_bytes[use] += record.body.size();
-        }
+        for (auto use = record.position.use; use <= reader.at().use; ++use) ++r.live[use];
       s.remember(view->queue_id, {0, record.position});
       return;
     }
@@ -114,17 +111,126 @@ Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Posi
   return body;
 }
 
-/// On a full disk each restart of a crash loop would leave one more segment that holds a few messages: those are moved
-/// together into the fresh segment, so that the old ones go back to the pool when recovery has settled.
-bool worth_moving(const RecoveryState& r, const QueueLog::State& s,
-                  const RecoveryState::Copy& copy) {
-  if (s.has_space() || copy.bytes == 0 || copy.bytes > max_body(s.options.segment_size))
-    return false;
-  const auto segment = s.segments.find(copy.position.use);
-  const auto live = r.live_bytes.find(copy.position.use);
-  return segment != s.segments.end() && segment->second.log != kHold &&
-         r.read_whole.contains(copy.position.use) && live != r.live_bytes.end() &&
-         live->second <= s.per_segment() / 4 && r.moved_bytes + copy.bytes <= s.per_segment();
+namespace {
+
+/// How much of the journal before the working suffix a restart on a full disk looks through: bytes, segments.
+constexpr std::size_t kLeftBehind = 32U << 20;
+constexpr std::size_t kMaxLeftBehind = 8;
+constexpr std::size_t kIndexEntry = 160;  // about, of a message in a footer
+
+std::uint64_t cost_of(const RecoveryState::Copy& copy) {
+  return record_size(copy.bytes) + kIndexEntry;
+}
+
+bool begun_or_over(const RecoveryState::Seen& seen, const RecoveryState::Copy& copy) {
+  return copy.started || (seen.finished && copy.generation <= *seen.finished) ||
+         (!seen.deliveries.empty() && seen.newest_delivery >= copy.generation);
+}
+
+using Leftovers = std::vector<std::pair<std::string, RecoveryState::Copy>>;
+
+/// What waits in a journal segment that lies before the working suffix. There the marks are right, but for those whose
+/// reason is in the suffix. nullopt: not to be emptied, because it holds a part of a longer record, or damage.
+Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const QueueLog::State& s,
+                                              const SegmentHeader& header) {
+  Leftovers waiting;
+  SegmentReader reader(s.storage, header, kDataStart, SegmentReader::Search::whole);
+  for (;;) {
+    PEN_TRY_ASSIGN(const auto got, reader.next());
+    if (got == SegmentReader::Got::end) break;
+    if (got == SegmentReader::Got::more) continue;
+    const RecordHeader& record = reader.header();
+    const bool in_parts = (record.flags & (kFirstPart | kLastPart)) != (kFirstPart | kLastPart);
+    if (got == SegmentReader::Got::hole || in_parts) return std::nullopt;
+    if (record.type != RecordType::envelope) continue;
+    const Position at{header.use, reader.offset()};
+    if (at < s.runners[kJournal].at || record.mark == garbage_mark(header, reader.offset()))
+      continue;
+    auto view = decode<EnvelopeView>(as_text(reader.body()));
+    if (!view || !well_formed(*view)) return std::nullopt;
+    RecoveryState::Copy copy;
+    copy.position = at;
+    copy.generation = view->generation;
+    copy.epoch = record.epoch;
+    copy.bytes = reader.body().size();
+    copy.replaces = view->replaces;
+    std::string id(view->queue_id);
+    if (const auto seen = r.seen.find(id); seen != r.seen.end()) {
+      for (const auto& known : seen->second.copies)
+        if (known.position == at) copy.started = known.started;
+      if (copy.started) continue;  // resolved in any case
+      // An end or a delivery without its START: a write that a crash cut, which leaves this version where it is.
+      if (begun_or_over(seen->second, copy)) return std::nullopt;
+    }
+    waiting.emplace_back(std::move(id), copy);
+  }
+  if (reader.unreadable()) return std::nullopt;
+  return waiting;
+}
+
+}  // namespace
+
+/// Each restart of a crash loop takes a segment, and leaves in it the few messages that it did not come to. On a full disk
+/// the segments with the least in them are emptied into the fresh one, as many as it has room for, and go back to
+/// the pool when recovery has settled: the restart takes one segment and gives one back.
+Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s) {
+  if (s.has_space()) return {};
+  std::map<SegmentUse, std::uint64_t> live;
+  std::set<SegmentUse> fixed;  // a message in parts stays where it is
+  std::uint64_t begun = 0;     // written anew in any case
+  for (const auto& [id, seen] : r.seen)
+    for (const auto& copy : seen.copies) {
+      if (copy.bytes == 0 || copy.garbage) continue;
+      if (begun_or_over(seen, copy))
+        begun += seen.finished && copy.generation <= *seen.finished ? 0 : cost_of(copy);
+      else if (copy.bytes > max_body(s.options.segment_size))
+        fixed.insert(copy.position.use);
+      else
+        live[copy.position.use] += cost_of(copy);
+    }
+  std::vector<std::pair<std::uint64_t, SegmentUse>> candidates;
+  for (const auto& [use, bytes] : live) {
+    const auto segment = s.segments.find(use);
+    if (segment == s.segments.end() || fixed.contains(use) || !r.read_whole.contains(use)) continue;
+    const LogId log = segment->second.log;
+    // Out of a retry log a message is tried before its time: only for a segment that is nearly empty.
+    if (log == kHold || (log != kJournal && bytes > s.per_segment() / 4)) continue;
+    candidates.emplace_back(bytes, use);
+  }
+  // Before the suffix, the newest first: there the last restarts left theirs.
+  std::map<SegmentUse, Leftovers> before;
+  const auto& uses = s.logs[kJournal].uses;
+  std::size_t window =
+      std::clamp<std::size_t>(kLeftBehind / s.options.segment_size, 2, kMaxLeftBehind);
+  for (auto use = uses.rbegin(); use != uses.rend() && window > 0; ++use) {
+    if (*use >= r.suffix.use || r.read_whole.contains(*use)) continue;
+    --window;
+    const Segment& segment = s.segments.at(*use);
+    if (segment.pins != 0 || s.damaged.contains(segment.header.slot)) continue;
+    PEN_TRY_ASSIGN(auto waiting, leftovers_of(r, s, segment.header));
+    if (!waiting) continue;
+    std::uint64_t bytes = 0;
+    for (const auto& [id, copy] : *waiting) bytes += cost_of(copy);
+    candidates.emplace_back(bytes, *use);
+    before.emplace(*use, *std::move(waiting));
+  }
+  std::sort(candidates.begin(), candidates.end());
+  std::uint64_t room = s.segment_room();
+  room -= std::min(room, begun);
+  for (const auto& [bytes, use] : candidates) {
+    if (bytes > room) break;
+    room -= bytes;
+    r.emptied.insert(use);
+    const auto found = before.find(use);
+    if (found == before.end()) continue;
+    r.read_whole[use] = true;
+    for (auto& [id, copy] : found->second) {
+      auto& known = copy_at(r.seen[id], copy.position, copy.generation);
+      known = copy;
+      ++r.live[use];
+    }
+  }
+  return {};
 }
 
 Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::string& queue_id,
@@ -166,10 +272,9 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
   }
 
   const bool worked_on = working.has_value();
-  if (best && !worked_on && worth_moving(r, s, *best)) {
+  if (best && !worked_on && best->bytes != 0 && r.emptied.contains(best->position.use)) {
     PEN_TRY_ASSIGN(working, read_envelope(s, best->position));
     if (working && working->queue_id != queue_id) working.reset();
-    if (working) r.moved_bytes += best->bytes;
   }
 
   Position replacement;

@@ -166,12 +166,12 @@ Result<void> QueueLog::State::sweep_hold() {
   }
 }
 
-/// Whether the commit in hand makes everything up to the position durable.
+/// Whether a commit in hand makes everything up to the position durable.
 bool QueueLog::State::syncing(const Log& log, const Position& position) const {
-  if (!flight) return false;
-  return std::any_of(flight->synced.begin(), flight->synced.end(), [&](const auto& synced) {
-    return synced.first == log.id && position < synced.second;
-  });
+  for (const Flight& flight : flights)
+    for (const auto& [id, upto] : flight.synced)
+      if (id == log.id && position < upto) return true;
+  return false;
 }
 
 Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {

@@ -137,9 +137,11 @@ struct Scan::Impl {
   void read_tail(const Part& part) {
     tail = false;
     const Log& log = s.logs[part.log];
+    // A log of which nothing was written yet has a segment already; no position at all would be no limit.
+    const Position limit = std::max(log.written_to, Position{1, 0});
     reader =
         std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met},
-                                    log.written_to, SegmentReader::Search::whole);
+                                    limit, SegmentReader::Search::whole);
   }
 
   /// The entries of the next index record. One that cannot be read: the segment is read whole from there.
@@ -197,7 +199,8 @@ struct Scan::Impl {
       if (!got && !got.error().is_errno(EIO)) return got;
       if (got && load_le<std::uint32_t>(words) == garbage_mark(segment, e.offset)) return {};
       if (got) stored = load_le<std::uint32_t>(words + 4);
-      if (e.in_parts) {
+      // A footer may be met before its batch is completed: what this process is writing is whole.
+      if (e.in_parts && place.position < s.logs[part.log].written_to) {
         const auto whole = s.read(place);
         if (!whole && whole.error().is(QueueLogError::damaged)) return {};
         if (!whole) return std::unexpected(whole.error());

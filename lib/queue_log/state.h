@@ -148,8 +148,23 @@ struct QueueLog::State {
     bool settles = false;
     std::vector<Slot> condemned;
     std::vector<Slot> allocating;
+    // writes and the sync of what is being appended to the journal, nothing else: see beside()
+    bool plain = false;
+    std::uint64_t bytes = 0;  // of the journal
+    Ticket tickets = 0;
   };
-  std::optional<Flight> flight;
+  std::deque<Flight> flights;  // oldest first, at most kBatchesAtOnce; two only if both are plain
+  /// What a batch has to do now.
+  struct Need {
+    bool awaited = false;      // somebody waits for records of the journal
+    bool sync_others = false;  // logs that want a sync
+    bool lazy = false;         // enough has gathered that nobody waits for
+    bool other_logs = false;   // enough of it outside the journal, or all is wanted on the disk
+    bool marks = false;        // too many in memory
+    bool save = false;
+    bool settles = false;      // the save ends recovery
+    std::size_t segments = 0;  // to allocate
+  };
   std::uint64_t since_save = 0;
   std::uint64_t positions_sequence = 0;
 
@@ -212,6 +227,7 @@ struct QueueLog::State {
   bool can_append(const Log& log, std::size_t body) const;
   bool has_space() const;
   std::size_t per_segment() const;
+  std::size_t segment_room() const;
   Result<void> fill_pool();
   Result<void> recycle_empty();
   void seal(Log& log);
@@ -238,6 +254,11 @@ struct QueueLog::State {
   bool syncing(const Log& log, const Position& position) const;
 
   // queue_log.cc
+  Need needs(bool flush, bool save_asked, bool recovered);
+  std::optional<Batch> beside();
+  void take_records(Log& log, const Need& need, Batch& batch, Flight& flight, std::set<Slot>& sync);
+  void write_marks(const std::vector<PendingMark>& taken, Batch& batch, Flight& flight);
+  void save(Batch& batch, std::size_t before_syncs);
   /// Appends a record in as many parts as it needs. no_space: nothing was written.
   Result<Position> put(Log& log, RecordType type, Bytes body, const EnvelopeBody* facts = nullptr);
   Result<Position> put_envelope(Log& log, const EnvelopeBody& body);

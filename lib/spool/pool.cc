@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
+#include "lib/spool/breakage.h"
 
 namespace pen::spool {
 
@@ -81,6 +82,7 @@ void Pool::release(FileNumber file, std::uint64_t safe_after) {
 
 std::size_t Pool::reclaim(std::uint64_t last_save) {
   std::size_t n = 0;
+  if (broken(Breakage::reuse_before_save)) last_save = UINT64_MAX;
   for (; !retiring_.empty() && retiring_.front().first <= last_save; ++n) {
     files_[retiring_.front().second] = State::free;
     free_.push_front(retiring_.front().second);
@@ -92,7 +94,8 @@ std::size_t Pool::reclaim(std::uint64_t last_save) {
 bool Pool::referenced(FileNumber file) {
   const auto it = files_.find(file);
   if (it == files_.end()) return false;
-  if (it->second == State::unknown) it->second = State::used;
+  if (it->second == State::unknown && !broken(Breakage::references_ignored))
+    it->second = State::used;
   return true;
 }
 

@@ -21,13 +21,17 @@
 ///          queue_log::Scan, then sweep(). New files are made meanwhile, so mail is accepted at once.
 /// Thread:  one. lease() and open_to_read() make a system call or three; the receivers do the writing.
 /// Errors:  SpoolError, errno.
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/async/stream.h"
+#include "lib/base/random.h"
 #include "lib/base/result.h"
+#include "lib/spool/files.h"
 #include "lib/spool/pool.h"
 
 namespace pen::spool {
@@ -70,6 +74,10 @@ class Spool {
   /// Makes the directory if missing. `reserve`: bytes to leave free on its disk.
   static Result<std::unique_ptr<Spool>> open(const std::string& directory,
                                              std::uint64_t reserve = 0);
+  /// Over any files; `new_use` makes the numbers of uses, which must not come again for a file.
+  static Result<std::unique_ptr<Spool>> open(
+      std::unique_ptr<Files> files, std::uint64_t reserve,
+      std::function<std::uint64_t()> new_use = secure_random_u64);
   ~Spool();
 
   struct Lease {
@@ -106,15 +114,17 @@ class Spool {
   static Result<std::optional<Header>> read_header(int fd);
 
  private:
-  Spool(std::string directory, async::Fd directory_fd, std::uint64_t reserve);
+  Spool(std::unique_ptr<Files> files, std::uint64_t reserve,
+        std::function<std::uint64_t()> new_use);
   Result<int> writable(FileNumber file);
   Result<void> create(FileNumber file);
-  Result<void> grow(int fd, std::uint64_t size);
   Result<bool> lock(FileNumber file);
+  static std::optional<Header> parse_header(std::string block);
+  Result<std::optional<Header>> header_of(int fd);
 
-  std::string directory_;
-  async::Fd directory_fd_;
+  std::unique_ptr<Files> files_;
   std::uint64_t reserve_;
+  std::function<std::uint64_t()> new_use_;
   Pool pool_;
   struct File {
     async::Fd write;

@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/spool/breakage.h"
+#include "lib/spool/fault_files.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;
@@ -74,6 +76,39 @@ BOOST_FIXTURE_TEST_CASE(a_stale_reference_never_shows_another_messages_content, 
   auto fd = spool->open_to_read(first);
   BOOST_REQUIRE(!fd.has_value());
   BOOST_TEST(fd.error().is(SpoolError::wrong_owner));
+}
+
+BOOST_FIXTURE_TEST_CASE(the_breakage_that_believes_any_use_shows_in_the_case_before_this, Place) {
+  BreakageScope broken(Breakage::any_use_fits);
+  const BodyRef first = store("id1", "one");
+  spool->release(first, 1);
+  spool->reclaim(1);
+  store("id2", "two");
+  BOOST_TEST(spool->open_to_read(first).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_whose_name_could_not_be_synced_is_made_again_with_the_next_lease) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  disk.fail_names = true;
+  BOOST_TEST(!spool->lease(10).has_value());
+  BOOST_TEST(disk.file_count() == 0u);
+  BOOST_TEST(spool->lease(10).has_value());
+  BOOST_TEST(spool->figures().files == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_refuses_what_does_not_fit_and_takes_what_does) {
+  FaultDisk disk;
+  disk.largest = 2 * kGrowth;
+  auto spool = *Spool::open(disk.files(), 0);
+  for (int i = 0; i < 3; ++i) {
+    auto refused = spool->lease(3 * kGrowth);
+    BOOST_REQUIRE(!refused.has_value());
+    BOOST_TEST(refused.error().is(SpoolError::no_space));
+  }
+  BOOST_TEST(spool->lease(kGrowth).has_value());
+  BOOST_TEST(spool->figures().files == 1u);
+  BOOST_TEST(spool->figures().leased == 1u);
 }
 
 BOOST_FIXTURE_TEST_CASE(only_a_lease_that_is_out_can_be_taken, Place) {

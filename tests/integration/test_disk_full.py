@@ -1,5 +1,6 @@
 """Full disks: new mail is put off with 452 4.3.1, nothing accepted is lost, deliveries go on, and mail is taken again as
 soon as there is room."""
+import errno
 import os
 import subprocess
 import tempfile
@@ -26,6 +27,17 @@ class DiskFull(Suite):
             self.skipTest("mount is not permitted here: " + done.stderr.strip())
         self.addCleanup(subprocess.run, ["umount", "-l", where], check=False)
         return where
+
+    def stuff(self, where):
+        """Leaves not one free block."""
+        with open(os.path.join(where, "filler"), "ab", buffering=0) as f:
+            for size in (1 << 20, 4096):
+                try:
+                    while f.write(b"f" * size):
+                        pass
+                except OSError as e:
+                    self.assertEqual(e.errno, errno.ENOSPC)
+        self.assertEqual(os.statvfs(where).f_bavail, 0)
 
     def attempt(self, mx, name, content):
         """None when it was accepted, else the refusal."""
@@ -67,9 +79,11 @@ class DiskFull(Suite):
                 large = mail("large", LINE * 150000)
                 self.assertGreater(len(large), 10 << 20)
                 self.assertRegex(self.attempt(mx, "large", large), "^452 4.3.1 ")
+                self.stuff(where)
                 mx.flush()  # what is tried again and deferred meanwhile is kept
                 self.assertRegex(self.attempt(mx, "large", large), "^452 4.3.1 ")
                 self.drains(mx, peer.port, accepted, mail("again", LINE * 1000))
+                self.assertEqual(os.statvfs(where).f_bavail, 0)
                 self.assertEqual(mx.pids()["qmgr"], pids["qmgr"])
                 self.assertEqual(mx.pids()["smtpd"], pids["smtpd"])
 
@@ -95,8 +109,11 @@ class DiskFull(Suite):
                 self.assertTrue(refusal.startswith(FULL), refusal)
                 self.assertGreater(len(accepted), 50)
                 self.assertRegex(self.attempt(mx, "large", mail("large", LINE * 1000)), "^452 4.3.1 ")
-                mx.kill_all()  # it comes up from a full disk as well
-                mx.start()
+                self.stuff(log)
+                for n in range(6):  # it comes up from a full disk as well, and again
+                    mx.kill_all()
+                    mx.start()
+                    eventually(lambda: mx.log().count("queue recovered") == n + 2, f"restart {n} recovers")
                 eventually(lambda: len(mx.queue()) == len(accepted), "all of it is there after the restart")
                 self.drains(mx, peer.port, accepted, mail("again", LINE * 200))
 
