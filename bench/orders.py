@@ -113,6 +113,8 @@ def look(messages, directory):
                 bench.tool("pensuper", "-n", "-d", "ALL", *choice)
             bench.delivered("penqueue -i ID", sink, 1, "penqueue", "-i", ids[len(ids) // 3])
             bench.delivered("penqueue -s SITE", sink, messages // 1000, "penqueue", "-s", "d7.far.example")
+            bench.delivered("pensuper -e ALL --domain SITE", sink, messages // 1000, "pensuper", "-e", "ALL",
+                            "--domain", "d10.far.example")
             bench.delivered("penqueue -f", sink, 1, "penqueue", "-f")
     finally:
         sink.stop()

@@ -432,9 +432,7 @@ Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryRepo
                               std::uint64_t& used, std::size_t budget) {
   if (!r.resolving) {
     r.resolving = true;
-    if (auto chosen = choose_segments_to_empty(r, s); !chosen) {
-      return std::unexpected(std::move(chosen).error());
-    }
+    PEN_TRY(choose_segments_to_empty(r, s));
     r.next = r.seen.begin();
   }
   const std::uint64_t appended = s.figures.appended_bytes;
