@@ -99,10 +99,14 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
     }
     auto request = std::make_shared<bounce::Request>();
     auto& notify = std::get<conversation::Notify>(received->message);
-    request->body = notify.inline_body;
+    auto content = ipc::take_content(notify.inline_body, received->fds, notify.body_offset,
+                                     notify.envelope.body.size);
     notify.inline_body = {};
     request->notify = std::move(notify);
-    if (!received->fds.empty()) request->fd = std::move(received->fds[0]);
+    if (content)
+      request->content = *std::move(content);
+    else  // a notice that returns nothing of it can be made; any other stays owed
+      log::error("{}: {}", request->notify.envelope.queue_id, content.error().message());
     server->sessions.spawn("notice", answer_one(server, channel, std::move(request)));
   }
 }

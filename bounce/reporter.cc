@@ -79,13 +79,7 @@ async::Task<ipc::bounce::Notified> Reporter::report(std::shared_ptr<Request> req
   derived.before = std::move(report.before);
   derived.after = std::move(report.after);
   derived.original_bytes = report.original_bytes;
-  if (request->fd) {
-    derived.original.fd = request->fd.get();
-    derived.original.offset = notify.body_offset;
-  } else {
-    derived.original.memory = request->body;
-  }
-  derived.original.owner = request;
+  derived.original = request->content;
   const async::Until until{.deadline = intake_.loop.now() + intake_.settings.enqueue_timeout};
   auto queue_id = co_await intake::enqueue_derived(intake_, std::move(derived), until);
   if (!queue_id) {

@@ -12,15 +12,15 @@
 #include "lib/base/random.h"
 #include "lib/intake/intake.h"
 #include "lib/ipc/bounce.h"
+#include "lib/ipc/content.h"
 #include "lib/mail/dsn.h"
 
 namespace pen::bounce {
 
-/// A request that owns what it needs: the body's bytes or its descriptor.
+/// A request that owns what it needs.
 struct Request {
   ipc::bounce::Notify notify;  // inline_body empty
-  std::string body;
-  async::Fd fd;  // body in a file, from notify.body_offset on
+  ipc::Content content;
 };
 
 class Reporter {

@@ -83,8 +83,8 @@ struct World {
     n.envelope.queue_id = "OLD1";
     n.permit = 77;
     n.envelope.sender = "alice@example.org";
-    request->body = "Subject: x\r\n\r\n.dot\r\nbody\r\n";
-    n.envelope.body.size = request->body.size();
+    request->content = ipc::Content::in_memory("Subject: x\r\n\r\n.dot\r\nbody\r\n");
+    n.envelope.body.size = request->content.size();
     n.envelope.body.header_size = 14;
     ipc::bounce::Reported r;
     r.ordinal = 3;
@@ -137,10 +137,9 @@ BOOST_AUTO_TEST_CASE(a_failure_is_queued_with_the_original_and_discharges_the_re
 BOOST_AUTO_TEST_CASE(an_original_in_a_spool_file_is_read_from_its_offset) {
   testing::ScratchDir scratch;
   const std::string content = "Subject: big\r\n\r\n" + std::string(30000, 'x') + "\r\n";
-  request->fd = async::Fd(
+  async::Fd file(
       ::open(scratch.write("spool", "HEAD" + content + "TAIL").c_str(), O_RDONLY | O_CLOEXEC));
-  request->body.clear();
-  request->notify.body_offset = 4;
+  request->content = ipc::Content::in_file(std::move(file), 4, content.size());
   request->notify.envelope.body.size = content.size();
   request->notify.envelope.body.header_size = 16;
   BOOST_TEST(run().done);
@@ -172,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_queue_that_does_not_take_it_leaves_the_report_owed) {
 }
 
 BOOST_AUTO_TEST_CASE(an_original_that_cannot_be_read_leaves_the_report_owed) {
-  request->body = "short";
+  request->content = ipc::Content::in_memory("short");
   BOOST_TEST(!run().done);
   BOOST_TEST(queue.stored.empty());
 }

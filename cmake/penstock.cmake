@@ -20,7 +20,7 @@ endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_options(-fstack-protector-strong -fPIE)
   add_compile_definitions(_FORTIFY_SOURCE=2)
-  add_link_options(-pie -Wl,-z,relro,-z,now)
+  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie> -Wl,-z,relro,-z,now)
 endif()
 
 function(pen_resolve out)

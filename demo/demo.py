@@ -2,6 +2,7 @@
 """Starts, shows and stops the demonstration instance below ./var/demo. Called by ./run; see there."""
 import glob
 import os
+import shutil
 import smtplib
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import messages
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEMO = os.path.join(TOP, "var", "demo")
 BIN = os.path.join(TOP, "build", "run", "bin")
-PEER, PEER_PORT = "127.0.0.2", 2626
+PEER = "127.0.0.2"
 MAIN_CF = """
 # --- the demonstration ---
 myhostname = mail.home.example
@@ -67,15 +68,15 @@ def read_number(name):
         return 0
 
 
-def free_port():
-    for port in range(2525, 2625):
-        if not answers("127.0.0.1", port):
+def free_port(host, first):
+    for port in range(first, first + 100):
+        if not answers(host, port):
             return port
-    sys.exit("no free port between 2525 and 2624")
+    sys.exit(f"no free port on {host} between {first} and {first + 99}")
 
 
 def create():
-    port = free_port()
+    port, peer_port = free_port("127.0.0.1", 2525), free_port(PEER, 2626)
     tool_init = subprocess.run([os.path.join(BIN, "penstock"), "init", DEMO, "--port", str(port)],
                                capture_output=True, text=True)
     if tool_init.returncode != 0:
@@ -88,21 +89,23 @@ def create():
         if os.getuid() == 0 and folder.startswith("mail"):
             os.chown(path, uid, gid)
     with open(os.path.join(DEMO, "etc/main.cf"), "a") as out:
-        out.write(MAIN_CF.format(demo=DEMO, uid=uid, gid=gid, peer=PEER, peer_port=PEER_PORT))
-    with open(os.path.join(DEMO, "port"), "w") as out:
-        out.write(f"{port}\n")
+        out.write(MAIN_CF.format(demo=DEMO, uid=uid, gid=gid, peer=PEER, peer_port=peer_port))
+    for name, number in (("port", port), ("peer.port", peer_port)):
+        with open(os.path.join(DEMO, name), "w") as out:
+            out.write(f"{number}\n")
 
 
 def start_peer():
-    if answers(PEER, PEER_PORT):
+    port = read_number("peer.port")
+    if answers(PEER, port):
         return
     with open(os.path.join(DEMO, "log/peer.log"), "a") as out:
-        peer = subprocess.Popen([sys.executable, os.path.join(TOP, "demo/peer.py"), PEER, str(PEER_PORT),
+        peer = subprocess.Popen([sys.executable, os.path.join(TOP, "demo/peer.py"), PEER, str(port),
                                  os.path.join(DEMO, "peer")], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
                                 start_new_session=True)
     with open(os.path.join(DEMO, "peer.pid"), "w") as out:
         out.write(f"{peer.pid}\n")
-    wait_for("the other host", lambda: answers(PEER, PEER_PORT))
+    wait_for("the other host", lambda: answers(PEER, port))
 
 
 def boxes():
@@ -145,10 +148,11 @@ def start():
     print("\n--- The queue: penqueue -p")
     print("    " + tool("penqueue", "-p").strip())
     where = os.path.relpath(BIN, os.getcwd()), os.path.relpath(os.path.join(DEMO, "etc"), os.getcwd())
+    swaks = f"""swaks --server 127.0.0.1:{port} --from anna@home.example --to ben@home.example
+                """ if shutil.which("swaks") else ""
     print(f"""
 Go on:
-  send one      swaks --server 127.0.0.1:{port} --from anna@home.example --to ben@home.example
-                python3 -c 'import smtplib; smtplib.SMTP("127.0.0.1", {port}).sendmail("anna@home.example", "ben@home.example", "Subject: hi\\r\\n\\r\\nhi\\r\\n")'
+  send one      {swaks}python3 -c 'import smtplib; smtplib.SMTP("127.0.0.1", {port}).sendmail("anna@home.example", "ben@home.example", "Subject: hi\\r\\n\\r\\nhi\\r\\n")'
   look          {where[0]}/penqueue -c {where[1]} -p        {where[0]}/penstock -c {where[1]} status
                 less {os.path.relpath(DEMO, os.getcwd())}/log/mail.log
   configure     edit {where[1]}/main.cf, then {where[0]}/penstock -c {where[1]} reload

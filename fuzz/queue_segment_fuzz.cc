@@ -3,6 +3,8 @@
 
 #include "lib/base/check.h"
 #include "lib/base/codec.h"
+#include "lib/queue_log/dump.h"
+#include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/log_reader.h"
 
 namespace {
@@ -85,5 +87,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)decode<TombstoneBody>(text);
     (void)decode<IndexBody>(text);
   }
+  // Index records, which the log's reader passes over, and each record read for itself.
+  SegmentReader single(storage, header, kDataStart, SegmentReader::Search::whole);
+  for (;;) {
+    const auto got = single.next();
+    PEN_CHECK(got.has_value());
+    if (*got == SegmentReader::Got::end) break;
+    if (*got != SegmentReader::Got::record) continue;
+    const auto again = read_record(storage, header, single.offset(), size % 64);
+    PEN_CHECK(again.has_value() && again->has_value() &&
+                  as_text((*again)->body()) == as_text(single.body()),
+              "a record is the same however it is read");
+    if (const auto index = decode<IndexBody>(as_text(single.body())))
+      (void)IdFilter::may_contain(index->filter, IdFilter::hash("4bGNsx3Ynxz1kGz8"));
+  }
+  std::size_t lines = 0;
+  Dump dump({.verbose = (size & 1) != 0, .payload = {}}, [&lines](const std::string&) { ++lines; });
+  PEN_CHECK(dump.segment(storage, 1, kMinSegment).has_value() && lines > dump.records(),
+            "whatever the bytes are, they are shown");
+  for (std::uint32_t at = 0; at < kMinSegment; at += 8)
+    PEN_CHECK(read_record(storage, header, at, 4096).has_value());
   return 0;
 }

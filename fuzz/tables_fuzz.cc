@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "lib/base/check.h"
+#include "lib/base/text.h"
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
 #include "lib/map/rules.h"
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& e : parse_aliases(text, "f").entries) {
     for (const auto& destination : split_destinations(e.value)) PEN_CHECK(!destination.empty());
   }
-  for (const auto& item : split_list(text)) PEN_CHECK(!item.empty());
+  for (const auto& item : pen::split_list(text)) PEN_CHECK(!item.empty());
   if (const auto network = parse_network(text)) {
     PEN_CHECK(network->contains(network->base));
     PEN_CHECK(parse_ip(network->base.text()).has_value());

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/async/fd.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mailbox/content.h"
-#include "lib/mailbox/fd.h"
 #include "local/macros.h"
 
 namespace pen::local {
@@ -19,18 +19,11 @@ namespace {
 
 constexpr std::size_t kMaxInclude = 1024 * 1024;
 
-mail::DeliveryStatus status(mail::Action action, std::string dsn, std::string text) {
-  mail::DeliveryStatus s;
-  s.action = action;
-  s.dsn = std::move(dsn);
-  s.text = std::move(text);
-  return s;
-}
 mail::DeliveryStatus deferred(std::string dsn, std::string text) {
-  return status(mail::Action::deferred, std::move(dsn), std::move(text));
+  return mail::make_status(mail::Action::deferred, std::move(dsn), std::move(text));
 }
 mail::DeliveryStatus failed(std::string dsn, std::string text) {
-  return status(mail::Action::failed, std::move(dsn), std::move(text));
+  return mail::make_status(mail::Action::failed, std::move(dsn), std::move(text));
 }
 
 /// An expansion that did not come about.
@@ -44,7 +37,7 @@ mail::DeliveryStatus trouble(const Error& e) {
 Result<std::string> read_include(const std::string& path) {
   if (!path.starts_with('/'))
     return fail(LocalError::untrusted, ":include: needs an absolute path");
-  mailbox::OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail_errno(path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(path);
@@ -70,6 +63,116 @@ std::optional<gid_t> spool_group(const std::string& directory) {
   if (::stat(directory.c_str(), &st) != 0) return std::nullopt;  // the delivery itself will say so
   if ((st.st_mode & S_IWGRP) && !(st.st_mode & S_IWOTH)) return st.st_gid;
   return std::nullopt;
+}
+
+/// How far the delivery to a user came on the pool's thread; the rest is the loop's.
+struct UserOutcome {
+  std::optional<mail::DeliveryStatus> status;  // it is settled
+  std::string relay_to;                        // no such user: luser_relay, expanded
+  std::string account, forward_text;  // the user's forward file was found, and this is in it
+};
+
+/// The user's account; nullopt: there is none.
+Result<std::optional<mailbox::Account>> account_of(const std::string& base) {
+  const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos ||
+                   base.starts_with('.') || base.find('\0') != std::string::npos;
+  if (odd) return std::nullopt;
+  return mailbox::find_account(base);
+}
+
+UserOutcome unknown_user(const Rules& rules, const mail::Recipient& recipient,
+                         const std::string& name, const mail::Extension& split, bool may_relay) {
+  UserOutcome out;
+  if (rules.luser_relay.empty() || !may_relay)
+    out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name));
+  else
+    out.relay_to = expand_macros(
+        rules.luser_relay,
+        {{"user", std::string(split.user)},
+         {"local", std::string(mail::local_part(recipient.address))},
+         {"extension", std::string(split.extension)},
+         {"domain", std::string(mail::domain_part(recipient.address))},
+         {"recipient", recipient.address},
+         {"recipient_delimiter", split.delimiter ? std::string(1, split.delimiter) : ""}});
+  return out;
+}
+
+/// The user's mailbox, by home_mailbox or mail_spool_directory. After work.become.
+void aim(const Rules& rules, const mailbox::Account& account, mailbox::Work& work) {
+  work.target.size_limit = rules.mailbox_size_limit;
+  work.target.lock = rules.lock;
+  const std::string& where =
+      rules.home_mailbox.empty() ? rules.mail_spool_directory : rules.home_mailbox;
+  work.target.form = where.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
+  if (!rules.home_mailbox.empty()) {
+    work.target.base = account.home;
+    work.target.path = rules.home_mailbox;
+    work.target.follow_links = true;
+  } else {
+    work.target.base = rules.mail_spool_directory;
+    work.target.path = account.name;
+    if (const auto gid = spool_group(work.target.base); gid && work.become) work.become->gid = *gid;
+  }
+}
+
+/// forward_path for a user, expanded.
+std::vector<std::string> forward_files(const Rules& rules, const mailbox::Account& account,
+                                       const mail::Extension& split) {
+  std::vector<std::string> files;
+  if (account.home.empty() || split.extension.find('/') != std::string_view::npos) return files;
+  for (const auto& path : rules.forward_paths) {
+    // A path with ${extension} says nothing when there is none.
+    if (split.extension.empty() && path.find("extension") != std::string::npos) continue;
+    auto expanded = expand_macros(path, {{"home", account.home},
+                                         {"user", account.name},
+                                         {"extension", std::string(split.extension)},
+                                         {"recipient_delimiter", std::string(1, split.delimiter)}});
+    if (expanded.starts_with('/')) files.push_back(std::move(expanded));
+  }
+  return files;
+}
+
+/// Delivers to one user as far as that goes without the loop; blocks. work: the message is filled in.
+UserOutcome deliver_to(const Rules& rules, const mailbox::Incoming& message,
+                       const mail::Recipient& recipient, const std::string& user, bool skip_forward,
+                       mailbox::Work work) {
+  UserOutcome out;
+  const std::string name = to_lower(mail::unquote_local(user));
+  const auto split = mail::split_extension(name, rules.delimiters);
+  const std::string base(split.user);
+  auto found = account_of(base);
+  if (!found) {
+    out.status = deferred("4.3.0", found.error().message());
+    return out;
+  }
+  if (!*found) return unknown_user(rules, recipient, name, split, !skip_forward);
+  mailbox::Account account = **std::move(found);
+  out.account = account.name;
+  if (account.identity.uid == 0) {
+    auto stand_in = mailbox::find_account(rules.default_privs);
+    if (!stand_in || !*stand_in || (*stand_in)->identity.uid == 0) {
+      out.status =
+          deferred("4.3.5", "mail for root needs an alias, or an unprivileged default_privs");
+      return out;
+    }
+    account.identity = (*stand_in)->identity;
+    skip_forward = true;
+  }
+  auto become = mailbox::rights_for(account.identity);
+  if (!become) {
+    out.status = deferred(
+        "4.3.5", fmt::format("mailbox of user \"{}\": {}", base, become.error().context()));
+    return out;
+  }
+  work.become = *std::move(become);
+  aim(rules, account, work);
+  if (!skip_forward) work.forward_files = forward_files(rules, account, split);
+  auto answer = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit);
+  if (answer.forward_found)
+    out.forward_text = std::move(answer.forward_text);
+  else
+    out.status = std::move(answer.status);
+  return out;
 }
 
 }  // namespace
@@ -126,8 +229,9 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(std::shared_ptr<const mailbox
   if (e.only_mailbox)
     co_return co_await to_user(message, recipient, *e.only_mailbox, owner, from_forward);
   if (e.mailboxes.empty() && e.forwards.empty())
-    co_return e.discard ? status(mail::Action::delivered, "2.0.0", "delivered to file: /dev/null")
-                        : failed("5.3.5", "the alias has no destinations");
+    co_return e.discard
+        ? mail::make_status(mail::Action::delivered, "2.0.0", "delivered to file: /dev/null")
+        : failed("5.3.5", "the alias has no destinations");
   mail::DeliveryStatus last;
   for (const auto& user : e.mailboxes) {
     last = co_await to_user(message, recipient, user, owner, true);
@@ -149,95 +253,11 @@ async::Task<mail::DeliveryStatus> Agent::to_user(std::shared_ptr<const mailbox::
   work.message.fields =
       mailbox::prepended_fields(work.message.sender, recipient.shown_original(),
                                 shared_->rules.mark_files ? recipient.address : std::string());
-  struct Outcome {
-    std::optional<mail::DeliveryStatus> status;
-    std::string account, relay_to, forward_text;
-  };
   auto run = [shared = shared_, message, recipient, user = std::move(user), skip_forward,
-              work]() mutable {
-    const Rules& rules = shared->rules;
-    Outcome out;
-    const std::string name = to_lower(mail::unquote_local(user));
-    const auto split = mail::split_extension(name, rules.delimiters);
-    const std::string base(split.user);
-    const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos ||
-                     base.starts_with('.') || base.find('\0') != std::string::npos;
-    std::optional<mailbox::Account> account;
-    if (!odd) {
-      auto found = mailbox::find_account(base);
-      if (!found) {
-        out.status = deferred("4.3.0", found.error().message());
-        return out;
-      }
-      account = *std::move(found);
-    }
-    if (!account) {
-      if (rules.luser_relay.empty() || skip_forward)
-        out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name));
-      else
-        out.relay_to = expand_macros(
-            rules.luser_relay,
-            {{"user", base},
-             {"local", std::string(mail::local_part(recipient.address))},
-             {"extension", std::string(split.extension)},
-             {"domain", std::string(mail::domain_part(recipient.address))},
-             {"recipient", recipient.address},
-             {"recipient_delimiter", split.delimiter ? std::string(1, split.delimiter) : ""}});
-      return out;
-    }
-    out.account = account->name;
-    if (account->identity.uid == 0) {
-      auto stand_in = mailbox::find_account(rules.default_privs);
-      if (!stand_in || !*stand_in || (*stand_in)->identity.uid == 0) {
-        out.status =
-            deferred("4.3.5", "mail for root needs an alias, or an unprivileged default_privs");
-        return out;
-      }
-      account->identity = (*stand_in)->identity;
-      skip_forward = true;
-    }
-    auto become = mailbox::rights_for(account->identity);
-    if (!become) {
-      out.status = deferred(
-          "4.3.5", fmt::format("mailbox of user \"{}\": {}", base, become.error().context()));
-      return out;
-    }
-    work.become = *std::move(become);
-    work.target.size_limit = rules.mailbox_size_limit;
-    work.target.lock = rules.lock;
-    const std::string& where =
-        rules.home_mailbox.empty() ? rules.mail_spool_directory : rules.home_mailbox;
-    work.target.form = where.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
-    if (!rules.home_mailbox.empty()) {
-      work.target.base = account->home;
-      work.target.path = rules.home_mailbox;
-      work.target.follow_links = true;
-    } else {
-      work.target.base = rules.mail_spool_directory;
-      work.target.path = account->name;
-      if (const auto gid = spool_group(work.target.base); gid && work.become)
-        work.become->gid = *gid;
-    }
-    if (!skip_forward && !account->home.empty())
-      for (const auto& path : rules.forward_paths) {
-        // A path with ${extension} says nothing when there is none.
-        if (split.extension.empty() && path.find("extension") != std::string::npos) continue;
-        if (split.extension.find('/') != std::string_view::npos) continue;
-        auto expanded =
-            expand_macros(path, {{"home", account->home},
-                                 {"user", account->name},
-                                 {"extension", std::string(split.extension)},
-                                 {"recipient_delimiter", std::string(1, split.delimiter)}});
-        if (expanded.starts_with('/')) work.forward_files.push_back(std::move(expanded));
-      }
-    auto answer = mailbox::deliver_in_child(std::move(work), message->body, rules.time_limit);
-    if (answer.forward_found)
-      out.forward_text = std::move(answer.forward_text);
-    else
-      out.status = std::move(answer.status);
-    return out;
+              work = std::move(work)]() mutable {
+    return deliver_to(shared->rules, *message, recipient, user, skip_forward, std::move(work));
   };
-  Outcome out = co_await pool_.run(std::move(run));
+  UserOutcome out = co_await pool_.run(std::move(run));
   if (out.status) co_return *std::move(out.status);
   if (!out.relay_to.empty()) {
     if (!mail::has_domain(out.relay_to)) out.relay_to += "@" + shared_->rules.myorigin;
@@ -288,7 +308,7 @@ async::Task<mail::DeliveryStatus> Agent::send_on(std::shared_ptr<const mailbox::
     next.fields = fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(recipient.address));
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot forward: " + id.error().message());
-  co_return status(mail::Action::expanded, "2.0.0", "forwarded as " + *id);
+  co_return mail::make_status(mail::Action::expanded, "2.0.0", "forwarded as " + *id);
 }
 
 }  // namespace pen::local

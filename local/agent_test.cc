@@ -46,7 +46,7 @@ struct Host {
     message->header = "Subject: x\r\n\r\n";
   }
   mail::DeliveryStatus deliver(std::string to) {
-    message->body = mailbox::Body::in_memory(text);
+    message->body = ipc::Content::in_memory(text);
     auto table = map::MapList::open(aliases);
     BOOST_REQUIRE(table);
     agent = std::make_unique<Agent>(pool, outbox, rules, *std::move(table), loop.clock(), random);

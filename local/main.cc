@@ -1,6 +1,4 @@
 /// local: delivery to the users of this host. See man/local.8.
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "lib/base/log.h"
@@ -19,12 +17,6 @@ using namespace pen;
 
 constexpr std::size_t kMaxThreads = 64;  // one per delivery in hand; each waits for a child process
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& w : words) out += (out.empty() ? "" : " ") + w;
-  return out;
-}
-
 Result<local::Rules> read_rules(const config::Settings& s) {
   local::Rules rules;
   rules.myhostname = s.myhostname;
@@ -36,7 +28,7 @@ Result<local::Rules> read_rules(const config::Settings& s) {
   for (const auto path : split(s.forward_path)) rules.forward_paths.emplace_back(path);
   rules.default_privs = s.default_privs;
   rules.mailbox_size_limit = static_cast<std::uint64_t>(s.mailbox_size_limit);
-  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(joined(s.mailbox_delivery_lock)));
+  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(join(s.mailbox_delivery_lock)));
   rules.lock.attempts = static_cast<unsigned>(s.deliver_lock_attempts);
   rules.lock.delay = std::chrono::duration_cast<seconds>(s.deliver_lock_delay);
   rules.lock.stale = std::chrono::duration_cast<seconds>(s.stale_lock_time);
@@ -68,11 +60,8 @@ class ToQueue final : public mailbox::Requeue {
     intake::Derived derived;
     derived.envelope = std::move(successor.envelope);
     derived.fields = std::move(successor.fields);
-    derived.original.memory = message->body.memory;
-    derived.original.fd = message->body.fd;
-    derived.original.offset = message->body.offset;
-    derived.original.owner = message;
-    derived.original_bytes = message->body.size;
+    derived.original = message->body;
+    derived.original_bytes = message->body.size();
     const async::Until until{.deadline = intake_.loop.now() + intake_.settings.enqueue_timeout};
     co_return co_await intake::enqueue_derived(intake_, std::move(derived), until);
   }
@@ -123,15 +112,7 @@ struct Server {
 
 async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
                           async::Listener::Accepted accepted) {
-  async::Loop& loop = server->environment->loop;
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
-                                     {.deadline = loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation != ipc::delivery::kName) co_return;
-  co_await mailbox::serve_slots(server->environment, mailbox::SlotChannel(*std::move(opening)));
+  co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
 }
 
 Result<service::Hooks> start(service::Context& context) {
@@ -139,7 +120,7 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto rules, read_rules(s));
   map::OpenOptions options;
   options.default_type = s.default_database_type;
-  PEN_TRY_ASSIGN(auto aliases, map::MapList::open(joined(s.alias_maps), options));
+  PEN_TRY_ASSIGN(auto aliases, map::MapList::open(join(s.alias_maps), options));
   for (const auto& problem : aliases.problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
   auto server =
@@ -149,11 +130,7 @@ Result<service::Hooks> start(service::Context& context) {
   context.serve([server, peers](async::Listener::Accepted accepted) {
     return session(server, peers, std::move(accepted));
   });
-  return service::Hooks{.status = [server] {
-    return std::vector<std::string>{fmt::format("deliveries in hand {}, recipients done {}",
-                                                server->environment->busy,
-                                                server->environment->done)};
-  }};
+  return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 /// Thread:  master's only. master forks, so it never has other threads.
 #include <sys/types.h>
 
-#include "lib/async/stream.h"
+#include "lib/async/fd.h"
 #include "lib/service/arguments.h"
 
 namespace pen::master {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/stream.h"
+#include "lib/async/socket.h"
 #include "lib/service/plan.h"
 
 namespace pen::master {

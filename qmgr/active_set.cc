@@ -208,6 +208,7 @@ void Manager::run_runners() {
   const WallTime t = now();
   const auto wanted = [&](const Runner& r) { return r.look || (r.next && *r.next <= t); };
   for (std::size_t i = 0; i < options_.runner_slice && has_room(); ++i) {
+    if ((order_turn_ = !order_turn_) && run_order()) continue;
     bool ran = false;
     for (int side = 0; side < 2 && !ran; ++side) {
       journal_turn_ = !journal_turn_;
@@ -229,9 +230,32 @@ void Manager::run_runners() {
         }
       }
     }
-    if (!ran) return;
+    if (!ran && orders_waiting_.empty()) return;
   }
 }
+
+/// The oldest order that waits for room.
+bool Manager::run_order() {
+  if (orders_waiting_.empty()) return false;
+  OrderWaits next = std::move(orders_waiting_.front());
+  orders_waiting_.pop_front();
+  order(next.where, next.verb, std::move(next.done));
+  return true;
+}
+
+void Manager::flush_all() {
+  forgive();
+  log_.make_due();
+  for (Runner& r : runners_) r.look = true;
+  runners_[queue_log::kHold].look = false;
+}
+
+void Manager::look_again() {
+  for (std::size_t id = queue_log::kFirstRetry; id < runners_.size(); ++id)
+    runners_[id].look = true;
+}
+
+void Manager::when_recovered(std::function<void()> fn) { when_recovered_.push_back(std::move(fn)); }
 
 void Manager::when_durable(queue_log::Ticket ticket, std::function<void()> then) {
   if (ticket <= log_.committed()) {
@@ -266,6 +290,8 @@ void Manager::committed(queue_log::Ticket ticket) {
 void Manager::settle() {
   enter();
   if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
+  if (!when_recovered_.empty() && log_.recovery() == queue_log::Recovery::done)
+    for (const auto& fn : std::exchange(when_recovered_, {})) fn();
   do {
     while (!waiting_.empty() && waiting_.front().first <= log_.committed())
       committed(log_.committed());
@@ -300,6 +326,7 @@ SteadyTime Manager::wake_at() const {
   if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
   if (discharge_scan_) return clock_.now();
   if (log_.recovery() == queue_log::Recovery::done && has_room()) {
+    if (!orders_waiting_.empty()) return clock_.now();
     const WallTime t = clock_.wall_now();
     for (const Runner& r : runners_) {
       if (r.look) return clock_.now();

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/mailbox/log_line.h"
+#include "lib/mail/delivery_line.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {
@@ -216,10 +216,10 @@ void Manager::transport_failed(const std::string& transport, const std::string& 
 void Manager::report_undeliverable(Active& m, const Ordinals& ordinals,
                                    const mail::DeliveryStatus& status, std::string_view relay,
                                    std::string_view) {
-  const mailbox::Times times{m.envelope.arrival, m.active, now(), now()};
+  const mail::Delays delays = mail::delays_between(m.envelope.arrival, m.active, now(), now());
   for (const std::uint32_t ordinal : ordinals) {
-    log::info("{}", mailbox::log_line(m.id(), m.envelope.recipients[ordinal],
-                                      relay.empty() ? "none" : relay, times, status));
+    log::info("{}", mail::delivery_line(m.id(), m.envelope.recipients[ordinal],
+                                        relay.empty() ? "none" : relay, 1, delays, status));
   }
 }
 

@@ -117,9 +117,20 @@ class Manager {
   void committed(queue_log::Ticket ticket);
 
   // --- tools ---
-  /// Orders for one message, wherever it is. done(found) is called when the order is durable.
+  /// Orders for one message, wherever it is. done(outcome) is called when the order is durable. One that brings a
+  /// message into the active set (flush, expire) waits for room there, in turn with the runners: the caller bounds how
+  /// many it gives before the first are done.
   using Done = std::function<void(ipc::queue::Outcome)>;
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
+  /// Every message that waits for a retry is due now: one mark per retry log.
+  void flush_all();
+  /// Messages left the logs behind the runners' backs: they look whether their heads are still there, so that segments
+  /// that hold nothing any more are given back.
+  void look_again();
+  /// Calls fn once when the next commit is back.
+  void after_commit(std::function<void()> fn) { after_commit_.push_back(std::move(fn)); }
+  /// Calls fn in a settle() once recovery has ended: before that no order can be given.
+  void when_recovered(std::function<void()> fn);
   /// Messages in memory: for listings.
   void each_active(const std::function<void(const Active&)>& see) const;
   const Active* find(std::string_view queue_id) const;
@@ -166,6 +177,7 @@ class Manager {
   std::string body_of(Active& m);
   void run_runners();
   bool run_log(queue_log::LogId log);
+  bool run_order();
   bool take_stored(queue_log::Stored&& stored);
 
   // dispatch.cc
@@ -195,7 +207,11 @@ class Manager {
   /// Looks through the queue, a slice at a time, for notifications made before a restart.
   bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
   void find_discharges();
-  void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, int tries);
+  struct Tries {
+    int moving = 5;   // commits that a message on its way between two logs is waited for
+    int space = 100;  // commits that may bring a free segment
+  };
+  void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, Tries tries);
 
   void when_durable(queue_log::Ticket ticket, std::function<void()> then);
   template <class T>
@@ -244,6 +260,14 @@ class Manager {
 
   std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
   std::vector<std::function<void()>> after_commit_;
+  std::vector<std::function<void()>> when_recovered_;
+  struct OrderWaits {
+    queue_log::Listed where;
+    ipc::queue::Verb verb;
+    Done done;
+  };
+  std::deque<OrderWaits> orders_waiting_;  // for room in the active set
+  bool order_turn_ = false;
   std::vector<Runner> runners_;
   bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;

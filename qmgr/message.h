@@ -19,16 +19,12 @@
 
 namespace pen::qmgr {
 
-/// A report that is owed to the sender; the bits of Note::owed.
-namespace owed {
-inline constexpr std::uint8_t kFailure = 1, kSuccess = 2;
-}
-
 /// What is known of one recipient beyond its address.
 struct Note {
   std::uint32_t ordinal = 0;
   mail::DeliveryStatus status;
   WallTime when{};
+  // reports due to the sender: mail::notify::kFailure, kSuccess
   std::uint8_t owed = 0;
   PEN_FIELDS(ordinal, status, when, owed)
 };
@@ -49,7 +45,7 @@ struct Deaths {
 inline constexpr std::uint8_t kDeathsAlone = 2;
 inline constexpr std::uint8_t kDeathsHeld = 3;
 
-/// Where a large body lies: what lib/spool needs to find it again. Empty: the body is inline.
+/// What the queue log keeps of a message: its envelope, what is known of its recipients, its body or where that lies.
 struct StoredPayload {
   mail::Envelope envelope;
   std::vector<Note> notes;

@@ -28,10 +28,10 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
     const std::uint8_t notify = m.envelope.recipients[ordinal].notify;
     std::uint8_t owes = 0;
     if (status.action == mail::Action::failed) {
-      if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = owed::kFailure;
+      if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = mail::notify::kFailure;
     } else if (status.action != mail::Action::transferred &&
                (notify & mail::notify::kSuccess) != 0) {
-      owes = owed::kSuccess;
+      owes = mail::notify::kSuccess;
     }
     if (owes == 0) {
       m.notes.erase(ordinal);
@@ -113,7 +113,7 @@ bool Manager::start_report(Active& m) {
     // Nobody to tell: a notification about a notification is never sent (RFC 5321 section 6.1).
     bool failed = false;
     for (auto& [ordinal, n] : m.notes) {
-      failed = failed || (n.owed & owed::kFailure) != 0;
+      failed = failed || (n.owed & mail::notify::kFailure) != 0;
       n.owed = 0;
     }
     if (failed) log::info("{}: undeliverable notification discarded", m.id());
@@ -133,7 +133,7 @@ bool Manager::start_report(Active& m) {
     }
   }
   const bool failure = std::any_of(m.notes.begin(), m.notes.end(), [](const auto& n) {
-    return (n.second.owed & owed::kFailure) != 0;
+    return (n.second.owed & mail::notify::kFailure) != 0;
   });
   ipc::bounce::Notify notify;
   notify.request = next_request_++;
@@ -141,7 +141,7 @@ bool Manager::start_report(Active& m) {
   notify.permit = options_.new_permit();
   ReportAsked asked{m.number, notify.permit, notify.kind, {}};
   for (const auto& [ordinal, n] : m.notes) {
-    if ((n.owed & (failure ? owed::kFailure : owed::kSuccess)) == 0) continue;
+    if ((n.owed & (failure ? mail::notify::kFailure : mail::notify::kSuccess)) == 0) continue;
     asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope.recipients[ordinal], n.status, n.when});
   }
@@ -178,10 +178,11 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
   if (answer.done) {
     ++figures_.bounced;
     const bool failure = std::any_of(m->notes.begin(), m->notes.end(), [](const auto& n) {
-      return (n.second.owed & owed::kFailure) != 0;
+      return (n.second.owed & mail::notify::kFailure) != 0;
     });
     for (auto& [ordinal, n] : m->notes) {
-      n.owed = failure ? static_cast<std::uint8_t>(n.owed & ~owed::kFailure) : std::uint8_t{0};
+      n.owed =
+          failure ? static_cast<std::uint8_t>(n.owed & ~mail::notify::kFailure) : std::uint8_t{0};
     }
   } else {
     log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope.sender,
@@ -210,7 +211,8 @@ void Manager::discharge(const mail::Discharge& d) {
   if (it == by_id_.end()) return;
   Active& m = *active_.at(it->second);
   const auto kind = static_cast<ipc::bounce::Kind>(d.kind);
-  const std::uint8_t bit = kind == ipc::bounce::Kind::failure ? owed::kFailure : owed::kSuccess;
+  const std::uint8_t bit =
+      kind == ipc::bounce::Kind::failure ? mail::notify::kFailure : mail::notify::kSuccess;
   if (kind == ipc::bounce::Kind::delay) return;
   for (const std::uint32_t ordinal : d.ordinals) {
     if (auto note = m.notes.find(ordinal); note != m.notes.end()) {
@@ -351,11 +353,11 @@ void Manager::obey(Active& m) {
 }
 
 void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with) {
-  order(where, verb, done_with, 5);
+  order(where, verb, done_with, Tries{});
 }
 
 void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with,
-                    int tries) {
+                    Tries tries) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;
   enter();
@@ -383,6 +385,19 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     done_with(Outcome::ok);
     return;
   }
+  if (log_.recovery() == queue_log::Recovery::done && !has_room() &&
+      (verb == Verb::expire || (verb == Verb::flush && where.place.log != queue_log::kHold))) {
+    orders_waiting_.push_back({where, verb, std::move(done_with)});
+    return;
+  }
+  // Without its record, when that surely holds the whole body: then there is nothing to free but the record.
+  if (verb == Verb::remove && where.stored >= where.size && where.size <= options_.inline_limit) {
+    if (auto ticket = log_.remove(where.place, where.queue_id, where.generation)) {
+      log::info("{}: removed", where.queue_id);
+      when_durable(*ticket, [report] { report(true); });
+      return;
+    }
+  }
   auto stored = log_.read(where.place);
   if (!stored) {
     if (stored.error().is(queue_log::QueueLogError::io_error))
@@ -396,14 +411,14 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
     if (!e.is(queue_log::QueueLogError::not_found) && !e.is(queue_log::QueueLogError::recovering))
       ports_.fatal(e.message());
-    if (tries == 0) {
+    if (tries.moving-- == 0) {
       done_with(Outcome::failed);
       return;
     }
     log_.save_positions();
     log_.flush();
     after_commit_.push_back(
-        [this, where, verb, done_with, tries] { order(where, verb, done_with, tries - 1); });
+        [this, where, verb, done_with, tries] { order(where, verb, done_with, tries); });
   };
   if (verb == Verb::remove) {
     auto m = from_log(queue_log::Stored(*stored));
@@ -422,6 +437,17 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
       done_with(Outcome::ok);
       return;
     }
+    if (!log_.has_space()) {
+      // The reserve is for deliveries. Segments come with the next commits if the disk has any.
+      if (tries.space-- == 0) {
+        done_with(Outcome::no_space);
+        return;
+      }
+      log_.save_positions();
+      after_commit_.push_back(
+          [this, where, verb, done_with, tries] { order(where, verb, done_with, tries); });
+      return;
+    }
     if (auto started = log_.start(*stored); !started) {
       later(started.error());
       return;
@@ -430,7 +456,10 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     if (auto m = from_log(queue_log::Stored(*stored)))
       again = to_log(*m, m->body);  // folds results in
     const auto ticket = must(verb == Verb::hold ? log_.hold(id, again) : log_.release(id, again));
-    log::info("{}: {}", id, verb == Verb::hold ? "placed on hold" : "released from hold");
+    log::info("{}: {}", id,
+              verb == Verb::hold      ? "placed on hold"
+              : verb == Verb::release ? "released from hold"
+                                      : "requeued");
     runners_[queue_log::kJournal].look = true;
     when_durable(ticket, [this, report] {
       runners_[queue_log::kJournal].look = true;

@@ -86,6 +86,7 @@ void Program::set_timer() {
 async::Task<void> Program::recover() {
   // In slices between other work: new mail is taken all the while.
   SteadyTime moved_at = loop_.now();
+  SteadyTime warned_at = moved_at - seconds(60);
   std::uint64_t seen = 0;
   for (;;) {
     auto step = log_.recover_step(1U << 20);
@@ -98,12 +99,15 @@ async::Task<void> Program::recover() {
     seen = now_at;
     if (loop_.now() - moved_at > seconds(2)) {
       // Replacements wait for a segment; the writer asks the disk for one every second.
-      log::warning(
-          "recovery of the queue waits for space: free {} bytes on the disk of queue_log_directory "
-          "(files damaged-segment-* there may go once they were looked at); it goes on by itself",
-          log_.report().segment_size);
-      static_cast<void>(co_await loop_.sleep(seconds(30)));
-      moved_at = loop_.now();
+      if (loop_.now() - warned_at > seconds(30)) {
+        warned_at = loop_.now();
+        log::warning(
+            "recovery of the queue waits for space: free {} bytes on the disk of "
+            "queue_log_directory (files damaged-segment-* there may go once they were looked at); "
+            "it goes on by itself",
+            log_.report().segment_size);
+      }
+      static_cast<void>(co_await loop_.sleep(milliseconds(500)));
     }
     if (*step == queue_log::Recovery::settling) {
       committed_.reset();
@@ -332,6 +336,7 @@ std::vector<ipc::queue::StatusLine> Program::status() const {
   add("connections_opened", s.connections_opened);
   add("receivers", enqueue_.receivers());
   add("commits", l.commits);
+  add("commits_beside", l.commits_beside);
   add("syncs", l.syncs);
   add("log_bytes", l.appended_bytes);
   add("segments_used", l.segments_used);

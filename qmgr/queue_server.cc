@@ -1,11 +1,10 @@
 #include "qmgr/queue_server.h"
 
-#include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
-#include "lib/async/sync.h"
 #include "lib/base/log.h"
-#include "lib/base/text.h"
+#include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/scan.h"
 
 namespace pen::qmgr {
@@ -15,28 +14,9 @@ using namespace ipc::queue;
 namespace {
 constexpr std::size_t kSlice = 200;  // entries between two turns of the loop
 
-bool for_site(const Active& m, std::string_view site) {
-  if (site.empty()) return true;
-  for (const auto& range : m.remaining.ranges()) {
-    for (std::uint32_t i = range.first; i < range.end; ++i) {
-      const std::string& address = m.envelope.recipients[i].address;
-      const auto at = address.rfind('@');
-      if (at != std::string::npos && iequals(std::string_view(address).substr(at + 1), site))
-        return true;
-    }
-  }
-  return false;
-}
-bool may_have_site(const queue_log::Listed& l, std::string_view site) {
-  if (site.empty() || l.domains.size() >= queue_log::kMaxDomains) return true;
-  return std::any_of(l.domains.begin(), l.domains.end(),
-                     [&](const auto& d) { return iequals(d, site); });
-}
-Place place_of(const queue_log::Listed& l) {
-  if (l.active) return Place::active;
-  if (l.place.log == queue_log::kJournal) return Place::incoming;
-  return l.place.log == queue_log::kHold ? Place::hold : Place::deferred;
-}
+constexpr std::size_t kMaxSeen =
+    100'000;  // ids of messages that moved while a listing ran; beyond it one may be shown twice
+constexpr std::size_t kEntryBytes = 512 * 1024;  // of recipients in one Entry: a frame holds 1 MiB
 }  // namespace
 
 Entry to_entry(const Active& m, Place place) {
@@ -47,13 +27,17 @@ Entry to_entry(const Active& m, Place place) {
   e.size = m.envelope.body.size;
   e.sender = m.envelope.sender;
   e.forced_expire = m.forced_expire;
-  for (const auto& range : m.remaining.ranges()) {
-    for (std::uint32_t i = range.first; i < range.end; ++i) {
-      auto& r = e.recipients.emplace_back();
-      r.address = m.envelope.recipients[i].address;
-      if (auto it = m.notes.find(i); it != m.notes.end()) r.delay_reason = it->second.status.text;
-    }
-  }
+  return e;
+}
+
+Entry to_entry(const queue_log::Listed& l) {
+  Entry e;
+  e.place = place_of(l);
+  e.queue_id = l.queue_id;
+  e.arrival = l.arrived;
+  e.size = l.size;
+  e.sender = l.sender;
+  if (e.place == Place::deferred) e.next_try = l.due;
   return e;
 }
 
@@ -88,167 +72,173 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, bool trusted) {
   }
 }
 
-async::Task<Result<std::uint64_t>> QueueServer::each(See see) {
-  std::uint64_t count = 0;
-  auto scan = manager_.log().scan(queue_log::InTransit::shown);
-  // ids of messages that may move while the scan runs: the active ones
-  std::unordered_set<std::string> seen;
-  while (!scan->done()) {
+async::Task<Result<void>> QueueServer::each(std::vector<std::string> ids, See see) {
+  const WallTime began = loop_.clock().wall_now();
+  std::optional<WallTime> second;
+  const std::size_t wanted = ids.size();
+  auto scan = manager_.log().find(std::move(ids), queue_log::InTransit::shown);
+  // Hashes of the ids of messages that may move while the scan runs: the active ones.
+  std::unordered_set<std::uint64_t> seen;
+  std::size_t found = 0;
+  while (!scan->done() && (wanted == 0 || found < wanted)) {
+    if (scan->second_pass() && !second) second = loop_.clock().wall_now();
     auto some = scan->step(kSlice);
     if (!some) co_return fail(std::move(some).error());
     poke_();
     for (const auto& l : *some) {
+      // An old message in a version of the second pass was shown by the first one, where it was.
+      if (l.later && second && l.arrived < began && l.appended >= *second) continue;
       const bool moves = l.active || manager_.find(l.queue_id) != nullptr;
-      if (moves ? !seen.insert(l.queue_id).second : seen.contains(l.queue_id)) continue;
-      ++count;
-      if (!co_await see(l)) co_return count;
+      const std::uint64_t hash = queue_log::IdFilter::hash(l.queue_id);
+      if (seen.contains(hash)) continue;
+      if ((moves || wanted != 0) && seen.size() < kMaxSeen) seen.insert(hash);
+      ++found;
+      if (!co_await see(l)) co_return Result<void>{};
     }
     co_await loop_.yield();
   }
-  co_return count;
+  co_return Result<void>{};
 }
 
-async::Task<bool> QueueServer::list_one(Session& s, const List& m, const queue_log::Listed& l,
-                                        std::uint64_t& count) {
-  if (!m.queue_id.empty() && l.queue_id != m.queue_id) co_return true;
-  if (!may_have_site(l, m.site)) co_return true;
+async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFilter& filter,
+                                        const queue_log::Listed& l, std::uint64_t& count) {
+  if (filter.footer(l) == QueueFilter::Answer::no) co_return true;
+  std::unique_ptr<Active> read;
+  const Active* message = manager_.find(l.queue_id);
   Entry e;
-  if (const Active* active = manager_.find(l.queue_id)) {
-    if (!for_site(*active, m.site)) co_return true;
-    e = to_entry(*active, Place::active);
+  if (message != nullptr) {
+    if (!filter.envelope(*message)) co_return true;
+    e = to_entry(*message, Place::active);
   } else {
     auto stored = manager_.log().read(l.place);
     if (!stored) co_return true;  // it moved or ended meanwhile
-    auto message = from_log(*std::move(stored));
-    if (!message || !for_site(*message, m.site)) co_return true;
+    read = from_log(*std::move(stored));
+    if (!read || !filter.envelope(*read)) co_return true;
+    message = read.get();
     e = to_entry(*message, place_of(l));
     e.next_try = l.due;
   }
   e.request = m.request;
   ++count;
-  static_cast<void>(s.channel.send(e));
-  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}))
-    co_return false;
-  co_return m.queue_id.empty();
+  // Taken down before the first wait: an active message may end meanwhile.
+  std::size_t bytes = 0;
+  std::vector<Entry> parts;
+  for (const auto& range : message->remaining.ranges()) {
+    for (std::uint32_t i = range.first; i < range.end; ++i) {
+      auto& r = e.recipients.emplace_back();
+      r.address = message->envelope.recipients[i].address;
+      if (auto it = message->notes.find(i); it != message->notes.end())
+        r.delay_reason = it->second.status.text;
+      bytes += r.address.size() + r.delay_reason.size() + 8;
+      if (bytes < kEntryBytes) continue;
+      e.more = true;
+      parts.push_back(e);
+      e.more = false;
+      e.recipients.clear();
+      bytes = 0;
+    }
+  }
+  parts.push_back(std::move(e));
+  read.reset();
+  for (const Entry& part : parts) {
+    if (auto sent = s.channel.send(part); !sent)
+      log::warning("queue: {}: {}", l.queue_id, sent.error().message());
+    if (s.channel.congested() &&
+        !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}))
+      co_return false;
+  }
+  co_return true;
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   std::uint64_t count = 0;
-  auto all = co_await each(
-      [this, &s, &m, &count](const queue_log::Listed& l) { return list_one(*s, m, l, count); });
+  std::vector<std::string> ids = m.queue_ids;
+  if (!m.queue_id.empty()) ids.push_back(m.queue_id);
+  const bool by_id = !ids.empty();
+  const QueueFilter filter(m.filter, m.site, loop_.clock().wall_now());
+  auto all =
+      co_await each(std::move(ids), [this, &s, &m, &filter, &count](const queue_log::Listed& l) {
+        return list_one(*s, m, filter, l, count);
+      });
   Done done{m.request, Outcome::ok, count, {}};
   if (!all) {
     done.outcome = Outcome::failed;
     done.text = all.error().message();
-  } else if (!m.queue_id.empty() && count == 0) {
+  } else if (by_id && count == 0) {
     done.outcome = Outcome::not_found;
   }
   static_cast<void>(s->channel.send(done));
 }
 
-async::Task<Outcome> QueueServer::order(queue_log::Listed l, Verb verb) {
-  struct Waiting {
-    explicit Waiting(async::Loop& loop) : event(loop) {}
-    async::Event event;
-    Outcome outcome = Outcome::failed;
-  };
-  auto waiting = std::make_shared<Waiting>(loop_);
-  manager_.order(l, verb, [waiting](Outcome o) {
-    waiting->outcome = o;
-    waiting->event.set();
-  });
-  poke_();
-  static_cast<void>(co_await waiting->event.wait());
-  co_return waiting->outcome;
+/// false: it is not there any more. Errors: its content cannot be opened.
+Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queue_log::Listed& l) {
+  auto stored = manager_.log().read(l.place);
+  if (!stored) return false;
+  auto message = from_log(*std::move(stored));
+  if (!message) return false;
+  Content content{request, {}, message->spool_offset, message->body, false};
+  auto& recipients = content.envelope.recipients;
+  std::size_t bytes = 0;
+  for (auto& r : std::exchange(message->envelope.recipients, {})) {
+    bytes += r.address.size() + r.original.size() + r.orcpt.size() + 16;
+    recipients.push_back(std::move(r));
+    if (bytes < kEntryBytes) continue;
+    Content part{request, {}, 0, {}, true};
+    part.envelope.queue_id = message->id();
+    part.envelope.recipients = std::exchange(recipients, {});
+    PEN_TRY(s.channel.send(part));
+    bytes = 0;
+  }
+  auto rest = std::exchange(recipients, {});
+  content.envelope = std::move(message->envelope);
+  content.envelope.recipients = std::move(rest);
+  if (message->spool_file == 0) {
+    PEN_TRY(s.channel.send(content));
+    return true;
+  }
+  PEN_TRY_ASSIGN(auto fd, open_body_(message->spool_file, content.envelope.queue_id));
+  async::Fd fds[] = {std::move(fd)};
+  PEN_TRY(s.channel.send(content, fds));
+  return true;
 }
 
-async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
-  Done done{m.request, Outcome::ok, 0, {}};
-  if (!s->trusted && m.verb != Verb::flush) {
-    done.outcome = Outcome::denied;
-    done.text = "only root and the mail owner may do that";
+async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
+  Done done{m.request, Outcome::not_found, 0, {}};
+  std::vector<std::string> ids = std::move(m.queue_ids);
+  if (!m.queue_id.empty()) ids.insert(ids.begin(), std::move(m.queue_id));
+  if (!s->trusted) done.outcome = Outcome::denied;
+  if (!s->trusted || ids.empty()) {
     static_cast<void>(s->channel.send(done));
     co_return;
   }
-  if (m.verb == Verb::flush) manager_.forgive();
-  // Collected first: orders move messages, and the scan would meet them again.
-  std::vector<queue_log::Listed> wanted;
-  std::unordered_set<std::string> ids(m.queue_ids.begin(), m.queue_ids.end());
-  const bool by_id = !m.all && m.site.empty();
-  auto scan = manager_.log().scan();
-  std::unordered_set<std::string> seen;
-  while (!scan->done() && (!by_id || seen.size() < ids.size())) {
+  std::unordered_map<std::string, queue_log::Listed> places;
+  auto scan = manager_.log().find(ids, queue_log::InTransit::shown);
+  while (!scan->done() && places.size() < ids.size()) {
     auto some = scan->step(kSlice);
     if (!some) {
       done.outcome = Outcome::failed;
       done.text = some.error().message();
       break;
     }
+    for (auto& l : *some) places.insert_or_assign(l.queue_id, std::move(l));
     poke_();
-    for (auto& l : *some) {
-      if (by_id ? !ids.contains(l.queue_id) : !may_have_site(l, m.site)) continue;
-      if (m.verb == Verb::flush && (l.active || l.place.log == queue_log::kHold)) continue;
-      if (m.verb == Verb::release && l.place.log != queue_log::kHold) continue;
-      if (!seen.insert(l.queue_id).second) continue;
-      wanted.push_back(std::move(l));
-    }
     co_await loop_.yield();
   }
-  for (auto& l : wanted) {
-    // Tried now, but never more at once than the active set holds: the rest follows as room comes.
-    while ((m.verb == Verb::flush || m.verb == Verb::expire) && !manager_.room()) {
-      static_cast<void>(co_await loop_.sleep(milliseconds(100)));
-    }
-    const Outcome o = co_await order(l, m.verb);
-    if (o == Outcome::ok) ++done.count;
-    if (o == Outcome::failed) {
+  for (const std::string& id : ids) {
+    const auto place = places.find(id);
+    if (place == places.end()) continue;
+    auto shown = show_one(*s, m.request, place->second);
+    if (!shown) {
       done.outcome = Outcome::failed;
-      done.text = l.queue_id;
-    }
-  }
-  if (by_id && done.count == 0 && done.outcome == Outcome::ok && m.verb != Verb::flush) {
-    done.outcome = Outcome::not_found;
-  }
-  static_cast<void>(s->channel.send(done));
-}
-
-async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
-  Done done{m.request, Outcome::not_found, 0, {}};
-  if (!s->trusted) {
-    done.outcome = Outcome::denied;
-    static_cast<void>(s->channel.send(done));
-    co_return;
-  }
-  auto scan = manager_.log().scan();
-  while (!scan->done() && done.outcome == Outcome::not_found) {
-    auto some = scan->step(kSlice);
-    if (!some) break;
-    for (const auto& l : *some) {
-      if (l.queue_id != m.queue_id) continue;
-      auto stored = manager_.log().read(l.place);
-      if (!stored) continue;
-      auto message = from_log(*std::move(stored));
-      if (!message) continue;
-      Content content{m.request, message->envelope, message->spool_offset, message->body};
-      if (message->spool_file != 0) {
-        auto fd = open_body_(message->spool_file, message->id());
-        if (!fd) {
-          done.outcome = Outcome::failed;
-          done.text = fd.error().message();
-          break;
-        }
-        async::Fd fds[] = {std::move(*fd)};
-        static_cast<void>(s->channel.send(content, fds));
-      } else {
-        static_cast<void>(s->channel.send(content));
-      }
-      done.outcome = Outcome::ok;
-      done.count = 1;
+      done.text = id + ": " + shown.error().message();
       break;
     }
-    poke_();
-    co_await loop_.yield();
+    if (*shown) ++done.count;
+    if (s->channel.congested() &&
+        !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)}))
+      co_return;
   }
+  if (done.count == ids.size()) done.outcome = Outcome::ok;
   static_cast<void>(s->channel.send(done));
 }
 

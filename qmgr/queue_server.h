@@ -3,6 +3,10 @@
 ///
 /// Rights:  listing and flushing for everyone; orders for root, ourselves and mail_owner (trusted).
 /// Listings stream in slices between other work; a listing that nobody reads waits, holding one slice.
+/// Orders for many messages (queue_orders.cc) go through the queue once, in slices, and are given as the scan meets the
+/// messages, with a bounded number and a bounded number of bytes not yet durable: they share commits, memory stays flat
+/// however many there are, and other mail flows between the slices. A message that arrives after the order is not meant.
+/// An order ends early when its tool goes away.
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +15,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/ipc/queue.h"
 #include "qmgr/manager.h"
+#include "qmgr/queue_filter.h"
 
 namespace pen::qmgr {
 
@@ -30,16 +35,28 @@ class QueueServer {
     Channel channel;
     bool trusted;
   };
-  /// Calls see() for each message that lives, active ones from memory; false from see(): enough.
+  /// Calls see() for each message that lives and may be meant; false from see(): enough.
   using See = std::function<async::Task<bool>(const queue_log::Listed&)>;
-  async::Task<Result<std::uint64_t>> each(See see);
+  async::Task<Result<void>> each(std::vector<std::string> ids, See see);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::List m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::AskStatus m);
-  async::Task<bool> list_one(Session& s, const ipc::queue::List& m, const queue_log::Listed& l,
-                             std::uint64_t& count);
-  async::Task<ipc::queue::Outcome> order(queue_log::Listed l, ipc::queue::Verb verb);
+  async::Task<bool> list_one(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
+                             const queue_log::Listed& l, std::uint64_t& count);
+  Result<bool> show_one(Session& s, std::uint64_t request, const queue_log::Listed& l);
+
+  struct Run;
+  async::Task<void> run_order(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run);
+  /// Whether the order is for this message. Reads its envelope if it must.
+  bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l,
+             WallTime began);
+  void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run);
+  async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
+  async::Task<void> recovered();
+  /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
+  async::Task<bool> settle(Session& s, std::uint64_t request, Run& run,
+                           const queue_log::Scan& scan);
 
   async::Loop& loop_;
   Manager& manager_;
@@ -48,7 +65,8 @@ class QueueServer {
   OpenBody open_body_;
 };
 
-/// The entry that a tool shows for a message.
+/// The entry that a tool shows for a message; without its recipients.
 ipc::queue::Entry to_entry(const Active& m, ipc::queue::Place place);
+ipc::queue::Entry to_entry(const queue_log::Listed& l);
 
 }  // namespace pen::qmgr

@@ -235,7 +235,7 @@ void Connection::pump() {
     stream_->write(send->text);
     if (send->job == nullptr) continue;
     const auto work = works_.at(send->job);
-    if (!work->file || work->job.body.size == 0) {
+    if (work->content.in_memory() || work->content.size() == 0) {
       write_inline(*work, send->form);
       engine_.content_written();
     } else {
@@ -252,12 +252,12 @@ void Connection::write_inline(Work& work, Form form) {
   host_.stages().set(work.job.slot, Stage::committed);
   engine_.mark_committed();
   if (form == Form::bdat) {
-    stream_->write(work.body);
+    stream_->write(work.content.memory());
     return;
   }
   DataForm data(settings_.line_length_limit);
   std::vector<Bytes> pieces;
-  data.feed(work.body, pieces);
+  data.feed(work.content.memory(), pieces);
   data.finish(pieces);
   for (const auto piece : pieces) stream_->write(as_text(piece));
 }
@@ -266,18 +266,14 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
   DataForm data(settings_.line_length_limit);
   std::vector<Bytes> pieces;
   std::string buffer;
-  const std::uint64_t size = work.job.body.size;
+  const std::uint64_t size = work.content.size();
   for (std::uint64_t at = 0; at < size;) {
     buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kContentChunk, size - at)));
-    const ssize_t n = ::pread(work.file.get(), buffer.data(), buffer.size(),
-                              static_cast<off_t>(work.job.body_offset + at));
-    if (n <= 0) {
-      if (n < 0 && errno == EINTR) continue;
+    if (auto read = work.content.read(at, buffer); !read) {
       end_ = End::content_error;
-      co_return fail_errno("read message content", n == 0 ? EIO : errno);
+      co_return read;
     }
-    buffer.resize(static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
+    at += buffer.size();
     pieces.clear();
     if (form == Form::bdat)
       pieces.push_back(as_bytes(buffer));

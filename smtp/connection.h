@@ -1,8 +1,8 @@
 #pragma once
 /// One connection of the client: connects, feeds the engine with the peer's lines, writes what the engine says.
 ///
-/// Use:     Connection c(loop, host, id, destination, settings, stages);  loop.spawn(…, c.run());
-///          c.submit(work);  c.request_close();  c.check_time(now) about once a second
+/// Use:     Connection c(loop, host, id, destination, settings);  gate.spawn("connection", c.run());
+///          c.submit(work);  c.request_close();  c.check_time() about twice a second
 ///          Results go to the Host as they come; the last call is closed(), after which the owner destroys it.
 /// Writing: commands and inline content are queued in the turn that allows them and leave in one system call; larger
 ///          content is read and written piece by piece in a coroutine of its own, so that replies are read meanwhile
@@ -16,6 +16,7 @@
 
 #include "lib/async/stream.h"
 #include "lib/async/sync.h"
+#include "lib/ipc/content.h"
 #include "lib/ipc/delivery.h"
 #include "smtp/engine.h"
 #include "smtp/stage_page.h"
@@ -24,9 +25,8 @@ namespace pen::smtp {
 
 /// A job with what it owns.
 struct Work {
-  Job job;  // job.inline_body points into body
-  std::string body;
-  async::Fd file;
+  Job job;  // without inline body
+  ipc::Content content;
   WallTime handed{};
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
+#include "lib/mail/charset.h"
 
 namespace pen::smtp {
 
@@ -108,7 +109,7 @@ void Engine::refuse_locally(Transaction& t) {
       const auto& address = job.recipients[i].recipient.address;
       if (address.empty() || !sendable_address(address)) {
         settle(t, i, failed("5.1.3", "the recipient address cannot be sent by SMTP"));
-      } else if (!offers_.smtputf8 && !is_ascii(address)) {
+      } else if (!offers_.smtputf8 && !mail::all_ascii(address)) {
         settle(t, i,
                failed("5.6.7", "SMTPUTF8 is required, but was not offered by host " + peer_.shown));
       }

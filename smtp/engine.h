@@ -188,6 +188,12 @@ class Engine {
   void on_421(const Owed& owed);
 
   void settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status);
+  /// What is told about the connection's end, without its jobs.
+  Ended why_ended(End how) const;
+  /// What the connection's end, with that status, means for t. True: its recipients have their fate; false: it was not
+  /// begun in earnest and its job goes back. culprit_found: whether a transaction bears the end already.
+  bool settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status, bool out_of_step,
+                     bool& culprit_found);
   void settle_rest(Transaction& t, const mail::DeliveryStatus& status);
   void report_settled(SteadyTime now);
   void report(Transaction& t, SteadyTime now);

@@ -312,9 +312,7 @@ void Engine::report_settled(SteadyTime now) {
   }
 }
 
-void Engine::finish(End how, SteadyTime now) {
-  PEN_CHECK(!finished_, "a connection ends once");
-  finished_ = true;
+Ended Engine::why_ended(End how) const {
   const Step step = awaiting().value_or(writing_ != 0 ? Step::content : Step::rset);
   const bool begun = std::any_of(transactions_.begin(), transactions_.end(), [](const auto& t) {
     return t.at != At::queued && !t.all_settled();
@@ -342,60 +340,67 @@ void Engine::finish(End how, SteadyTime now) {
     ended.status = {
         mail::Action::deferred, "4.4.2", "connection with " + peer_.shown + " was closed", {}, {}};
   }
+  return ended;
+}
+
+bool Engine::settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status,
+                           bool out_of_step, bool& culprit_found) {
+  if (t.number == held_ && out_of_step) {
+    for (auto& r : t.recipients) {
+      if (r.status.action != mail::Action::failed)
+        r.status = loss_status(End::closed, doing(Step::end_of_data));
+    }
+    return true;
+  }
+  if (t.all_settled() && !t.by_421) return true;
+  if (t.at == At::queued) return false;
+  if (how == End::content_error && t.number == writing_) {
+    culprit_found = true;
+    settle_rest(t, status);
+    return true;
+  }
+  // Commands are done in order: after 421 none was.
+  const bool in_doubt = t.committed && !last_was_421_ && !t.all_settled();
+  if (in_doubt) {
+    const End why = how == End::timed_out ? End::timed_out : End::closed;
+    settle_rest(t, loss_status(why, doing(Step::end_of_data)));
+    return true;
+  }
+  if (!culprit_found && completed_ == 0) {
+    // The first of a connection bears it: were it handed on without a penalty, a message that
+    // makes peers hang up would go round without a pause.
+    culprit_found = true;
+    settle_rest(t, status);
+    return true;
+  }
+  if (t.written && settings_.lmtp && t.settled > 0) {
+    settle_rest(t, status);  // some recipients have their final reply: it stands
+    return true;
+  }
+  return false;
+}
+
+void Engine::finish(End how, SteadyTime now) {
+  PEN_CHECK(!finished_, "a connection ends once");
+  finished_ = true;
+  Ended ended = why_ended(how);
   // A swallowed or doubled reply shows in time-outs and in replies that do not fit; then a good end
   // that was followed by no proof is not believed. A peer that simply closes after its answer has
   // answered.
   const bool out_of_step = how == End::timed_out || misbehaved_;
-  const bool nothing_after = last_was_421_;  // commands are done in order: after 421 none was
   if (pipelining() && opened_ && !owed_.empty()) {
     // A lost reply looks like silence, and a peer that cannot take groups of commands hangs up in
     // its first one.
     if (how == End::timed_out ||
-        (how == End::closed && completed_ == 0 && owed_.size() > 1 && !nothing_after))
+        (how == End::closed && completed_ == 0 && owed_.size() > 1 && !last_was_421_))
       misbehaved_ = true;
   }
   bool culprit_found = false;
   for (auto& t : transactions_) {
-    const bool held = t.number == held_;
-    if (held && out_of_step) {
-      for (auto& r : t.recipients) {
-        if (r.status.action != mail::Action::failed)
-          r.status = loss_status(End::closed, doing(Step::end_of_data));
-      }
+    if (settle_at_end(t, how, ended.status, out_of_step, culprit_found))
       report(t, now);
-      continue;
-    }
-    if (t.all_settled() && !t.by_421) {
-      report(t, now);
-      continue;
-    }
-    if (t.at == At::queued) {
+    else
       ended.unstarted.push_back(t.job);
-      continue;
-    }
-    if (how == End::content_error && t.number == writing_) {
-      culprit_found = true;
-      settle_rest(t, ended.status);
-      report(t, now);
-      continue;
-    }
-    const bool in_doubt = t.committed && !nothing_after && !t.all_settled();
-    if (in_doubt) {
-      const End why = how == End::timed_out ? End::timed_out : End::closed;
-      settle_rest(t, loss_status(why, doing(Step::end_of_data)));
-      report(t, now);
-    } else if (!culprit_found && completed_ == 0) {
-      // The first of a connection bears it: were it handed on without a penalty, a message that
-      // makes peers hang up would go round without a pause.
-      culprit_found = true;
-      settle_rest(t, ended.status);
-      report(t, now);
-    } else if (t.written && settings_.lmtp && t.settled > 0) {
-      settle_rest(t, ended.status);  // some recipients have their final reply: it stands
-      report(t, now);
-    } else {
-      ended.unstarted.push_back(t.job);
-    }
   }
   ended.misbehaved = misbehaved_;
   transactions_.clear();

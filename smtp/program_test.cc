@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "lib/async/listener.h"
 #include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"

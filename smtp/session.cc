@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "smtp/log_line.h"
+#include "lib/mail/delivery_line.h"
 
 namespace pen::smtp {
 
@@ -120,13 +120,12 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
     return {};
   }
   auto work = std::make_shared<Work>();
-  work->body = std::string(job.inline_body);
+  auto content = ipc::take_content(job.inline_body, fds, job.body_offset, job.body.size);
+  if (!content) return fail(std::move(content).error().within("job " + job.queue_id));
+  work->content = *std::move(content);
   work->job = std::move(job);
-  work->job.inline_body = work->body;
+  work->job.inline_body = {};
   work->handed = loop_.clock().wall_now();
-  if (!fds.empty()) work->file = std::move(fds[0]);
-  if (work->file ? !work->body.empty() : work->body.size() != work->job.body.size)
-    return fail_errno("job " + work->job.queue_id + " without its content", EBADMSG);
   if (work->job.recipients.empty())
     return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
   it->second.connection->submit(std::move(work));
@@ -157,7 +156,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   const auto floor = [](auto d) {
     return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0));
   };
-  Delays delays;
+  mail::Delays delays;
   const WallTime begun = now - done.service_time;
   delays.before_active = floor(job.active - job.arrival);
   delays.transmission = done.service_time;
@@ -177,8 +176,8 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   for (std::size_t i = 0; i < done.results.size(); ++i) {
     const auto& status = done.results[i];
     const auto& recipient = job.recipients[i];
-    log::info("{}", recipient_line(job.queue_id, recipient.recipient, relay, done.connection_use,
-                                   delays, status));
+    log::info("{}", mail::delivery_line(job.queue_id, recipient.recipient, relay,
+                                        done.connection_use, delays, status));
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status; });
     if (same != result.results.end())

@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/async/listener.h"
 #include "lib/base/log.h"
 #include "smtp/scripted_peer.h"
 

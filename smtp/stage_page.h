@@ -1,7 +1,7 @@
 #pragma once
 /// The page shared with qmgr that survives our death: per job slot, whether end-of-data may have reached the peer.
 ///
-/// Use:     auto page = StagePage::map(fd, slots);  page->set(job.slot, Stage::committed);
+/// Use:     StagePage page;  PEN_TRY(page.map(fd, slots));  page.set(job.slot, Stage::committed);
 /// A store is a plain byte in shared memory, no system call; it is made before the bytes it tells of can leave.
 #include <atomic>
 #include <cstdint>

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/mail/charset.h"
+#include "lib/mail/command.h"
 
 namespace pen::smtp {
 
@@ -40,11 +42,6 @@ Offers parse_offers(const std::vector<std::string>& lines,
   return offers;
 }
 
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
-
 bool sendable_address(std::string_view address) {
   if (address.size() > 2000) return false;
   bool quoted = false;
@@ -64,26 +61,10 @@ bool sendable_address(std::string_view address) {
   return !quoted;
 }
 
-std::string xtext(std::string_view text) {
-  static constexpr char kHex[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char ch : text) {
-    const auto c = static_cast<unsigned char>(ch);
-    if (c >= 33 && c <= 126 && c != '+' && c != '=') {
-      out += ch;
-    } else {
-      out += '+';
-      out += kHex[c >> 4];
-      out += kHex[c & 15];
-    }
-  }
-  return out;
-}
-
 bool needs_smtputf8(const ipc::delivery::Job& job) {
   // A header in UTF-8 counts only where the client asked for SMTPUTF8: 8-bit headers of plain old
   // mail go as before.
-  return !is_ascii(job.sender) || (job.smtputf8 && job.body.eight_bit_header);
+  return !mail::all_ascii(job.sender) || (job.smtputf8 && job.body.eight_bit_header);
 }
 
 void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& offers) {
@@ -101,15 +82,16 @@ void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& 
     out += " BODY=8BITMIME";
   }
   if (offers.smtputf8) {
-    const bool needed = job.smtputf8 || needs_smtputf8(job) ||
-                        std::any_of(job.recipients.begin(), job.recipients.end(),
-                                    [](const auto& r) { return !is_ascii(r.recipient.address); });
+    const bool needed =
+        job.smtputf8 || needs_smtputf8(job) ||
+        std::any_of(job.recipients.begin(), job.recipients.end(),
+                    [](const auto& r) { return !mail::all_ascii(r.recipient.address); });
     if (needed) out += " SMTPUTF8";
   }
   if (offers.dsn) {
     if (!job.envid.empty()) {
       out += " ENVID=";
-      out += xtext(job.envid);
+      out += mail::encode_xtext(job.envid);
     }
     if (job.ret != mail::Ret::unspecified)
       out += job.ret == mail::Ret::full ? " RET=FULL" : " RET=HDRS";
@@ -144,9 +126,9 @@ void append_rcpt(std::string& out, const mail::Recipient& recipient, const Offer
       out += " ORCPT=";
       out += recipient.orcpt;
     } else if (recipient.orcpt.empty() && !recipient.original.empty() &&
-               recipient.original != recipient.address && is_ascii(recipient.original)) {
+               recipient.original != recipient.address && mail::all_ascii(recipient.original)) {
       out += " ORCPT=rfc822;";
-      out += xtext(recipient.original);
+      out += mail::encode_xtext(recipient.original);
     }
   }
   out += "\r\n";

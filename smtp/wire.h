@@ -22,11 +22,8 @@ struct Offers {
 /// Lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are left alone.
 Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std::string>& discard);
 
-bool is_ascii(std::string_view text);
 /// Whether an address can stand between angle brackets without ending the line or the brackets early.
 bool sendable_address(std::string_view address);
-/// RFC 3461 section 4: xtext.
-std::string xtext(std::string_view text);
 
 /// Whether the transaction needs SMTPUTF8 for sender or header (a recipient may need it alone).
 bool needs_smtputf8(const ipc::delivery::Job& job);

@@ -5,14 +5,12 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
-#include "smtpd/access.h"
 
 namespace pen::smtpd {
 namespace {
 
 constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's recursion limit
 
-/// Lists may name names that look-ups return; a resolve answer that could not be had.
 std::string domain_of(std::string_view address) { return std::string(mail::domain_part(address)); }
 
 }  // namespace
@@ -113,22 +111,26 @@ Checks::Answer Checks::non_fqdn(std::string_view address, const Name& name) {
                 "need fully-qualified address");
 }
 
-Checks::Answer Checks::unauth_destination(bool defer) {
+Result<bool> Checks::authorized_destination() const {
   const std::string address = policy_.resolve->rewrite(*subject_.recipient);
   const auto domain = mail::domain_part(address);
-  auto cls = domain.empty() ? Result<resolve::AddressClass>(resolve::AddressClass::local)
-                            : policy_.resolve->class_of(domain);
-  if (!cls) {
-    log::warning("{}: address class: {}", address, cls.error().message());
+  PEN_TRY_ASSIGN(const auto cls, domain.empty()
+                                     ? Result<resolve::AddressClass>(resolve::AddressClass::local)
+                                     : policy_.resolve->class_of(domain));
+  const std::string local = mail::unquote_local(mail::local_part(address));
+  const bool routed = local.find_first_of("@%!") != std::string::npos;
+  return cls != resolve::AddressClass::other && !routed;
+}
+
+Checks::Answer Checks::unauth_destination(bool defer) {
+  const auto authorized = authorized_destination();
+  if (!authorized) {
+    log::warning("{}: address class: {}", *subject_.recipient, authorized.error().message());
     reply_ = "451 4.3.0 <" + *subject_.recipient + ">: Temporary lookup failure";
     log_line("reject", reply_);
     return Answer::reject;
   }
-  // A local part that could send the mail on from here (user%there@here, "user@there"@here) is not ours to accept
-  // from strangers.
-  const std::string local = mail::unquote_local(mail::local_part(address));
-  const bool routed = local.find_first_of("@%!") != std::string::npos;
-  if (*cls != resolve::AddressClass::other && !routed) return Answer::permit;
+  if (*authorized) return Answer::dunno;
   const Name name{*subject_.recipient, ""};
   if (defer) return reject(454, "4.7.1", name, "Relay access denied");
   return reject(policy_.settings.relay_domains_reject_code, "5.7.1", name, "Relay access denied");
@@ -224,44 +226,39 @@ async::Task<Checks::Answer> Checks::helo_known() {
   co_return Answer::dunno;
 }
 
-async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& given_name) {
+async::Task<map::AddressValue> Checks::look_up(const Restriction& r, Name& name) {
   const bool parents = policy_.parent_domains;
-  const std::string delimiters = policy_.settings.recipient_delimiter;
-  const Peer& peer = *subject_.peer;
-  Name name = given_name;
-  map::AddressValue found = std::nullopt;
   const auto maps = r.maps;
   switch (r.check) {
     case Check::check_client_access:
     case Check::check_reverse_client_hostname_access: {
+      const Peer& peer = *subject_.peer;
       const bool reverse = r.check == Check::check_reverse_client_hostname_access;
       name = client_name();
       const std::string host = reverse ? peer.reverse_name : peer.name;
-      found = co_await off_loop(maps.blocking(),
-                                [maps, host, address = peer.address, parents, reverse] {
-                                  auto hit = map::find_access_name(maps, host, parents);
-                                  if (!reverse && hit && !*hit)
-                                    hit = map::find_access_network(maps, address);
-                                  return hit;
-                                });
-      break;
+      co_return co_await off_loop(maps.blocking(),
+                                  [maps, host, address = peer.address, parents, reverse] {
+                                    auto hit = map::find_access_name(maps, host, parents);
+                                    if (!reverse && hit && !*hit)
+                                      hit = map::find_access_network(maps, address);
+                                    return hit;
+                                  });
     }
     case Check::check_helo_access:
-      if (subject_.helo->empty()) co_return Answer::dunno;
+      if (subject_.helo->empty()) co_return std::nullopt;
       name = helo_label();
-      found = co_await off_loop(maps.blocking(), [maps, helo = *subject_.helo, parents] {
+      co_return co_await off_loop(maps.blocking(), [maps, helo = *subject_.helo, parents] {
         return map::find_access_name(maps, helo, parents);
       });
-      break;
     case Check::check_sender_access:
     case Check::check_recipient_access: {
       const bool sender = r.check == Check::check_sender_access;
       const auto& subject = sender ? subject_.sender : subject_.recipient;
-      if (!subject) co_return Answer::dunno;
+      if (!subject) co_return std::nullopt;
       name = sender ? sender_label() : recipient_label();
-      found = co_await off_loop(
+      co_return co_await off_loop(
           maps.blocking(),
-          [maps, address = *subject, delimiters, parents,
+          [maps, address = *subject, delimiters = policy_.settings.recipient_delimiter, parents,
            null_key = policy_.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
             if (!address.empty())
               return map::find_access_address(maps, address, delimiters, parents);
@@ -270,11 +267,56 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
             if (!*value) return std::nullopt;
             return map::AddressHit{.value = **value, .key = null_key, .extension = {}};
           });
-      break;
     }
     default:
+      co_return std::nullopt;
+  }
+}
+
+Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
+  using Kind = AccessAction::Kind;
+  const auto& s = policy_.settings;
+  const std::string_view text =
+      action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
+  const auto dsn = [&](const char* otherwise) {
+    return action.dsn.empty() ? std::string(otherwise) : action.dsn;
+  };
+  switch (action.kind) {
+    case Kind::permit:
+      return Answer::permit;
+    case Kind::reject:
+      return reject(s.access_map_reject_code, dsn("5.7.1"), name, text);
+    case Kind::defer:
+      return reject(s.access_map_defer_code, dsn("4.7.1"), name, text);
+    case Kind::code:
+      return reject(action.code, dsn(action.code >= 500 ? "5.7.1" : "4.7.1"), name, text);
+    case Kind::defer_if_permit:
+      return defer_if_permit(450, dsn("4.7.1"), name,
+                             action.text.empty() ? "Service unavailable" : text);
+    case Kind::defer_if_reject:
+      if_reject_ = true;
+      return Answer::dunno;
+    case Kind::warn:
+    case Kind::info:
+      log_line(action.kind == Kind::warn ? "warn" : "info",
+               fmt::format("<{}>: {} triggers {} {}", name.value, name.kind,
+                           action.kind == Kind::warn ? "WARN" : "INFO", action.text));
+      return Answer::dunno;
+    case Kind::discard:
+      log_line("discard", fmt::format("<{}>: {} triggers DISCARD action {}", name.value, name.kind,
+                                      action.text));
+      discard_ = true;
+      return Answer::permit;
+    case Kind::dunno:
+    case Kind::cannot_act:
+    case Kind::restrictions:
       break;
   }
+  return Answer::dunno;
+}
+
+async::Task<Checks::Answer> Checks::access(const Restriction& r, Name name) {
+  const map::AddressValue found = co_await look_up(r, name);
   if (!found) {
     log::warning("{}: {}", r.name, found.error().message());
     co_return reject(451, "4.3.5", Name{name.value, ""}, "Server configuration error");
@@ -282,49 +324,12 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
   if (!*found) co_return Answer::dunno;
 
   const AccessAction action = parse_access((*found)->value);
-  const auto& s = policy_.settings;
-  const std::string_view text =
-      action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
-  const auto dsn = [&](const char* otherwise) {
-    return action.dsn.empty() ? std::string(otherwise) : action.dsn;
-  };
-  using Kind = AccessAction::Kind;
-  switch (action.kind) {
-    case Kind::permit:
-      co_return Answer::permit;
-    case Kind::dunno:
-      co_return Answer::dunno;
-    case Kind::reject:
-      co_return reject(s.access_map_reject_code, dsn("5.7.1"), name, text);
-    case Kind::defer:
-      co_return reject(s.access_map_defer_code, dsn("4.7.1"), name, text);
-    case Kind::code:
-      co_return reject(action.code, dsn(action.code >= 500 ? "5.7.1" : "4.7.1"), name, text);
-    case Kind::defer_if_permit:
-      co_return defer_if_permit(450, dsn("4.7.1"), name,
-                                action.text.empty() ? "Service unavailable" : text);
-    case Kind::defer_if_reject:
-      if_reject_ = true;
-      co_return Answer::dunno;
-    case Kind::warn:
-    case Kind::info:
-      log_line(action.kind == Kind::warn ? "warn" : "info",
-               fmt::format("<{}>: {} triggers {} {}", name.value, name.kind,
-                           action.kind == Kind::warn ? "WARN" : "INFO", action.text));
-      co_return Answer::dunno;
-    case Kind::discard:
-      log_line("discard", fmt::format("<{}>: {} triggers DISCARD action {}", name.value, name.kind,
-                                      action.text));
-      discard_ = true;
-      co_return Answer::permit;
-    case Kind::cannot_act:
-      co_return server_error(fmt::format("access table {} entry \"{}\": action {} is not supported",
-                                         r.name, (*found)->key, action.text));
-    case Kind::restrictions:
-      break;
-  }
+  if (action.kind == AccessAction::Kind::cannot_act)
+    co_return server_error(fmt::format("access table {} entry \"{}\": action {} is not supported",
+                                       r.name, (*found)->key, action.text));
+  if (action.kind != AccessAction::Kind::restrictions) co_return act(action, name);
   // Restrictions and classes by name, as if they stood in place of the look-up.
-  std::vector<std::string> items = map::split_list(action.text);
+  std::vector<std::string> items = split_list(action.text);
   std::vector<RestrictionReader::Class> classes;
   for (const auto& class_name : policy_.class_names) classes.push_back({class_name, {}});
   RestrictionReader reader(policy_.open, std::move(classes));
@@ -332,13 +337,95 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, const Name& giv
   co_return co_await run(list, name);
 }
 
+Checks::Answer Checks::about_client(Check check) {
+  const Peer& peer = *subject_.peer;
+  if (check == Check::permit_mynetworks) {
+    if (!peer.trusted)
+      return reject(451, "4.3.0", Name{peer.shown(), ""}, "Temporary lookup failure");
+    return *peer.trusted ? Answer::permit : Answer::dunno;
+  }
+  if (check == Check::permit_inet_interfaces)
+    return peer.own_address ? Answer::permit : Answer::dunno;
+  const bool reverse = check == Check::reject_unknown_reverse_client_hostname;
+  const NameState state = reverse ? peer.reverse_state : peer.name_state;
+  if (state == NameState::ok) return Answer::dunno;
+  return reject(state == NameState::temporary ? 450 : policy_.settings.unknown_client_reject_code,
+                "4.7.25", Name{},
+                fmt::format("Client host rejected: cannot find your {}, [{}]",
+                            reverse ? "reverse hostname" : "hostname", peer.address));
+}
+
+Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
+  const auto& s = policy_.settings;
+  switch (r.check) {
+    case Check::permit:
+      return Answer::permit;
+    case Check::reject:
+      return reject(s.reject_code, "5.7.1", name, "Access denied");
+    case Check::defer:
+      return reject(s.defer_code, "4.3.2", name, "Try again later");
+    case Check::defer_if_permit:
+      return defer_if_permit(450, "4.7.0", Name{}, "Defer_if_permit requested");
+    case Check::defer_if_reject:
+      if_reject_ = true;
+      return Answer::dunno;
+    case Check::permit_auth_destination:
+      // Where the class cannot be told, reject_unauth_destination will answer.
+      if (!subject_.recipient || !authorized_destination().value_or(false)) return Answer::dunno;
+      return Answer::permit;
+    case Check::reject_unauth_destination:
+    case Check::defer_unauth_destination:
+      if (!subject_.recipient) return Answer::dunno;
+      return unauth_destination(r.check == Check::defer_unauth_destination);
+    case Check::reject_invalid_helo_hostname:
+    case Check::reject_non_fqdn_helo_hostname:
+      return helo_name(r.check);
+    case Check::reject_non_fqdn_sender:
+      return subject_.sender ? non_fqdn(*subject_.sender, sender_label()) : Answer::dunno;
+    case Check::reject_non_fqdn_recipient:
+      return subject_.recipient ? non_fqdn(*subject_.recipient, recipient_label()) : Answer::dunno;
+    case Check::reject_unauth_pipelining:
+      if (!subject_.improper_pipelining) return Answer::dunno;
+      return reject(503, "5.5.0", name, "Improper use of SMTP command pipelining");
+    case Check::reject_multi_recipient_bounce:
+      if (subject_.sender != "" || subject_.recipient_count <= 1) return Answer::dunno;
+      return reject(s.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
+    case Check::reject_plaintext_session:
+      return reject(s.plaintext_reject_code, "4.7.1", Name{}, "Session encryption is required");
+    case Check::permit_sasl_authenticated:  // nobody is authenticated yet
+    case Check::permit_dunno:
+      return Answer::dunno;
+    case Check::unsupported:
+      return server_error(fmt::format("restriction {} is not supported", r.name));
+    case Check::unknown:
+      return server_error(fmt::format("unknown smtpd restriction: \"{}\"", r.name));
+    case Check::permit_mynetworks:
+    case Check::permit_inet_interfaces:
+    case Check::reject_unknown_client_hostname:
+    case Check::reject_unknown_reverse_client_hostname:
+      return about_client(r.check);
+    case Check::reject_unknown_helo_hostname:
+    case Check::reject_unknown_sender_domain:
+    case Check::reject_unknown_recipient_domain:
+    case Check::reject_unlisted_sender:
+    case Check::reject_unlisted_recipient:
+    case Check::check_client_access:
+    case Check::check_reverse_client_hostname_access:
+    case Check::check_helo_access:
+    case Check::check_sender_access:
+    case Check::check_recipient_access:
+    case Check::restriction_class:
+    case Check::warn_if_reject:
+      break;  // run()'s
+  }
+  return Answer::dunno;
+}
+
 async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) {
   if (++depth_ > kMaxDepth) {
     --depth_;
     co_return server_error("restriction classes call each other without end");
   }
-  const auto& s = policy_.settings;
-  const Peer& peer = *subject_.peer;
   Answer answer = Answer::dunno;
   const bool outer_warn = warn_;
   for (const Restriction& r : list) {
@@ -346,78 +433,9 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
       warn_ = true;
       continue;
     }
-    switch (r.check) {
-      case Check::permit:
-        answer = Answer::permit;
-        break;
-      case Check::reject:
-        answer = reject(s.reject_code, "5.7.1", name, "Access denied");
-        break;
-      case Check::defer:
-        answer = reject(s.defer_code, "4.3.2", name, "Try again later");
-        break;
-      case Check::defer_if_permit:
-        answer = defer_if_permit(450, "4.7.0", Name{}, "Defer_if_permit requested");
-        break;
-      case Check::defer_if_reject:
-        if_reject_ = true;
-        break;
-      case Check::permit_mynetworks:
-        if (!peer.trusted)
-          answer = reject(451, "4.3.0", Name{peer.shown(), ""}, "Temporary lookup failure");
-        else if (*peer.trusted)
-          answer = Answer::permit;
-        break;
-      case Check::permit_inet_interfaces:
-        if (peer.own_address) answer = Answer::permit;
-        break;
-      case Check::permit_sasl_authenticated:
-      case Check::permit_dunno:
-        break;  // nobody is authenticated yet
-      case Check::permit_auth_destination:
-      case Check::reject_unauth_destination:
-      case Check::defer_unauth_destination: {
-        if (!subject_.recipient) break;
-        if (r.check == Check::permit_auth_destination) {
-          const std::string address = policy_.resolve->rewrite(*subject_.recipient);
-          auto cls = policy_.resolve->class_of(mail::domain_part(address));
-          const auto local = mail::unquote_local(mail::local_part(address));
-          if (cls && *cls != resolve::AddressClass::other &&
-              local.find_first_of("@%!") == std::string::npos)
-            answer = Answer::permit;
-          break;
-        }
-        answer = unauth_destination(r.check == Check::defer_unauth_destination);
-        if (answer == Answer::permit) answer = Answer::dunno;
-        break;
-      }
-      case Check::reject_invalid_helo_hostname:
-      case Check::reject_non_fqdn_helo_hostname:
-        answer = helo_name(r.check);
-        break;
+    switch (r.check) {  // what may have to wait; the rest is answered at_once()
       case Check::reject_unknown_helo_hostname:
         answer = co_await helo_known();
-        break;
-      case Check::reject_unknown_client_hostname:
-        if (peer.name_state != NameState::ok)
-          answer = reject(
-              peer.name_state == NameState::temporary ? 450 : s.unknown_client_reject_code,
-              "4.7.25", Name{},
-              fmt::format("Client host rejected: cannot find your hostname, [{}]", peer.address));
-        break;
-      case Check::reject_unknown_reverse_client_hostname:
-        if (peer.reverse_state != NameState::ok)
-          answer = reject(
-              peer.reverse_state == NameState::temporary ? 450 : s.unknown_client_reject_code,
-              "4.7.25", Name{},
-              fmt::format("Client host rejected: cannot find your reverse hostname, [{}]",
-                          peer.address));
-        break;
-      case Check::reject_non_fqdn_sender:
-        if (subject_.sender) answer = non_fqdn(*subject_.sender, sender_label());
-        break;
-      case Check::reject_non_fqdn_recipient:
-        if (subject_.recipient) answer = non_fqdn(*subject_.recipient, recipient_label());
         break;
       case Check::reject_unknown_sender_domain:
         if (subject_.sender)
@@ -429,24 +447,11 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
               co_await domain_known(*subject_.recipient, recipient_label(), "4.1.2", "5.1.10", 556);
         break;
       case Check::reject_unlisted_sender:
-      case Check::reject_unlisted_recipient: {
-        const bool sender = r.check == Check::reject_unlisted_sender;
-        const auto& address = sender ? subject_.sender : subject_.recipient;
-        if (!address) break;
-        answer = co_await unlisted(*address, sender ? sender_label() : recipient_label(), sender);
+        if (subject_.sender) answer = co_await unlisted(*subject_.sender, sender_label(), true);
         break;
-      }
-      case Check::reject_unauth_pipelining:
-        if (subject_.improper_pipelining)
-          answer = reject(503, "5.5.0", name, "Improper use of SMTP command pipelining");
-        break;
-      case Check::reject_multi_recipient_bounce:
-        if (subject_.sender && subject_.sender->empty() && subject_.recipient_count > 1)
-          answer =
-              reject(s.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
-        break;
-      case Check::reject_plaintext_session:
-        answer = reject(s.plaintext_reject_code, "4.7.1", Name{}, "Session encryption is required");
+      case Check::reject_unlisted_recipient:
+        if (subject_.recipient)
+          answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
         break;
       case Check::check_client_access:
       case Check::check_reverse_client_hostname_access:
@@ -458,13 +463,8 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
       case Check::restriction_class:
         answer = co_await run(policy_.classes[r.class_index], name);
         break;
-      case Check::unsupported:
-        answer = server_error(fmt::format("restriction {} is not supported", r.name));
-        break;
-      case Check::unknown:
-        answer = server_error(fmt::format("unknown smtpd restriction: \"{}\"", r.name));
-        break;
-      case Check::warn_if_reject:
+      default:
+        answer = at_once(r, name);
         break;
     }
     warn_ = outer_warn;

@@ -1,8 +1,8 @@
 #pragma once
 /// Evaluates restriction lists about one client, one sender, one recipient.
 ///
-/// Use:     Checks checks(shared, subject); Verdict v = co_await checks.recipient();
-///          if (!v.reply.empty()) session replies with it (and has logged it already)
+/// Use:     Checks checks(policy, {loop, pool, names}, subject); Verdict v = co_await checks.recipient();
+///          if (v.rejected()) … reply with v.reply …               // it has been logged already
 /// Order:   as Postfix: with smtpd_delay_reject the client, HELO and sender lists are asked at RCPT; then relay and
 ///          recipient lists, then listed recipients, then what was deferred in case of a permit.
 /// Source:  Postfix SMTPD_ACCESS_README, postconf(5); texts and codes have its shape.
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "lib/async/handler_pool.h"
+#include "smtpd/access.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
 
@@ -82,12 +83,23 @@ class Checks {
   };
   [[gnu::noinline]] async::Task<Answer> run(const RestrictionList& list, Name name);
   [[gnu::noinline]] async::Task<Answer> run_lists_before_recipient(bool with_sender);
-  [[gnu::noinline]] async::Task<Answer> access(const Restriction& r, const Name& name);
+  [[gnu::noinline]] async::Task<Answer> access(const Restriction& r, Name name);
+  /// Looks in r's tables for what r is about, which becomes `name`. A miss when the session has no such thing yet.
+  [[gnu::noinline]] async::Task<map::AddressValue> look_up(const Restriction& r, Name& name);
+  /// What a table's action means for `name`; not for those that the table itself is at fault for, or that name
+  /// restrictions.
+  Answer act(const AccessAction& action, const Name& name);
+  /// Restrictions that need no look-up in DNS or in tables.
+  Answer at_once(const Restriction& r, const Name& name);
+  Answer about_client(Check check);
   Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer server_error(std::string_view what);
   Answer defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer helo_name(Check check);
   Answer non_fqdn(std::string_view address, const Name& name);
+  /// Whether the recipient is of a domain of ours, and its local part could not send the mail on from here
+  /// (user%there@here, "user@there"@here): that is not ours to accept from strangers.
+  Result<bool> authorized_destination() const;
   Answer unauth_destination(bool defer);
   [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
   [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name,

@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(by_default_strangers_reach_only_our_domains_and_trusted_cli
   Open relay(kRelay);
   BOOST_TEST(relay.rcpt("x@elsewhere.example") ==
              "554 5.7.1 <x@elsewhere.example>: Relay access denied\r\n");
-  relay.table->relay_domains.insert("customer.example");
+  relay.resolver->relay_domains.insert("customer.example");
   BOOST_TEST(relay.rcpt("anyone@customer.example") == kOk);
 }
 
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
   Open sender("smtpd_reject_unlisted_sender = yes\n");
   BOOST_TEST(sender.rcpt("user@example.org", "nobody@example.org")
                  .starts_with("550 5.1.0 <nobody@example.org>: Sender"));
-  rig.table->broken = true;
+  rig.resolver->broken = true;
   BOOST_TEST(rig.rcpt("user@example.org").starts_with("451 4.3.0 "));
 }
 

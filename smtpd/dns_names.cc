@@ -4,7 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
-#include "lib/mail/command.h"
+#include "lib/mail/charset.h"
 #include "lib/map/network.h"
 
 namespace pen::smtpd {

@@ -7,15 +7,6 @@
 namespace pen::smtpd {
 namespace {
 
-std::string joined(const std::vector<std::string>& items) {
-  std::string text;
-  for (const auto& item : items) {
-    if (!text.empty()) text += ' ';
-    text += item;
-  }
-  return text;
-}
-
 unsigned keyword_bit(std::string_view word) {
   struct Row {
     std::string_view word;
@@ -80,7 +71,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   const auto open_list = [&](map::MatchList& into, map::MatchList::Kind kind,
                              const std::vector<std::string>& items,
                              const char* name) -> Result<void> {
-    auto list = map::MatchList::open(kind, joined(items), {.parent_domains = true, .open = p.open});
+    auto list = map::MatchList::open(kind, join(items), {.parent_domains = true, .open = p.open});
     if (!list) return fail(std::move(list).error().within(name));
     into = *std::move(list);
     return {};

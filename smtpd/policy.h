@@ -2,7 +2,7 @@
 /// What one configuration means for SMTP sessions: settings, lists and tables, read once and shared by all sessions
 /// that began under it.
 ///
-/// Use:     auto policy = Policy::open(config, resolve);   // at start and on reload; old sessions keep theirs
+/// Use:     auto policy = Policy::open_policy(config, resolve);   // at start and on reload; old sessions keep theirs
 /// Errors:  a list that cannot be read; an open relay (no restriction ends mail for others' destinations).
 /// Thread:  immutable; any.
 #include <array>

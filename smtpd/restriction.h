@@ -1,7 +1,9 @@
 #pragma once
 /// Restriction lists as main.cf writes them, read once into a form that is quick to evaluate.
 ///
-/// Use:     RestrictionReader reader(options); auto list = reader.read("smtpd_recipient_restrictions", items);
+/// Use:     RestrictionReader reader(open_options, classes);
+///          auto class_lists = reader.read_classes();
+///          auto list = reader.read(Stage::recipient, settings.smtpd_recipient_restrictions);
 ///          reader.warnings() says what is unknown or cannot act here.
 /// Rules:   a name that Postfix has and Penstock does not, and a name nobody knows, stay in the list and answer
 ///          "451 4.3.5 Server configuration error" when they are reached: a policy is never loosened by a gap of ours.

@@ -7,6 +7,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/charset.h"
 #include "smtpd/access.h"
 
 namespace pen::smtpd {

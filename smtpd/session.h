@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/stream.h"
+#include "lib/async/listener.h"
 #include "lib/async/sync.h"
 #include "lib/intake/intake.h"
 #include "lib/mail/command.h"

@@ -46,12 +46,12 @@ class Rig {
     const auto config = config::Config::parse(
         {.directory = "/", .main_cf = base + main_cf, .master_cf = {}, .overrides = {}},
         surroundings);
-    table = std::make_shared<intake::fakes::TableResolve>();
-    auto opened = Policy::open_policy(config, table);
+    resolver = std::make_shared<intake::fakes::SetResolve>();
+    auto opened = Policy::open_policy(config, resolver);
     problem = opened ? "" : opened.error().message();
     if (opened) {
       policy = *opened;
-      intake.resolve = table;
+      intake.resolve = resolver;
       intake.settings.myhostname = "mx.example.org";
       intake.settings.message_size_limit =
           static_cast<std::uint64_t>(policy->settings.message_size_limit);
@@ -119,7 +119,7 @@ class Rig {
   async::HandlerPool pool{loop, 1};
   TableNames names;
   intake::fakes::MemoryQueue queue;
-  std::shared_ptr<intake::fakes::TableResolve> table;
+  std::shared_ptr<intake::fakes::SetResolve> resolver;
   intake::Intake intake{loop, pool, queue, nullptr, {}, {}};
   Server server{loop, pool, names, intake};
   std::shared_ptr<const Policy> policy;

@@ -3,8 +3,12 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/text.h"
 #include "lib/mail/queue_id.h"
@@ -28,15 +32,48 @@ constexpr const char* kHelp =
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  --help, --version\n";
 
-/// Content is stored with CRLF line ends; people read LF.
-void print_lines(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
-    out += text[i];
+/// Content is stored with CRLF line ends; people read LF. Takes it in pieces.
+class Lines {
+ public:
+  void print(std::string_view text) {
+    std::string out;
+    out.reserve(text.size() + 1);
+    for (const char c : text) {
+      if (held_ && c != '\n') out += '\r';
+      held_ = c == '\r';
+      if (!held_) out += c;
+    }
+    tools::print(out);
   }
-  std::fwrite(out.data(), 1, out.size(), stdout);
+  void end() {
+    if (held_) tools::print("\r");
+    held_ = false;
+  }
+
+ private:
+  bool held_ = false;  // a CR that may belong to a line end
+};
+
+/// Bytes [from, end) of the content.
+void print_content(const ipc::queue::Content& content, const std::vector<async::Fd>& fds,
+                   std::uint64_t from, std::uint64_t end) {
+  Lines lines;
+  if (fds.empty()) {
+    lines.print(content.inline_body.substr(std::min<std::size_t>(from, content.inline_body.size()),
+                                           end - from));
+    lines.end();
+    return;
+  }
+  std::string piece(256 * 1024, '\0');
+  while (from < end) {
+    const std::size_t want = std::min<std::uint64_t>(piece.size(), end - from);
+    const ssize_t n =
+        ::pread(fds[0].get(), piece.data(), want, static_cast<off_t>(content.body_offset + from));
+    if (n <= 0) die(kProgram, EX_IOERR, "cannot read the message's content");
+    lines.print(std::string_view(piece).substr(0, static_cast<std::size_t>(n)));
+    from += static_cast<std::uint64_t>(n);
+  }
+  lines.end();
 }
 
 void print_envelope(const mail::Envelope& e) {
@@ -95,37 +132,45 @@ int main(int argc, char** argv) {
     return EX_USAGE;
   }
   if (!envelope && !header && !body) envelope = header = body = true;
+  std::vector<std::string> missing;
+  for (int i = optind; i < argc; ++i) {
+    if (!mail::is_queue_id(argv[i]))
+      die(kProgram, EX_USAGE, "not a queue id: " + printable(argv[i]));
+    missing.emplace_back(argv[i]);
+    if (missing.size() > ipc::queue::kMaxIds) die(kProgram, EX_USAGE, "too many queue ids at once");
+  }
   const config::Config config = load_instance(kProgram, directory);
   QueueClient client(kProgram, config);
-  for (int i = optind; i < argc; ++i) {
-    const std::string id = argv[i];
-    if (!mail::is_queue_id(id)) die(kProgram, EX_USAGE, "not a queue id: " + printable(id));
-    const auto done = client.ask(
-        ipc::queue::Show{1, id}, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>& fds) {
-          const auto* content = std::get_if<ipc::queue::Content>(&m);
-          if (content == nullptr) return;
-          std::string text(content->inline_body);
-          if (!fds.empty()) {
-            text.resize(content->envelope.body.size);
-            std::size_t have = 0;
-            while (have < text.size()) {
-              const ssize_t n = ::pread(fds[0].get(), text.data() + have, text.size() - have,
-                                        static_cast<off_t>(content->body_offset + have));
-              if (n <= 0) die(kProgram, EX_IOERR, "cannot read the message's content");
-              have += static_cast<std::size_t>(n);
-            }
-          }
-          const auto split = std::min<std::size_t>(content->envelope.body.header_size, text.size());
-          if (envelope) print_envelope(content->envelope);
-          if (envelope && (header || body))
-            std::printf("*** MESSAGE CONTENTS %s ***\n", id.c_str());
-          if (header) print_lines(std::string_view(text).substr(0, split));
-          if (body) print_lines(std::string_view(text).substr(split));
-        });
-    if (done.outcome == ipc::queue::Outcome::denied)
-      die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
-    if (done.outcome != ipc::queue::Outcome::ok)
-      die(kProgram, EX_DATAERR, id + ": no such message in the queue");
-  }
-  return 0;
+  std::vector<mail::Recipient> recipients;  // of a message with so many that they come in parts
+  const auto done = client.ask(
+      ipc::queue::Show{1, {}, missing}, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>& fds) {
+        auto* content = std::get_if<ipc::queue::Content>(&m);
+        if (content == nullptr) return;
+        mail::Envelope& e = content->envelope;
+        std::move(e.recipients.begin(), e.recipients.end(), std::back_inserter(recipients));
+        if (content->more) return;
+        e.recipients = std::exchange(recipients, {});
+        const std::string id = e.queue_id;
+        const std::uint64_t split = std::min<std::uint64_t>(e.body.header_size, e.body.size);
+        if (envelope) print_envelope(e);
+        if (envelope && (header || body)) print("*** MESSAGE CONTENTS " + id + " ***\n");
+        if (header && body) {
+          print_content(*content, fds, 0, e.body.size);
+        } else if (header) {
+          print_content(*content, fds, 0, split);
+        } else if (body) {
+          print_content(*content, fds, split, e.body.size);
+        }
+        if (envelope)
+          print("*** HEADER EXTRACTED " + id + " ***\n*** MESSAGE FILE END " + id + " ***\n");
+        std::erase(missing, id);
+      });
+  using ipc::queue::Outcome;
+  if (std::fflush(stdout) != 0) return EX_IOERR;
+  if (done.outcome == Outcome::denied)
+    die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
+  if (done.outcome == Outcome::failed) die(kProgram, EX_SOFTWARE, "failed: " + done.text);
+  for (const auto& id : missing)
+    std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
+  return missing.empty() ? 0 : EX_DATAERR;
 }

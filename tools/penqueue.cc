@@ -4,11 +4,17 @@
 
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <vector>
 
+#include "lib/base/text.h"
 #include "lib/mail/queue_id.h"
+#include "tools/log_dump.h"
+#include "tools/progress_bar.h"
 #include "tools/queue_client.h"
 #include "tools/queue_listing.h"
+#include "tools/queue_selection.h"
 
 namespace {
 
@@ -16,17 +22,25 @@ using namespace pen;
 using namespace pen::tools;
 
 constexpr const char* kHelp =
-    "usage: penqueue [-v] [-c DIR] -p | -j | -f | -i ID | -s SITE\n"
+    "usage: penqueue [-v] [-c DIR] -p | -j  [CHOICE ...] [ID ...] [QUEUE ...]\n"
+    "       penqueue [-v] [-c DIR] -f | -i ID | -s SITE\n"
+    "       penqueue [-v] [-c DIR] --log [FILE | DIR ...]\n"
     "       mailq [-C DIR]\n"
     "\n"
     "Lists the queue of a Penstock instance and has messages tried now.\n"
-    "  -p       list, in the form of mailq\n"
+    "  -p       list, in the form of mailq; with IDs, only those messages\n"
     "  -j       list, one JSON object a line\n"
     "  -f       try every deferred message now\n"
     "  -i ID    try that message now\n"
     "  -s SITE  try the messages for that domain now\n"
+    "  --log    print the files of the queue log as text (default: queue_log_directory), whether "
+    "the mail\n"
+    "           system runs or not; with -v every field. Exit status 65: something is damaged\n"
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  -v       say what was done\n"
+    "Only messages that every CHOICE fits are listed:\n";
+constexpr const char* kHelpEnd =
+    "and that are in one of the QUEUEs: incoming, active, deferred, hold.\n"
     "  --help, --version\n";
 
 constexpr const char* kProgram = "penqueue";
@@ -40,43 +54,57 @@ void check(const ipc::queue::Done& done) {
       die(kProgram, EX_DATAERR, "no such message in the queue");
     case Outcome::denied:
       die(kProgram, EX_NOPERM, done.text);
+    case Outcome::no_space:
     case Outcome::failed:
       die(kProgram, EX_SOFTWARE, "failed: " + done.text);
   }
 }
 
-void list(QueueClient& client, bool json) {
+void list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
   std::uint64_t count = 0, bytes = 0;
-  const auto done =
-      client.ask(ipc::queue::List{.request = 1, .site = {}, .queue_id = {}},
-                 [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
-                   const auto* e = std::get_if<ipc::queue::Entry>(&m);
-                   if (e == nullptr) return;
-                   if (count++ == 0 && !json) std::fputs(mailq_header().c_str(), stdout);
-                   bytes += e->size;
-                   std::fputs((json ? json_entry(*e) : mailq_entry(*e)).c_str(), stdout);
-                 });
+  ipc::queue::Entry whole;  // of a message with so many recipients that it comes in parts
+  const auto done = client.ask(wanted, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
+    auto* e = std::get_if<ipc::queue::Entry>(&m);
+    if (e == nullptr) return;
+    if (!whole.recipients.empty()) {
+      std::move(e->recipients.begin(), e->recipients.end(), std::back_inserter(whole.recipients));
+      std::swap(e->recipients, whole.recipients);
+      whole.recipients.clear();
+    }
+    if (e->more) {
+      std::swap(e->recipients, whole.recipients);
+      return;
+    }
+    if (count++ == 0 && !json) print(mailq_header());
+    bytes += e->size;
+    print(json ? json_entry(*e) : mailq_entry(*e));
+  });
   check(done);
-  if (json) return;
-  std::fputs(count == 0 ? "Mail queue is empty\n" : mailq_footer(bytes, count).c_str(), stdout);
+  if (!json) print(count == 0 ? "Mail queue is empty\n" : mailq_footer(bytes, count));
 }
+
+void usage(std::FILE* to) { std::fprintf(to, "%s%s%s", kHelp, Selection::help(), kHelpEnd); }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* slash = std::strrchr(argv[0], '/');
   const bool mailq = std::string(slash != nullptr ? slash + 1 : argv[0]) == "mailq";
-  static constexpr option kLong[] = {{"help", no_argument, nullptr, 1},
-                                     {"version", no_argument, nullptr, 2},
-                                     {nullptr, 0, nullptr, 0}};
+  std::vector<option> long_options(Selection::options().begin(), Selection::options().end());
+  long_options.push_back({"help", no_argument, nullptr, 1});
+  long_options.push_back({"version", no_argument, nullptr, 2});
+  long_options.push_back({"log", no_argument, nullptr, 'L'});
+  long_options.push_back({nullptr, 0, nullptr, 0});
+  Selection selection(kProgram);
   std::string directory, argument;
   int action = mailq ? 'p' : 0;
   bool verbose = false;
-  for (int c;
-       (c = ::getopt_long(argc, argv, mailq ? "C:v" : "c:fi:jps:v", kLong, nullptr)) != -1;) {
+  for (int c; (c = ::getopt_long(argc, argv, mailq ? "C:v" : "c:fi:jps:v", long_options.data(),
+                                 nullptr)) != -1;) {
+    if (selection.take(c, optarg)) continue;
     switch (c) {
       case 1:
-        std::fputs(kHelp, stdout);
+        usage(stdout);
         return 0;
       case 2:
         std::printf("penqueue (Penstock) %s\n", PEN_VERSION);
@@ -95,16 +123,36 @@ int main(int argc, char** argv) {
       case 'p':
       case 'j':
       case 'f':
-        if (action != 0 && action != c) die(kProgram, EX_USAGE, "only one of -p, -j, -f, -i, -s");
+      case 'L':
+        if (action != 0 && action != c)
+          die(kProgram, EX_USAGE, "only one of -p, -j, -f, -i, -s, --log");
         action = c;
         break;
       default:
-        std::fputs(kHelp, stderr);
+        usage(stderr);
         return EX_USAGE;
     }
   }
-  if (action == 0 || optind != argc) {
-    std::fputs(kHelp, stderr);
+  if (action == 'L' && selection.empty()) {
+    std::vector<std::string> paths(argv + optind, argv + argc);
+    if (paths.empty())
+      paths.push_back(load_instance(kProgram, directory).settings().queue_log_directory);
+    return dump_log(kProgram, paths, verbose);
+  }
+  const bool listing = action == 'p' || action == 'j';
+  ipc::queue::List wanted;
+  wanted.request = 1;
+  for (int i = optind; listing && i < argc; ++i) {
+    if (selection.take_queue(argv[i])) continue;
+    if (!mail::is_queue_id(argv[i]))
+      die(kProgram, EX_USAGE, "neither a queue id nor a queue: " + printable(argv[i]));
+    wanted.queue_ids.emplace_back(argv[i]);
+    if (wanted.queue_ids.size() > ipc::queue::kMaxIds)
+      die(kProgram, EX_USAGE, "too many queue ids at once");
+  }
+  wanted.filter = selection.filter();
+  if (action == 0 || (!listing && (optind != argc || !selection.empty()))) {
+    usage(stderr);
     return EX_USAGE;
   }
   if (action == 'i' && !mail::is_queue_id(argument))
@@ -112,8 +160,8 @@ int main(int argc, char** argv) {
   if (action == 's' && argument.starts_with('@')) argument.erase(0, 1);
   const config::Config config = load_instance(kProgram, directory);
   QueueClient client(kProgram, config);
-  if (action == 'p' || action == 'j') {
-    list(client, action == 'j');
+  if (listing) {
+    list(client, wanted, action == 'j');
   } else {
     ipc::queue::Act act;
     act.request = 1;
@@ -121,9 +169,16 @@ int main(int argc, char** argv) {
     act.all = action == 'f';
     if (action == 's') act.site = argument;
     if (action == 'i') act.queue_ids.push_back(argument);
-    const auto done = client.ask(act, [](ipc::queue::FromQmgr&, std::vector<async::Fd>&) {});
+    ProgressBar bar("Flushing");
+    const auto done = client.ask(act, [&bar](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
+      if (const auto* p = std::get_if<ipc::queue::Progress>(&m))
+        bar.show(p->done, p->total, p->count);
+    });
+    bar.clear();
     check(done);
-    if (verbose)
+    if (verbose && act.all)
+      std::printf("every deferred message is tried now\n");
+    else if (verbose)
       std::printf("%llu messages are tried now\n", static_cast<unsigned long long>(done.count));
   }
   if (std::fflush(stdout) != 0) return EX_IOERR;

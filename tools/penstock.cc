@@ -227,8 +227,12 @@ async::Task<void> ask_flush(async::Loop* loop, std::string path, Result<ipc::que
     *out = fail(std::move(channel).error());
     co_return;
   }
-  auto sent = channel->send(ipc::queue::Act{
-      .request = 1, .verb = ipc::queue::Verb::flush, .all = true, .site = {}, .queue_ids = {}});
+  auto sent = channel->send(ipc::queue::Act{.request = 1,
+                                            .verb = ipc::queue::Verb::flush,
+                                            .all = true,
+                                            .site = {},
+                                            .queue_ids = {},
+                                            .filter = {}});
   if (!sent) {
     *out = fail(std::move(sent).error());
     co_return;

@@ -9,7 +9,10 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/queue_id.h"
+#include "tools/progress_bar.h"
 #include "tools/queue_client.h"
+#include "tools/queue_listing.h"
+#include "tools/queue_selection.h"
 
 namespace {
 
@@ -19,7 +22,8 @@ using ipc::queue::Verb;
 
 constexpr const char* kProgram = "pensuper";
 constexpr const char* kHelp =
-    "usage: pensuper [-v] [-c DIR] [-d ID] [-h ID] [-H ID] [-r ID] [-e ID] [-f ID]\n"
+    "usage: pensuper [-nv] [-c DIR] [-d ID] [-h ID] [-H ID] [-r ID] [-e ID] [-f ID] [CHOICE ...] "
+    "[QUEUE ...]\n"
     "\n"
     "Acts on messages in the queue of a Penstock instance. ID is a queue id, ALL, or - to read "
     "ids\n"
@@ -30,67 +34,155 @@ constexpr const char* kHelp =
     "  -r ID    requeue: routed again, as new\n"
     "  -e ID    expire: tried once more at once, then returned to the sender\n"
     "  -f ID    the same\n"
+    "  -n, --dry-run   list the messages that would be acted on, and do nothing\n"
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  -v       name each order\n"
+    "Of the messages named, only those that every CHOICE fits:\n";
+constexpr const char* kHelpEnd =
+    "and that are in one of the QUEUEs: incoming, active, deferred, hold.\n"
     "  --help, --version\n";
 
 struct Order {
   Verb verb;
   bool all = false;
+  bool input = false;  // ids come from standard input
   std::vector<std::string> ids;
 };
 
-const char* past(Verb verb) {
+struct Words {
+  const char *past, *doing, *would;
+};
+Words words(Verb verb) {
   switch (verb) {
     case Verb::remove:
-      return "Deleted";
+      return {"Deleted", "Deleting", "Would delete"};
     case Verb::hold:
-      return "Placed on hold";
+      return {"Placed on hold", "Placing on hold", "Would place on hold"};
     case Verb::release:
-      return "Released from hold";
+      return {"Released from hold", "Releasing from hold", "Would release from hold"};
     case Verb::requeue:
-      return "Requeued";
+      return {"Requeued", "Requeueing", "Would requeue"};
     case Verb::expire:
-      return "Expired";
+      return {"Expired", "Expiring", "Would expire"};
     case Verb::flush:
-      return "Flushed";
+      return {"Flushed", "Flushing", "Would flush"};
   }
-  return "";
+  return {"", "", ""};
 }
 
-Order order(Verb verb, const std::string& argument) {
-  Order o{verb, false, {}};
+/// Ids named one after the other with the same letter are one order: one pass over the queue.
+void add_order(std::vector<Order>& orders, Verb verb, const std::string& argument) {
   if (argument == "ALL") {
-    o.all = true;
+    orders.push_back({verb, true, false, {}});
   } else if (argument == "-") {
-    for (std::string line; std::getline(std::cin, line);) {
-      const std::string id(trim(line));
-      if (id.empty()) continue;
-      if (!mail::is_queue_id(id)) die(kProgram, EX_DATAERR, "not a queue id: " + printable(id));
-      o.ids.push_back(id);
-    }
+    orders.push_back({verb, false, true, {}});
   } else if (mail::is_queue_id(argument)) {
-    o.ids.push_back(argument);
+    if (orders.empty() || orders.back().verb != verb || orders.back().ids.empty() ||
+        orders.back().ids.size() >= ipc::queue::kMaxIds)
+      orders.push_back({verb, false, false, {}});
+    orders.back().ids.push_back(argument);
   } else {
     die(kProgram, EX_USAGE,
         "not a queue id: " + printable(argument) + " (use ALL for every message)");
   }
-  return o;
 }
+
+/// The next ids of standard input, as many as one request may name.
+std::vector<std::string> read_ids() {
+  std::vector<std::string> ids;
+  for (std::string line; ids.size() < ipc::queue::kMaxIds && std::getline(std::cin, line);) {
+    const std::string id(trim(line));
+    if (id.empty()) continue;
+    if (!mail::is_queue_id(id)) die(kProgram, EX_DATAERR, "not a queue id: " + printable(id));
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+class Runner {
+ public:
+  Runner(const config::Config& config, ipc::queue::Filter filter, bool dry_run, bool verbose)
+      : client_(kProgram, config),
+        filter_(std::move(filter)),
+        dry_run_(dry_run),
+        verbose_(verbose) {}
+
+  void run(const Order& o) {
+    std::uint64_t count = 0;
+    if (o.input) {
+      for (auto ids = read_ids(); !ids.empty(); ids = read_ids()) count += ask(o, std::move(ids));
+    } else {
+      count = ask(o, o.ids);
+    }
+    if (count == 0 && !o.all && !dry_run_) return;
+    std::fprintf(stderr, "%s: %s: %llu message%s\n", kProgram,
+                 dry_run_ ? words(o.verb).would : words(o.verb).past,
+                 static_cast<unsigned long long>(count), count == 1 ? "" : "s");
+  }
+  int status() const { return status_; }
+
+ private:
+  std::uint64_t ask(const Order& o, std::vector<std::string> ids) {
+    using ipc::queue::Outcome;
+    ipc::queue::Act act;
+    act.request = 1;
+    act.verb = o.verb;
+    act.all = o.all;
+    act.queue_ids = std::move(ids);
+    act.filter = filter_;
+    act.dry_run = dry_run_;
+    if (verbose_)
+      for (const auto& id : act.queue_ids)
+        std::fprintf(stderr, "%s: %s: asked for\n", kProgram, id.c_str());
+    ProgressBar bar(words(o.verb).doing);
+    const auto done = client_.ask(act, [&bar](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
+      if (const auto* p = std::get_if<ipc::queue::Progress>(&m)) {
+        bar.show(p->done, p->total, p->count);
+      } else if (const auto* e = std::get_if<ipc::queue::Entry>(&m)) {
+        bar.clear();
+        print(mailq_line(*e));
+      }
+    });
+    bar.clear();
+    if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, done.text);
+    if (done.outcome == Outcome::no_space) {
+      std::fprintf(stderr,
+                   "%s: %s: no space in the queue's file system to write the message anew; free "
+                   "some and repeat\n",
+                   kProgram, done.text.c_str());
+      status_ = EX_OSERR;
+    }
+    if (done.outcome == Outcome::failed) {
+      std::fprintf(stderr, "%s: failed: %s\n", kProgram, done.text.c_str());
+      status_ = EX_SOFTWARE;
+    }
+    return done.count;
+  }
+
+  QueueClient client_;
+  ipc::queue::Filter filter_;
+  bool dry_run_, verbose_;
+  int status_ = 0;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  static constexpr option kLong[] = {{"help", no_argument, nullptr, 1},
-                                     {"version", no_argument, nullptr, 2},
-                                     {nullptr, 0, nullptr, 0}};
+  std::vector<option> long_options(Selection::options().begin(), Selection::options().end());
+  long_options.push_back({"help", no_argument, nullptr, 1});
+  long_options.push_back({"version", no_argument, nullptr, 2});
+  long_options.push_back({"dry-run", no_argument, nullptr, 'n'});
+  long_options.push_back({nullptr, 0, nullptr, 0});
   std::string directory;
-  bool verbose = false;
+  bool verbose = false, dry_run = false;
+  Selection selection(kProgram);
   std::vector<Order> orders;
-  for (int c; (c = ::getopt_long(argc, argv, "c:d:e:f:h:H:r:psSv", kLong, nullptr)) != -1;) {
+  for (int c; (c = ::getopt_long(argc, argv, "c:d:e:f:h:H:nr:psSv", long_options.data(),
+                                 nullptr)) != -1;) {
+    if (selection.take(c, optarg)) continue;
     switch (c) {
       case 1:
-        std::fputs(kHelp, stdout);
+        std::printf("%s%s%s", kHelp, Selection::help(), kHelpEnd);
         return 0;
       case 2:
         std::printf("pensuper (Penstock) %s\n", PEN_VERSION);
@@ -98,26 +190,27 @@ int main(int argc, char** argv) {
       case 'c':
         directory = optarg;
         break;
+      case 'n':
+        dry_run = true;
+        break;
       case 'v':
         verbose = true;
         break;
       case 'd':
-        orders.push_back(order(Verb::remove, optarg));
+        add_order(orders, Verb::remove, optarg);
         break;
       case 'h':
-        orders.push_back(order(Verb::hold, optarg));
+        add_order(orders, Verb::hold, optarg);
         break;
       case 'H':
-        orders.push_back(order(Verb::release, optarg));
+        add_order(orders, Verb::release, optarg);
         break;
       case 'r':
-        orders.push_back(order(Verb::requeue, optarg));
+        add_order(orders, Verb::requeue, optarg);
         break;
       case 'e':
-        orders.push_back(order(Verb::expire, optarg));
-        break;
       case 'f':
-        orders.push_back(order(Verb::expire, optarg));
+        add_order(orders, Verb::expire, optarg);
         break;
       case 'p':
       case 's':
@@ -126,39 +219,23 @@ int main(int argc, char** argv) {
             std::string("-") + static_cast<char>(c) +
                 " is not needed here: the queue has no files to repair or purge");
       default:
-        std::fputs(kHelp, stderr);
+        std::fprintf(stderr, "%s%s%s", kHelp, Selection::help(), kHelpEnd);
         return EX_USAGE;
     }
   }
-  if (orders.empty() || optind != argc) {
-    std::fputs(kHelp, stderr);
+  for (int i = optind; i < argc; ++i)
+    if (!selection.take_queue(argv[i]))
+      die(kProgram, EX_USAGE,
+          "not a queue: " + printable(argv[i]) + " (incoming, active, deferred, hold)");
+  if (orders.empty()) {
+    if (!selection.empty() || dry_run)
+      die(kProgram, EX_USAGE, "say what to do with these messages: -d ALL deletes them");
+    std::fprintf(stderr, "%s%s%s", kHelp, Selection::help(), kHelpEnd);
     return EX_USAGE;
   }
   const config::Config config = load_instance(kProgram, directory);
-  QueueClient client(kProgram, config);
-  int status = 0;
-  for (const Order& o : orders) {
-    if (!o.all && o.ids.empty()) continue;
-    ipc::queue::Act act;
-    act.request = 1;
-    act.verb = o.verb;
-    act.all = o.all;
-    act.queue_ids = o.ids;
-    if (verbose) {
-      for (const auto& id : o.ids)
-        std::fprintf(stderr, "%s: %s: asked for\n", kProgram, id.c_str());
-    }
-    const auto done = client.ask(act, [](ipc::queue::FromQmgr&, std::vector<async::Fd>&) {});
-    using ipc::queue::Outcome;
-    if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, done.text);
-    if (done.outcome == Outcome::failed) {
-      std::fprintf(stderr, "%s: failed: %s\n", kProgram, done.text.c_str());
-      status = EX_SOFTWARE;
-    }
-    if (done.count > 0 || o.all) {
-      std::fprintf(stderr, "%s: %s: %llu message%s\n", kProgram, past(o.verb),
-                   static_cast<unsigned long long>(done.count), done.count == 1 ? "" : "s");
-    }
-  }
-  return status;
+  Runner runner(config, selection.filter(), dry_run, verbose);
+  for (const Order& o : orders) runner.run(o);
+  if (std::fflush(stdout) != 0) return EX_IOERR;
+  return runner.status();
 }

@@ -13,6 +13,10 @@ void die(const std::string& program, int code, const std::string& text) {
   std::exit(code);
 }
 
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) std::exit(EX_IOERR);
+}
+
 config::Config load_instance(const std::string& program, const std::string& directory) {
   auto config = config::load(config::config_directory(directory), {}, false);
   if (!config) die(program, EX_CONFIG, config.error().message());

@@ -16,7 +16,7 @@ std::string mailq_header() {
   return "-Queue ID-  --Size-- ----Arrival Time---- -Sender/Recipient-------\n";
 }
 
-std::string mailq_entry(const Entry& e) {
+std::string mailq_line(const Entry& e) {
   const std::time_t t = unix_seconds(e.arrival);
   std::tm tm{};
   ::localtime_r(&t, &tm);
@@ -28,7 +28,11 @@ std::string mailq_entry(const Entry& e) {
                                              : ' ';
   const std::string id = e.queue_id + mark;
   const std::string sender = e.sender.empty() ? "MAILER-DAEMON" : printable(e.sender);
-  std::string out = fmt::format("{:<17} {:>8} {:<19} {}\n", id, e.size, when, sender);
+  return fmt::format("{:<17} {:>8} {:<19} {}\n", id, e.size, when, sender);
+}
+
+std::string mailq_entry(const Entry& e) {
+  std::string out = mailq_line(e);
   // Recipients with the same reason stand together below it, as they come.
   const std::string* last = nullptr;
   for (const auto& r : e.recipients) {

@@ -8,6 +8,8 @@ namespace pen::tools {
 
 /// The header line of mailq's form, once before the first entry.
 std::string mailq_header();
+/// The first line of an entry in mailq's form.
+std::string mailq_line(const ipc::queue::Entry& e);
 /// One entry of mailq's form, with the empty line after it. Times in the local zone.
 std::string mailq_entry(const ipc::queue::Entry& e);
 /// The last line: "-- 12 Kbytes in 3 Requests."

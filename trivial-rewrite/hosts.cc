@@ -32,17 +32,10 @@ constexpr std::size_t kMaxHosts = 50;
 
 bool is_ipv6(const Destination& d) { return d.address.find(':') != std::string::npos; }
 
-mail::DeliveryStatus status(mail::Action action, std::string dsn, std::string text) {
-  mail::DeliveryStatus s;
-  s.action = action;
-  s.dsn = std::move(dsn);
-  s.text = std::move(text);
-  return s;
-}
 mail::DeliveryStatus dns_status(const DnsAnswer& answer, const std::string& name,
                                 std::string_view type) {
   const bool temporary = answer.outcome == DnsOutcome::temporary;
-  return status(
+  return mail::make_status(
       temporary ? mail::Action::deferred : mail::Action::failed, temporary ? "4.4.3" : "5.4.4",
       "Host or domain name not found. Name service error for name=" + printable(name, 255) +
           " type=" + std::string(type) + ": " + answer.text);
@@ -58,8 +51,8 @@ bool is_own(const std::string& address, const HostOptions& options) {
 }
 
 mail::DeliveryStatus loops_back(const NextHop& hop) {
-  return status(mail::Action::failed, "5.4.6",
-                "mail for " + printable(hop.host, 255) + " loops back to myself");
+  return mail::make_status(mail::Action::failed, "5.4.6",
+                           "mail for " + printable(hop.host, 255) + " loops back to myself");
 }
 
 Destination destination(const std::string& host, const std::string& address, unsigned short port) {
@@ -109,8 +102,8 @@ void limit_addresses(std::vector<Level>& levels, std::size_t limit, bool balance
 Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptions options) {
   Addresses out;
   const auto lookup = options.dns_disabled ? net::HostLookup::native : options.lookup;
-  out.status =
-      status(mail::Action::failed, "5.4.4", "unable to look up host " + printable(name, 255));
+  out.status = mail::make_status(mail::Action::failed, "5.4.4",
+                                 "unable to look up host " + printable(name, 255));
   bool temporary = false;
   for (const bool six : {false, true}) {
     if (six ? !options.ipv6 : !options.ipv4) continue;
@@ -197,6 +190,19 @@ Task<Found> HostFinder::by_host(NextHop hop, const HostOptions& options) {
   co_return found;
 }
 
+std::vector<HostFinder::Host> HostFinder::best_hosts(const DnsAnswer& mx, bool randomize) {
+  std::vector<Host> hosts;
+  for (const auto& record : mx.records)
+    if (!record.data.empty()) hosts.push_back({record.preference, 0, record.data});
+  // Chance also decides which of many equal hosts make it below the bound.
+  for (auto& host : hosts) host.order = randomize ? random_.next() : 0;
+  std::ranges::sort(hosts, [](const Host& x, const Host& y) {
+    return std::tie(x.preference, x.order, x.name) < std::tie(y.preference, y.order, y.name);
+  });
+  if (hosts.size() > kMaxHosts) hosts.resize(kMaxHosts);
+  return hosts;
+}
+
 Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
   Found found;
   const DnsAnswer mx = co_await dns_.lookup(hop.host, RecordType::mx);
@@ -221,31 +227,23 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
       break;
   }
   found.ttl = mx.ttl;
-  std::vector<Host> hosts;
-  bool null_mx = false;
-  for (const auto& record : mx.records) {
-    if (record.data.empty()) {
-      null_mx = true;  // RFC 7505: only alone it means that no mail is taken
-    } else {
-      hosts.push_back({record.preference, 0, record.data});
-    }
-  }
-  if (hosts.empty() && null_mx) {
-    found.status = status(mail::Action::failed, "5.1.10",
+  const std::vector<Host> hosts = best_hosts(mx, options.randomize);
+  // RFC 7505: an empty name alone means that no mail is taken; beside others it means nothing.
+  if (hosts.empty() && !mx.records.empty()) {
+    found.status =
+        mail::make_status(mail::Action::failed, "5.1.10",
                           "Domain " + printable(hop.host, 255) + " does not accept mail (nullMX)");
     co_return found;
   }
-  // Chance also decides which of many equal hosts make it below the bound.
-  for (auto& host : hosts) host.order = options.randomize ? random_.next() : 0;
-  std::ranges::sort(hosts, [](const Host& x, const Host& y) {
-    return std::tie(x.preference, x.order, x.name) < std::tie(y.preference, y.order, y.name);
-  });
-  if (hosts.size() > kMaxHosts) hosts.resize(kMaxHosts);
-
   std::vector<std::string> names;
   for (const auto& host : hosts) names.push_back(host.name);
   const auto resolved = co_await resolve_all(std::move(names), options);
+  take_levels(found, hop, hosts, resolved, options);
+  co_return found;
+}
 
+void HostFinder::take_levels(Found& found, const NextHop& hop, const std::vector<Host>& hosts,
+                             const std::vector<Addresses>& resolved, const HostOptions& options) {
   unsigned self = UINT_MAX;
   for (std::size_t i = 0; i < hosts.size() && watches_for_loops(hop, options); ++i) {
     for (const auto& address : resolved[i].addresses) {
@@ -270,14 +268,13 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
     }
     append_level(found.levels, std::move(destinations), options);
   }
-  if (!found.levels.empty()) co_return found;
+  if (!found.levels.empty()) return;
   if (self != UINT_MAX && !any_temporary) {
     found.status = loops_back(hop);
   } else if (!any_address && permanent(found.status) && options.defer_if_no_mx_address) {
     found.status.action = mail::Action::deferred;
     found.status.dsn[0] = '4';
   }
-  co_return found;
 }
 
 Task<Found> HostFinder::find_one(NextHop hop, const HostOptions& options) {
@@ -295,8 +292,8 @@ Task<Found> HostFinder::find_one(NextHop hop, const HostOptions& options) {
 
 Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
   Found found;
-  found.status =
-      status(mail::Action::deferred, "4.3.5", "bad next hop \"" + printable(nexthop, 255) + "\"");
+  found.status = mail::make_status(mail::Action::deferred, "4.3.5",
+                                   "bad next hop \"" + printable(nexthop, 255) + "\"");
   auto hops = parse_nexthops(nexthop, options.lmtp, options.default_port);
   if (!hops) co_return found;
   std::size_t fallback_from = hops->size();

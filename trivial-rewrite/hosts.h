@@ -67,6 +67,12 @@ class HostFinder {
   };
   async::Task<Found> find_one(NextHop hop, const HostOptions& options);
   async::Task<Found> by_mx(NextHop hop, const HostOptions& options);
+  /// The hosts of an MX answer, best first, at most so many as are ever looked up.
+  std::vector<Host> best_hosts(const net::DnsAnswer& mx, bool randomize);
+  /// Puts the hosts' addresses into found, a level for each preference that is better than our own; where there are
+  /// none, its status says why. resolved: as hosts.
+  void take_levels(Found& found, const NextHop& hop, const std::vector<Host>& hosts,
+                   const std::vector<Addresses>& resolved, const HostOptions& options);
   async::Task<Found> by_host(NextHop hop, const HostOptions& options);
   async::Task<std::vector<Addresses>> resolve_all(std::vector<std::string> names,
                                                   const HostOptions& options);

@@ -11,12 +11,6 @@ namespace {
 bool has(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::any_of(words, [&](const std::string& w) { return iequals(w, word); });
 }
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
-
 net::HostLookup lookup_order(const std::vector<std::string>& words) {
   const bool dns = has(words, "dns"), native = has(words, "native");
   if (dns && native) {
@@ -72,7 +66,7 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   o.dns_disabled = s.disable_dns_lookups;
   o.defer_if_no_mx_address = s.smtp_defer_if_no_mx_address_found;
   o.ignore_mx_error = s.ignore_mx_lookup_error;
-  o.fallback_relay = joined(s.smtp_fallback_relay);
+  o.fallback_relay = join(s.smtp_fallback_relay);
   return o;
 }
 
@@ -139,7 +133,7 @@ Result<net::ResolverOptions> resolver_options(const config::Settings& settings,
     net::apply_resolv_conf(resolv_conf, options);
   } else {
     PEN_TRY_ASSIGN(options.servers,
-                   net::parse_servers(joined(settings.dns_resolver_addresses),
+                   net::parse_servers(join(settings.dns_resolver_addresses),
                                       static_cast<unsigned short>(settings.dns_resolver_port)));
   }
   return options;

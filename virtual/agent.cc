@@ -9,15 +9,9 @@
 namespace pen::virtuals {
 namespace {
 
-mail::DeliveryStatus status(mail::Action action, std::string dsn, std::string text) {
-  mail::DeliveryStatus s;
-  s.action = action;
-  s.dsn = std::move(dsn);
-  s.text = std::move(text);
-  return s;
-}
 std::unexpected<mail::DeliveryStatus> deferred(std::string dsn, std::string text) {
-  return std::unexpected(status(mail::Action::deferred, std::move(dsn), std::move(text)));
+  return std::unexpected(
+      mail::make_status(mail::Action::deferred, std::move(dsn), std::move(text)));
 }
 
 std::expected<unsigned, mail::DeliveryStatus> number(const Rules& rules, const map::MapList& maps,
@@ -45,8 +39,8 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
                         {.bare_user = false, .at_domain = true, .delimiters = rules.delimiters});
   if (!hit) return deferred("4.3.0", "virtual_mailbox_maps: " + hit.error().message());
   if (!*hit)
-    return std::unexpected(
-        status(mail::Action::failed, "5.1.1", fmt::format("unknown user: \"{}\"", address)));
+    return std::unexpected(mail::make_status(mail::Action::failed, "5.1.1",
+                                             fmt::format("unknown user: \"{}\"", address)));
   if (!rules.base.starts_with('/')) return deferred("4.3.5", "virtual_mailbox_base is not set");
   const auto uid = number(rules, rules.uids, "virtual_uid_maps", key);
   if (!uid) return std::unexpected(uid.error());
@@ -78,8 +72,8 @@ Agent::Agent(async::HandlerPool& pool, Rules rules, const Clock& clock, Random& 
 async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::Incoming> message,
                                                  mail::Recipient recipient) {
   if (mailbox::was_delivered_to(message->header, recipient.address))
-    co_return status(mail::Action::failed, "5.4.6",
-                     "mail forwarding loop for " + recipient.address);
+    co_return mail::make_status(mail::Action::failed, "5.4.6",
+                                "mail forwarding loop for " + recipient.address);
   mailbox::Work work;
   work.message.sender = message->envelope.sender;
   work.message.now = clock_.wall_now();
@@ -92,7 +86,8 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::
     auto place = find_place(*rules, address);
     if (!place) return std::move(place).error();
     auto become = mailbox::rights_for(place->identity);
-    if (!become) return status(mail::Action::deferred, "4.3.5", become.error().context());
+    if (!become)
+      return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());
     work.become = *std::move(become);
     work.target = std::move(place->target);
     return mailbox::deliver_in_child(std::move(work), message->body, rules->time_limit).status;

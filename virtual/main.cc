@@ -1,7 +1,6 @@
 /// virtual: delivery into mailboxes of users without an account. See man/virtual.8.
 #include <memory>
 
-#include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mailbox/slots.h"
 #include "lib/service/service.h"
@@ -13,12 +12,6 @@ using namespace pen;
 
 constexpr std::size_t kMaxThreads = 64;  // one per delivery in hand; each waits for a child process
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& w : words) out += (out.empty() ? "" : " ") + w;
-  return out;
-}
-
 Result<virtuals::Rules> read_rules(service::Context& context) {
   const config::Settings& s = context.settings();
   map::OpenOptions options;
@@ -27,12 +20,12 @@ Result<virtuals::Rules> read_rules(service::Context& context) {
   rules.myhostname = s.myhostname;
   rules.delimiters = s.recipient_delimiter;
   rules.base = s.virtual_mailbox_base;
-  PEN_TRY_ASSIGN(rules.mailboxes, map::MapList::open(joined(s.virtual_mailbox_maps), options));
-  PEN_TRY_ASSIGN(rules.uids, map::MapList::open(joined(s.virtual_uid_maps), options));
-  PEN_TRY_ASSIGN(rules.gids, map::MapList::open(joined(s.virtual_gid_maps), options));
+  PEN_TRY_ASSIGN(rules.mailboxes, map::MapList::open(join(s.virtual_mailbox_maps), options));
+  PEN_TRY_ASSIGN(rules.uids, map::MapList::open(join(s.virtual_uid_maps), options));
+  PEN_TRY_ASSIGN(rules.gids, map::MapList::open(join(s.virtual_gid_maps), options));
   rules.minimum_uid = static_cast<unsigned>(s.virtual_minimum_uid);
   rules.mailbox_limit = static_cast<std::uint64_t>(s.virtual_mailbox_limit);
-  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(joined(s.virtual_mailbox_lock)));
+  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(join(s.virtual_mailbox_lock)));
   rules.lock.attempts = static_cast<unsigned>(s.deliver_lock_attempts);
   rules.lock.delay = std::chrono::duration_cast<seconds>(s.deliver_lock_delay);
   rules.lock.stale = std::chrono::duration_cast<seconds>(s.stale_lock_time);
@@ -63,15 +56,7 @@ struct Server {
 
 async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
                           async::Listener::Accepted accepted) {
-  async::Loop& loop = server->environment->loop;
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
-                                     {.deadline = loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation != ipc::delivery::kName) co_return;
-  co_await mailbox::serve_slots(server->environment, mailbox::SlotChannel(*std::move(opening)));
+  co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
 }
 
 Result<service::Hooks> start(service::Context& context) {
@@ -81,11 +66,7 @@ Result<service::Hooks> start(service::Context& context) {
   context.serve([server, peers](async::Listener::Accepted accepted) {
     return session(server, peers, std::move(accepted));
   });
-  return service::Hooks{.status = [server] {
-    return std::vector<std::string>{fmt::format("deliveries in hand {}, recipients done {}",
-                                                server->environment->busy,
-                                                server->environment->done)};
-  }};
+  return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
 }
 
 }  // namespace

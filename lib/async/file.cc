@@ -9,7 +9,8 @@ namespace pen::async {
 namespace {
 
 Result<void> sync_data(const Fd& fd) {
-  if (::fdatasync(fd.get()) != 0) return fail_errno("fdatasync");
+  while (::fdatasync(fd.get()) != 0)
+    if (errno != EINTR) return fail_errno("fdatasync");
   return {};
 }
 

@@ -14,8 +14,8 @@
 #include <memory>
 #include <string>
 
+#include "lib/async/fd.h"
 #include "lib/async/handler_pool.h"
-#include "lib/async/stream.h"
 
 namespace pen::async {
 

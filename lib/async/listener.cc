@@ -2,8 +2,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "lib/async/listener.h"
 #include "lib/async/poll.h"
-#include "lib/async/stream.h"
 
 namespace pen::async {
 
@@ -47,7 +47,7 @@ struct ListenerState final : detail::PollClient {
   Loop& loop;
   Fd fd;
   detail::Poll poll;
-  detail::Link accepters;
+  Link accepters;
   std::size_t bound;
   std::size_t live = 0;
   std::uint64_t turn = 0;

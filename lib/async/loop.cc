@@ -40,11 +40,11 @@ struct Loop::Impl {
   unsigned held = 0;
 
   detail::TimerWheel wheel;
-  detail::Link ready;
-  detail::Link ready_next;
-  detail::Link end_of_turn;
-  detail::Link spawned;
-  detail::Link polls;
+  Link ready;
+  Link ready_next;
+  Link end_of_turn;
+  Link spawned;
+  Link polls;
   std::size_t spawned_count = 0;
   std::vector<std::move_only_function<void()>> posts;
 
@@ -79,7 +79,7 @@ struct Loop::Impl {
     ready.splice_back(ready_next);
     for (unsigned round = 0; round < kMaxRounds && (ready.linked() || !posts.empty()); ++round) {
       run_posts();
-      detail::Link batch;
+      Link batch;
       batch.splice_back(ready);
       while (batch.linked()) {
         auto& node = static_cast<detail::ReadyNode&>(*batch.next);
@@ -91,7 +91,7 @@ struct Loop::Impl {
     run_end_of_turn();
   }
   void run_end_of_turn() {
-    detail::Link batch;
+    Link batch;
     batch.splice_back(end_of_turn);
     while (batch.linked()) {
       auto& node = static_cast<detail::EndOfTurn&>(*batch.next);
@@ -111,7 +111,7 @@ struct Loop::Impl {
   }
   bool anything_left() {
     if (runnable() || held > 0 || wheel.next() != kNever) return true;
-    for (detail::Link* l = polls.next; l != &polls; l = l->next) {
+    for (Link* l = polls.next; l != &polls; l = l->next) {
       if (static_cast<detail::Poll*>(l)->client().waiting()) return true;
     }
     const std::lock_guard lock(mutex);
@@ -209,7 +209,7 @@ std::size_t Loop::spawned() const { return impl_->spawned_count; }
 
 std::vector<std::string> Loop::list_tasks() const {
   std::vector<std::string> lines;
-  for (detail::Link* l = impl_->spawned.next; l != &impl_->spawned; l = l->next) {
+  for (Link* l = impl_->spawned.next; l != &impl_->spawned; l = l->next) {
     lines.push_back(detail::Spawned::of(*l).describe());
   }
   return lines;

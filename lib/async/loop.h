@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "lib/async/error.h"
-#include "lib/async/link.h"
 #include "lib/async/task.h"
 #include "lib/async/wheel.h"
+#include "lib/base/link.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 
@@ -105,7 +105,7 @@ class Cancel {
 
  private:
   friend class detail::Waiter;
-  detail::Link waiters_;
+  Link waiters_;
   bool raised_ = false;
 };
 

@@ -14,7 +14,7 @@ struct Readiness::Impl final : detail::PollClient {
     if (writable && !wake(writers)) poll.drop_write();
   }
   bool waiting() const override { return readers.linked() || writers.linked(); }
-  static bool wake(detail::Link& list) {
+  static bool wake(Link& list) {
     Waiter* w = Waiter::first(list);
     if (w) w->settle(Waiter::Outcome::done);
     return w != nullptr;
@@ -44,7 +44,7 @@ struct Readiness::Impl final : detail::PollClient {
   Loop& loop;
   int fd;
   detail::Poll poll;
-  detail::Link readers, writers;
+  Link readers, writers;
 };
 
 Readiness::Readiness(Loop& loop, int fd) : impl_(std::make_unique<Impl>(loop, fd)) {}

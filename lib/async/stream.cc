@@ -11,10 +11,6 @@ namespace pen::async {
 
 using Need = Stream::Impl::Need;
 
-void Fd::reset() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
-
 Stream::Stream(Loop& loop, Fd fd) : impl_(std::make_unique<Impl>(loop, std::move(fd))) {}
 Stream::~Stream() = default;
 Stream::Stream(Stream&&) noexcept = default;

@@ -9,61 +9,22 @@
 /// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush()
 ///          before it goes on (write_all() does both). Everything written in one turn leaves in one system
 ///          call.
-/// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default and
-///          start_transport() puts another (lib/net/tls) in its place. Buffered plaintext must be empty then
-///          (STARTTLS injection).
+/// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default. TLS will be another
+///          that start_transport() puts in its place; no plaintext may be buffered then (STARTTLS injection).
 /// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.
 /// Thread:  the loop's. One reader and one writer at a time. The stream outlives every wait on it.
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "lib/async/fd.h"
 #include "lib/async/loop.h"
+#include "lib/async/socket.h"
+#include "lib/async/transport.h"
 #include "lib/base/bytes.h"
 
 namespace pen::async {
-
-/// Owns a file descriptor.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
-  Fd& operator=(Fd&& o) noexcept {
-    if (this != &o) {
-      reset();
-      fd_ = std::exchange(o.fd_, -1);
-    }
-    return *this;
-  }
-  ~Fd() { reset(); }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset();
-
- private:
-  int fd_ = -1;
-};
-
-/// Moves bytes between the stream's buffers and a descriptor. Non-blocking.
-class Transport {
- public:
-  enum class Want { nothing, read, write };
-  struct Outcome {
-    std::size_t bytes = 0;  // moved
-    // bytes == 0: what readiness to wait for; nothing with 0 bytes on read: end of input
-    Want want = Want::nothing;
-    int error = 0;  // errno
-  };
-  virtual ~Transport() = default;
-  virtual Outcome read(MutableBytes into) = 0;
-  virtual Outcome write(std::span<const Bytes> pieces) = 0;
-  /// Tells the peer that no more will be written, before the socket is shut down (TLS close_notify).
-  virtual Outcome close_write() { return {}; }
-};
 
 class Stream {
  public:
@@ -135,72 +96,8 @@ class Stream {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Where a socket is or goes: "inet:addr port" or "unix:path"; numeric only, no look-ups.
-struct SocketAddress {
-  std::string host;  // numeric address; empty for Unix
-  unsigned short port = 0;
-  std::string path;  // Unix
-  static SocketAddress unix(std::string path_in) { return {{}, 0, std::move(path_in)}; }
-  static SocketAddress inet(std::string host_in, unsigned short port_in) {
-    return {std::move(host_in), port_in, {}};
-  }
-  bool is_unix() const { return !path.empty(); }
-  bool is_ipv6() const { return host.find(':') != std::string::npos; }
-  /// "[192.0.2.1]:25" or the path.
-  std::string text() const;
-};
-
 /// Connects; `source` (may be empty) binds the local address first. Errors: timed_out, cancelled, errno of connect.
 Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until = {},
                              std::string source = {});
-
-Result<SocketAddress> peer_address(int fd);
-Result<SocketAddress> local_address(int fd);
-struct PeerCredentials {
-  unsigned pid = 0, uid = 0, gid = 0;
-};
-Result<PeerCredentials> peer_credentials(int fd);
-
-struct ListenerState;
-
-/// A listening socket and a bound on what was accepted and not yet closed.
-///
-/// accept() waits while `bound` accepted streams live (the kernel's backlog then fills: backpressure), so hold the
-/// Slot that comes with each stream for the session's life.
-class Listener {
- public:
-  /// Takes a bound, listening, non-blocking socket (from master or listen_on()).
-  Listener(Loop& loop, Fd fd, std::size_t bound);
-  ~Listener();
-  Listener(Listener&&) noexcept;
-
-  class Slot {  // releases its place when destroyed
-   public:
-    Slot() = default;
-    explicit Slot(std::shared_ptr<ListenerState> s);
-    Slot(Slot&&) noexcept = default;
-    Slot& operator=(Slot&&) noexcept;
-    ~Slot();
-
-   private:
-    std::shared_ptr<ListenerState> state_;
-  };
-  struct Accepted {
-    Stream stream;
-    SocketAddress peer;
-    Slot slot;
-  };
-  /// Errors: cancelled, timed_out, closed; EMFILE and the like after the listener paused a moment (it goes on itself).
-  Task<Result<Accepted>> accept(Until until = {});
-  std::size_t live() const;
-  void close();
-  int fd() const;
-
- private:
-  std::shared_ptr<ListenerState> state_;
-};
-
-/// Port 0 picks a free one (see local_address). Unix: an old socket file is replaced when nobody listens on it.
-Result<Fd> listen_on(const SocketAddress& at, int backlog = 1024);
 
 }  // namespace pen::async

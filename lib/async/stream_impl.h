@@ -72,7 +72,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   std::string out;
   std::size_t out_sent = 0;
   std::uint64_t total_sent = 0;
-  detail::Link reader, writer;
+  Link reader, writer;
   std::size_t need_size = 0;
   std::size_t scanned = 0;  // bytes of input known to hold no LF
   std::unique_ptr<Error> error;

@@ -34,7 +34,7 @@ Task<Result<void>> Gate::drained(Until until) { co_return co_await empty_.wait(u
 
 std::vector<std::string> Gate::list() const {
   std::vector<std::string> lines;
-  for (detail::Link* l = tasks_.next; l != &tasks_; l = l->next)
+  for (Link* l = tasks_.next; l != &tasks_; l = l->next)
     lines.push_back(detail::Spawned::of(*l).describe());
   return lines;
 }

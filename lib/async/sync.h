@@ -24,7 +24,7 @@ class Event {
 
  private:
   Loop& loop_;
-  detail::Link waiters_;
+  Link waiters_;
   bool set_ = false;
 };
 
@@ -127,7 +127,7 @@ class Gate {
   Loop& loop_;
   Cancel cancel_;
   Event empty_;
-  detail::Link tasks_;
+  Link tasks_;
   std::size_t count_ = 0;
 };
 
@@ -148,8 +148,8 @@ class Semaphore {
  private:
   struct Awaiter;
   Loop& loop_;
-  detail::Link waiters_;
-  detail::Link granted_;  // settled with a permit, not yet resumed
+  Link waiters_;
+  Link granted_;  // settled with a permit, not yet resumed
   std::size_t free_;
 };
 

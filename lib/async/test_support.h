@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <optional>
 
-#include "lib/async/stream.h"
+#include "lib/async/listener.h"
 
 namespace pen::async::testing {
 

@@ -8,7 +8,7 @@
 /// Time:    a node fires at the first advance() at or after its deadline rounded up to a tick; never early.
 #include <cstdint>
 
-#include "lib/async/link.h"
+#include "lib/base/link.h"
 #include "lib/base/time.h"
 
 namespace pen::async::detail {

@@ -38,6 +38,33 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   }
 }
 
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string out;
+  for (const auto& word : words) {
+    if (&word != &words.front()) out += separator;
+    out += word;
+  }
+  return out;
+}
+
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  std::size_t start = std::string_view::npos, depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (depth == 0 && (ascii_space(c) || c == ',')) {
+      if (start != std::string_view::npos) items.emplace_back(text.substr(start, i - start));
+      start = std::string_view::npos;
+      continue;
+    }
+    if (start == std::string_view::npos) start = i;
+    if (c == '{') ++depth;
+    if (c == '}' && depth > 0) --depth;
+  }
+  if (start != std::string_view::npos) items.emplace_back(text.substr(start));
+  return items;
+}
+
 std::optional<unsigned long long> parse_unsigned(std::string_view text) {
   unsigned long long value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -24,6 +24,11 @@ std::string_view trim(std::string_view text);
 /// Splits at any of the separator characters; runs of them count once and empty parts are left out.
 std::vector<std::string_view> split(std::string_view text,
                                     std::string_view separators = " \t\r\n,");
+/// The words with a separator between them.
+std::string join(const std::vector<std::string>& words, std::string_view separator = " ");
+/// Items of a list as settings and tables write it: split at white space and commas outside { }; groups keep their
+/// braces, an unclosed one takes the rest of the text.
+std::vector<std::string> split_list(std::string_view text);
 /// Decimal, digits only, no sign, must fit.
 std::optional<unsigned long long> parse_unsigned(std::string_view text);
 /// For logs and notices: control bytes, and bytes over 126, become '?'; cut after max bytes with "...".

@@ -13,6 +13,19 @@ BOOST_AUTO_TEST_CASE(split_leaves_out_empty_parts) {
   BOOST_TEST(split(" , ").empty());
 }
 
+BOOST_AUTO_TEST_CASE(join_puts_the_separator_between_words_only) {
+  BOOST_TEST(join({"a", "", "b"}, ", ") == "a, , b");
+  BOOST_TEST(join({"a"}) == "a");
+  BOOST_TEST(join({}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(lists_split_at_blanks_and_commas_but_not_inside_braces) {
+  BOOST_TEST(join(split_list("a, b c\t,d { e, f } inline:{ x=y, {z = w} },g"), "|") ==
+             "a|b|c|d|{ e, f }|inline:{ x=y, {z = w} }|g");
+  BOOST_TEST(split_list(" , ").empty());
+  BOOST_TEST(join(split_list("{ open, b"), "|") == "{ open, b");
+}
+
 BOOST_AUTO_TEST_CASE(parse_unsigned_takes_digits_only) {
   BOOST_TEST(parse_unsigned("0").value() == 0u);
   BOOST_TEST(parse_unsigned("18446744073709551615").has_value());

@@ -144,12 +144,6 @@ BOOST_AUTO_TEST_CASE(the_last_of_two_services_with_one_name_and_type_counts) {
       (problems.size() == 1 && problems[0].severity == Severity::warning && problems[0].line == 3));
 }
 
-BOOST_AUTO_TEST_CASE(lists_split_at_blanks_and_commas_but_not_inside_braces) {
-  BOOST_TEST(joined(split_list("a, b c\t,d { e, f } inline:{ x=y, {z = w} },g")) ==
-             "<a><b><c><d><{ e, f }><inline:{ x=y, {z = w} }><g>");
-  BOOST_TEST(joined(split_list(" , ")) == "");
-  BOOST_TEST(joined(split_list("{ open, b")) == "<{ open, b>");
-}
 BOOST_AUTO_TEST_CASE(times_take_units_and_a_default_unit) {
   using std::chrono::milliseconds;
   BOOST_TEST(parse_time("5", 'd')->count() == 5LL * 86'400'000);

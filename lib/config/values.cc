@@ -91,22 +91,4 @@ std::size_t group_end(std::string_view text, char open, char close) {
   return std::string_view::npos;
 }
 
-std::vector<std::string> split_list(std::string_view text) {
-  std::vector<std::string> items;
-  std::size_t start = std::string_view::npos, depth = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (depth == 0 && (ascii_space(c) || c == ',')) {
-      if (start != std::string_view::npos) items.emplace_back(text.substr(start, i - start));
-      start = std::string_view::npos;
-      continue;
-    }
-    if (start == std::string_view::npos) start = i;
-    if (c == '{') ++depth;
-    if (c == '}' && depth > 0) --depth;
-  }
-  if (start != std::string_view::npos) items.emplace_back(text.substr(start));
-  return items;
-}
-
 }  // namespace pen::config

@@ -22,9 +22,6 @@ std::optional<std::int64_t> parse_size(std::string_view text);
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text, char unit);
 /// The unit of a TIME setting: the last letter of its default if that is one of s m h d w, else s.
 char time_unit(std::string_view default_text);
-/// Items of a list: split at blanks and commas outside { }; groups keep their braces.
-/// An unclosed brace takes the rest of the text.
-std::vector<std::string> split_list(std::string_view text);
 /// The position after the closing brace of the group that starts at text[0] == open; npos if it is not closed.
 std::size_t group_end(std::string_view text, char open = '{', char close = '}');
 

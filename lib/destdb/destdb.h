@@ -61,7 +61,8 @@ class DestDb final : public MemoryTable {
   /// Changes since the last call.
   std::vector<Change> take_changes();
   bool changed() const { return !changed_.empty(); }
-  /// Forgets what is stale: destinations not used for kept_for, failures whose retry time is kept_failing past.
+  /// Forgets what is stale: destinations not used for kKeptFor, failures whose retry time is kKeptFailing past; and the
+  /// longest unused beyond kMaxRecords.
   /// Returns how many.
   std::size_t collect(WallTime now);
   const std::shared_ptr<File>& file() const { return file_; }

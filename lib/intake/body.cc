@@ -1,33 +1,12 @@
 #include "lib/intake/body.h"
 
 #include <fcntl.h>
-#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/async/file.h"
 
 namespace pen::intake {
-namespace {
-
-/// Writes all of it at the offset; an errno, 0 when done.
-int write_at(int fd, std::string_view text, std::uint64_t offset) {
-  while (!text.empty()) {
-    const ssize_t n = ::pwrite(fd, text.data(), text.size(), static_cast<off_t>(offset));
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    text.remove_prefix(static_cast<std::size_t>(n));
-    offset += static_cast<std::uint64_t>(n);
-  }
-  return 0;
-}
-
-int sync_data(int fd) {
-  while (::fdatasync(fd) != 0) {
-    if (errno != EINTR) return errno;
-  }
-  return 0;
-}
-
-}  // namespace
 
 Body::Problem Body::problem() const {
   if (problem_ != Problem::none) return problem_;
@@ -58,23 +37,22 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
     co_return;
   }
   // A descriptor of its own: the write may outlive this task and the lease.
-  const int fd = ::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) {
+  async::Fd own(::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0));
+  if (!own) {
     problem_ = Problem::write_failed;
     error_text_ = Error::from_errno(errno, "spool file").message();
     co_return;
   }
+  const async::File file(pool_, std::move(own));
   const std::uint64_t offset = lease_->content_offset() + written_;
   written_ += piece.size();
-  auto work = [fd = std::make_shared<async::Fd>(fd), piece = std::move(piece), offset, sync] {
-    const int error = write_at(fd->get(), piece, offset);
-    return error != 0 || !sync ? error : sync_data(fd->get());
-  };
-  const int error = co_await pool_.run(std::move(work));
-  if (error != 0) {
-    const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  auto done = co_await file.pwrite(std::move(piece), offset);
+  if (done && sync) done = co_await file.sync();
+  if (!done) {
+    const Error& e = done.error();
+    const bool full = e.is_errno(ENOSPC) || e.is_errno(EDQUOT) || e.is_errno(EFBIG);
     problem_ = full ? Problem::no_space : Problem::write_failed;
-    error_text_ = Error::from_errno(error, "write to spool file").message();
+    error_text_ = "spool file: " + e.message();
   }
 }
 

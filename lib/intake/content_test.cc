@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
 }
 
 BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
-  fakes::TableResolve resolve;
+  fakes::SetResolve resolve;
   resolve.aliases["list@example.org"] = {"a@x", "b@y"};
   resolve.aliases["one@example.org"] = {"c@z"};
   resolve.aliases["huge@example.org"] = std::vector<std::string>(6, "q@q");

@@ -1,7 +1,5 @@
 #include "lib/intake/derived.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "lib/mail/wire.h"
@@ -11,26 +9,10 @@ namespace {
 
 constexpr std::size_t kChunk = 64 * 1024;
 
-struct ReadAnswer {
-  std::string text;
-  int error = 0;
-};
-
-ReadAnswer read_at(const Source& source, std::uint64_t at, std::size_t want) {
-  ReadAnswer answer;
-  answer.text.resize(want);
-  std::size_t got = 0;
-  while (got < want) {
-    const ssize_t n = ::pread(source.fd, answer.text.data() + got, want - got,
-                              static_cast<off_t>(source.offset + at + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      answer.error = n < 0 ? errno : ENODATA;
-      break;
-    }
-    got += static_cast<std::size_t>(n);
-  }
-  return answer;
+Result<std::string> read_at(const ipc::Content& content, std::uint64_t at, std::size_t want) {
+  std::string text(want, '\0');
+  PEN_TRY(content.read(at, text));
+  return text;
 }
 
 std::string_view outcome_text(Outcome o) {
@@ -93,15 +75,14 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   while (at < derived.original_bytes) {
     const auto want =
         static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, derived.original_bytes - at));
-    if (derived.original.fd < 0) {
-      if (derived.original.memory.size() < at + want)
-        co_return fail_errno("read the original message", ENODATA);
-      scanner.feed(derived.original.memory.substr(at, want), body.content());
+    const ipc::Content& original = derived.original;
+    if (original.in_memory() && want <= original.size() - std::min(at, original.size())) {
+      scanner.feed(original.memory().substr(at, want), body.content());
     } else {
-      auto work = [source = derived.original, at, want] { return read_at(source, at, want); };
-      const ReadAnswer piece = co_await intake.pool.run(std::move(work));
-      if (piece.error != 0) co_return fail_errno("read the original message", piece.error);
-      scanner.feed(piece.text, body.content());
+      auto work = [original, at, want] { return read_at(original, at, want); };
+      auto piece = co_await intake.pool.run(std::move(work));
+      if (!piece) co_return fail(std::move(piece).error().within("original message"));
+      scanner.feed(*piece, body.content());
     }
     at += want;
     if (body.must_drain()) co_await body.drain(until);

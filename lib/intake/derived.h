@@ -7,27 +7,18 @@
 /// Promise: a queue id means that the message is on stable storage. An error: it is not known to be, try again later.
 /// Memory:  as a message that comes in: at most Body::kDrainAt of it at a time.
 /// The intake's message_size_limit should be 0: what was accepted once is not refused for what we put around it.
-#include <memory>
 #include <string>
-#include <string_view>
 
 #include "lib/intake/intake.h"
+#include "lib/ipc/content.h"
 
 namespace pen::intake {
-
-/// Bytes in memory, or a file read with pread. `owner` keeps alive what the others point to.
-struct Source {
-  std::string_view memory;
-  int fd = -1;
-  std::uint64_t offset = 0;
-  std::shared_ptr<const void> owner;
-};
 
 struct Derived {
   mail::Envelope envelope;  // queue_id, arrival and body facts are filled in
   std::string fields;       // whole header fields, CRLF after each
   std::string before;       // CRLF lines
-  Source original;
+  ipc::Content original;
   std::uint64_t original_bytes = 0;
   std::string after;
   std::uint64_t permit = 0;  // Message::permit()

@@ -68,7 +68,7 @@ class MemoryQueue final : public Queue {
 };
 
 /// Domains and users from sets; no tables.
-class TableResolve final : public resolve::Resolve {
+class SetResolve final : public resolve::Resolve {
  public:
   std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains,
       users{"user", "root"};

@@ -1,10 +1,10 @@
 #pragma once
 /// Intake: what every message goes through before it is queued, whoever received it.
 ///
-/// Use:     Intake intake(loop, pool, queue, resolve, settings, ids);
-///          Message m(intake, client, sender);
+/// Use:     Intake intake{.loop = …, .pool = …, .queue = …, .resolve = …, .settings = …, .next_queue_id = …};
+///          Message m(intake, sender);  m.envelope().client = …;
 ///          m.add_recipient(…);                           // the first one gives the message its queue id
-///          Body& body = m.open_body();                   // writes Received: and reads limits from settings
+///          Body& body = m.open_body(expected_size);      // writes Received: and reads limits from settings
 ///          … scanner.feed(bytes, body.content()); co_await body.drain(until) …
 ///          Commit result = co_await m.commit(until);     // expands, completes, syncs, enqueues
 /// Order:   rewriting and canonical maps, then virtual aliases, then always_bcc; all of it once, never on a retry.

@@ -3,9 +3,10 @@
 ///
 /// Format:  docs/ipc.md. u32 length (little-endian) of what follows; varint number of descriptors;
 ///          varint index into the direction's variant; the struct's fields (lib/base/codec.h).
-/// Use:     encode_frame(out, message, fds);  auto f = parse_frame(bytes, max_frame);
+/// Use:     if (!encode_frame<Out>(out, message, fds, max)) …       // nothing appended: it is too large
+///          auto size = frame_size(first_four_bytes, max);  auto f = parse_frame(the_next_size_bytes);
 ///          auto message = decode_message<In>(*f);          // string_views point into the bytes
-/// Bounds:  a frame longer than max_frame or with more than kMaxFrameFds descriptors is an error.
+/// Bounds:  a frame longer than max (see max_frame()) or with more than kMaxFrameFds descriptors is an error.
 #include <optional>
 #include <string>
 #include <string_view>

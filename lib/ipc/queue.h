@@ -15,12 +15,29 @@ inline constexpr std::string_view kName = "queue";
 
 enum class Place : std::uint8_t { incoming, active, deferred, hold };
 
+/// Which messages a request is about: every condition that is set must hold. Case does not matter. Conditions on a
+/// recipient must hold for one and the same recipient that is left.
+struct Filter {
+  std::string sender;       // an address, "@domain", or "<>": the null sender
+  std::string recipient;    // an address or "@domain"
+  std::string domain;       // of a recipient
+  seconds older{0};         // arrived at least that long ago
+  std::string reply;        // part of the reason why a recipient waits
+  std::uint8_t places = 0;  // bits 1 << Place; 0: all
+  PEN_FIELDS(sender, recipient, domain, older, reply, places)
+  bool operator==(const Filter&) const = default;
+};
+/// Ids in one request at most: a tool sends more as several requests.
+inline constexpr std::size_t kMaxIds = 40'000;
+
 // tool → qmgr
 struct List {
   std::uint64_t request = 0;
-  std::string site;      // only messages with a recipient in this domain; empty: all
-  std::string queue_id;  // only this one; empty: all
-  PEN_FIELDS(request, site, queue_id)
+  std::string site;                    // only messages with a recipient in this domain; empty: all
+  std::string queue_id;                // only this one; empty: all
+  std::vector<std::string> queue_ids;  // only these; empty: all
+  Filter filter;
+  PEN_FIELDS(request, site, queue_id, queue_ids, filter)
 };
 enum class Verb : std::uint8_t { remove, hold, release, requeue, expire, flush };
 struct Act {
@@ -29,13 +46,18 @@ struct Act {
   bool all = false;
   std::string site;                    // flush only: one destination
   std::vector<std::string> queue_ids;  // when not all and no site
-  PEN_FIELDS(request, verb, all, site, queue_ids)
+  Filter filter;
+  bool dry_run =
+      false;  // an Entry, without recipients, for each message that would be acted on; nothing is done
+  PEN_FIELDS(request, verb, all, site, queue_ids, filter, dry_run)
 };
-/// The content of one message, for pencat: answered by Content with a descriptor or inline, then Done.
+/// The content of messages, for pencat: each is answered by Content with a descriptor or inline, in the order asked
+/// for; then Done, whose count tells how many there were.
 struct Show {
   std::uint64_t request = 0;
   std::string queue_id;
-  PEN_FIELDS(request, queue_id)
+  std::vector<std::string> queue_ids;  // more of them
+  PEN_FIELDS(request, queue_id, queue_ids)
 };
 struct AskStatus {
   std::uint64_t request = 0;
@@ -58,19 +80,25 @@ struct Entry {
   std::vector<EntryRecipient> recipients;
   WallTime next_try{};  // deferred
   bool forced_expire = false;
-  PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire)
+  bool more = false;  // the next Entry holds more recipients of the same message
+  PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire,
+             more)
 };
 struct Content {
   std::uint64_t request = 0;
   mail::Envelope envelope;
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
-  PEN_FIELDS(request, envelope, body_offset, inline_body)
+  bool more =
+      false;  // only recipients; the next Content holds more of them, the last one everything else
+  PEN_FIELDS(request, envelope, body_offset, inline_body, more)
 };
+/// Of an order, a few times a second.
 struct Progress {
   std::uint64_t request = 0;
-  std::uint64_t done = 0, total = 0;
-  PEN_FIELDS(request, done, total)
+  std::uint64_t done = 0, total = 0;  // segments of the queue log looked through, and in all
+  std::uint64_t count = 0;            // messages acted on so far
+  PEN_FIELDS(request, done, total, count)
 };
 struct StatusLine {
   std::string name, value;
@@ -81,7 +109,7 @@ struct Status {
   std::vector<StatusLine> lines;
   PEN_FIELDS(request, lines)
 };
-enum class Outcome : std::uint8_t { ok, not_found, denied, failed };
+enum class Outcome : std::uint8_t { ok, not_found, denied, failed, no_space };
 struct Done {
   std::uint64_t request = 0;
   Outcome outcome = Outcome::ok;

@@ -5,7 +5,7 @@
 /// listens, programs serve.
 ///
 ///   conversation  socket             client (connects)             server           peers allowed
-///   enqueue       public/qmgr        smtpd, pickup, bounce, local  qmgr             root, mail_owner
+///   enqueue       public/qmgr        smtpd, bounce, local          qmgr             root, mail_owner
 ///   queue         public/qmgr        penqueue, pensuper, penstock  qmgr             all; rights by uid
 ///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "lib/base/text.h"
+#include "lib/mail/charset.h"
 
 namespace pen::mail {
 namespace {
@@ -20,45 +21,6 @@ bool is_atom_text(char c) {
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 32 || byte == 127;
-}
-
-bool has_high_bytes(std::string_view text) {
-  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-}
-
-/// RFC 3629: no over-long forms, no surrogates, nothing above U+10FFFF.
-bool valid_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    std::size_t length = 1;
-    unsigned char low = 0x80, high = 0xBF;
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    if (lead >= 0xC2 && lead <= 0xDF) {
-      length = 2;
-    } else if (lead >= 0xE0 && lead <= 0xEF) {
-      length = 3;
-      if (lead == 0xE0) low = 0xA0;
-      if (lead == 0xED) high = 0x9F;
-    } else if (lead >= 0xF0 && lead <= 0xF4) {
-      length = 4;
-      if (lead == 0xF0) low = 0x90;
-      if (lead == 0xF4) high = 0x8F;
-    } else {
-      return false;
-    }
-    if (text.size() - i < length) return false;
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto byte = static_cast<unsigned char>(text[i + k]);
-      if (byte < low || byte > high) return false;
-      low = 0x80;
-      high = 0xBF;
-    }
-    i += length;
-  }
-  return true;
 }
 
 bool is_dot_string(std::string_view local) {
@@ -222,7 +184,7 @@ Result<std::string> parse_path(std::string_view text, const PathOptions& options
   }
   if (position < text.size() && text[position] != ' ') return fail(AddressError::malformed);
   if (position > kMaxPath || address.size() > kMaxPath) return fail(AddressError::too_long);
-  if (has_high_bytes(address)) {
+  if (!all_ascii(address)) {
     if (!options.smtputf8) return fail(AddressError::needs_smtputf8);
     if (!valid_utf8(address)) return fail(AddressError::bad_utf8);
   }

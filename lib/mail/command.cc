@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/base/text.h"
+#include "lib/mail/charset.h"
 
 namespace pen::mail {
 namespace {

@@ -3,7 +3,7 @@
 /// it says out.
 ///
 /// Use:     auto line = split_command("RCPT TO:<a@b> NOTIFY=NEVER");
-///          if (line.verb == Verb::rcpt) { auto rcpt = parse_rcpt(line.args, options); … }
+///          if (line.verb == Verb::rcpt) { auto rcpt = parse_rcpt(line.args, options, smtputf8); … }
 /// Source:  RFC 5321 section 4.1, RFC 1870 (SIZE), 3030 (BDAT), 3461 (DSN), 4954 (AUTH=), 6152 (BODY), 6531
 ///          (SMTPUTF8).
 /// Errors:  CommandError; the error's context is the parameter or address complained of. The table from error
@@ -106,8 +106,5 @@ Result<std::string> take_path(std::string_view& text, bool strict);
 /// xtext of RFC 3461 section 4: nullopt when malformed.
 std::optional<std::string> decode_xtext(std::string_view text);
 std::string encode_xtext(std::string_view text);
-
-bool valid_utf8(std::string_view text);
-bool all_ascii(std::string_view text);
 
 }  // namespace pen::mail

@@ -4,6 +4,7 @@
 /// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in log lines.
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "lib/base/codec.h"
 
@@ -22,5 +23,9 @@ struct DeliveryStatus {
   PEN_FIELDS(action, dsn, text, diagnostic, remote_mta)
   bool operator==(const DeliveryStatus&) const = default;
 };
+/// One that we found ourselves: no diagnostic of a peer.
+inline DeliveryStatus make_status(Action action, std::string dsn, std::string text) {
+  return {action, std::move(dsn), std::move(text), {}, {}};
+}
 
 }  // namespace pen::mail

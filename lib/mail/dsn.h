@@ -1,7 +1,8 @@
 #pragma once
 /// Builds delivery status notifications: failure, delay and success reports about one message.
 ///
-/// Use:     if (dsn_due(kind, envelope, reported)) {
+/// Use:     request.recipients = dsn_due(request.kind, envelope, reported);
+///          if (!request.recipients.empty()) {
 ///            DsnReport report = build_dsn(request, settings, random);
 ///            content = a Received: field of the caller's + report.before
 ///                      + first report.original_bytes bytes of the original content + report.after;

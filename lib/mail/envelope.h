@@ -1,7 +1,7 @@
 #pragma once
 /// What a message is apart from its bytes: who sent it, to whom, and what delivery must know about the body.
 ///
-/// Use:     smtpd, pickup, bounce and local fill one in; qmgr stores it; delivery programs get the parts they need.
+/// Use:     smtpd, bounce and local fill one in; qmgr stores it; delivery programs get the parts they need.
 /// Rules:   plain data, encodable (lib/base/codec.h); addresses are in external form without angle brackets, the
 ///          null sender is "". Limits are the receivers' to keep. Fields are only added at the end of a struct that
 ///          is sent or stored at top level; nested structs change only with the version of the conversation/log.

@@ -1,9 +1,10 @@
 #pragma once
 /// The header of a message while it goes by: where it ends, and the few fields that a mail system looks at.
 ///
-/// Use:     HeaderScanner scan(names);
-///          for each line: scan.text(part)…; auto what = scan.line_end();
-///          before the first text() of a line, ask starts_body(first bytes): see HeaderFilter in lib/intake.
+/// Use:     HeaderScanner scan;
+///          auto kind = HeaderScanner::classify(start, whole, first_line);  // undecided: gather more of the line
+///          scan.line(text, kind);             // each line before the one that is separator or body
+///          scan.summary()                     // intake::ContentBuilder does this with what comes in
 /// Source:  RFC 5322 section 2.2, RFC 5321 section 6.3 (hop count).
 /// Bounds:  keeps at most kMaxKept bytes of the values it is interested in; fields of any length pass.
 #include <cstdint>
@@ -26,7 +27,7 @@ struct HeaderSummary {
   static constexpr std::size_t kMaxKept = 250;
 };
 
-/// Feeds on lines of stored form (no CRLF in text()). Lines of any length, in any number of pieces.
+/// Feeds on lines of stored form, without their CRLF.
 class HeaderScanner {
  public:
   enum class Line : std::uint8_t {

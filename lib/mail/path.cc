@@ -1,4 +1,4 @@
-/// Paths of MAIL and RCPT, and the character sets of what stands in them.
+/// Paths of MAIL and RCPT.
 #include "lib/mail/address.h"
 #include "lib/mail/command.h"
 
@@ -12,42 +12,6 @@ Result<std::string> take_path(std::string_view& text, bool strict) {
   text.remove_prefix(used);
   if (address->ends_with('.') && has_domain(*address)) address->pop_back();
   return address;
-}
-
-bool all_ascii(std::string_view text) {
-  unsigned char all = 0;
-  for (const char c : text) all |= static_cast<unsigned char>(c);
-  return all < 0x80;
-}
-
-bool valid_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
-    const unsigned char c = at(i);
-    std::size_t more = 0;
-    // of the second byte: no overlong forms, no surrogates, at most U+10FFFF
-    unsigned low = 0x80, high = 0xbf;
-    if (c < 0x80) {
-    } else if (c >= 0xc2 && c <= 0xdf) {
-      more = 1;
-    } else if (c >= 0xe0 && c <= 0xef) {
-      more = 2;
-      if (c == 0xe0) low = 0xa0;
-      if (c == 0xed) high = 0x9f;
-    } else if (c >= 0xf0 && c <= 0xf4) {
-      more = 3;
-      if (c == 0xf0) low = 0x90;
-      if (c == 0xf4) high = 0x8f;
-    } else {
-      return false;
-    }
-    if (text.size() - i <= more) return false;
-    if (more > 0 && (at(i + 1) < low || at(i + 1) > high)) return false;
-    for (std::size_t k = 2; k <= more; ++k)
-      if ((at(i + k) & 0xc0) != 0x80) return false;
-    i += more + 1;
-  }
-  return true;
 }
 
 }  // namespace pen::mail

@@ -14,8 +14,8 @@
 #include <csignal>
 #include <mutex>
 
+#include "lib/async/fd.h"
 #include "lib/base/log.h"
-#include "lib/mailbox/fd.h"
 
 namespace pen::mailbox {
 namespace {
@@ -59,7 +59,7 @@ Result<void> become(const Identity& who) {
 
 /// nullopt: there is none, or it is empty or not one to obey; then the mailbox is used.
 Result<std::optional<std::string>> read_forward(const std::string& path) {
-  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   if (!fd) {
     if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return std::nullopt;
     return fail_errno("cannot read " + path);
@@ -181,7 +181,7 @@ Stragglers& stragglers() {
 
 class Feeder {
  public:
-  Feeder(const Body& body, OwnedFd socket) : body_(body), socket_(std::move(socket)) {}
+  Feeder(const ipc::Content& body, async::Fd socket) : body_(body), socket_(std::move(socket)) {}
   bool open() const { return static_cast<bool>(socket_); }
   int fd() const { return socket_.get(); }
   /// Sends what fits. Closes the socket at the end, or when the child no longer reads.
@@ -200,30 +200,23 @@ class Feeder {
 
  private:
   bool fill() {
-    if (sent_ >= body_.size) return false;
-    if (body_.fd < 0) {
-      pending_ = body_.memory;
-      sent_ = body_.size;
-      return true;
+    if (sent_ >= body_.size()) return false;
+    if (body_.in_memory()) {
+      pending_ = body_.memory();
+    } else {
+      buffer_.resize(std::min<std::uint64_t>(kChunk, body_.size() - sent_));
+      if (auto done = body_.read(sent_, buffer_); !done) {
+        error_ = done.error().message();
+        return false;
+      }
+      pending_ = buffer_;
     }
-    buffer_.resize(kChunk);
-    const auto want = std::min<std::uint64_t>(kChunk, body_.size - sent_);
-    ssize_t n;
-    do {
-      n = ::pread(body_.fd, buffer_.data(), want, static_cast<off_t>(body_.offset + sent_));
-    } while (n < 0 && errno == EINTR);
-    if (n <= 0) {
-      error_ = n < 0 ? Error::from_errno(errno, "read content").message()
-                     : "read content: file too short";
-      return false;
-    }
-    pending_ = std::string_view(buffer_).substr(0, static_cast<std::size_t>(n));
-    sent_ += static_cast<std::uint64_t>(n);
+    sent_ += pending_.size();
     return true;
   }
 
-  const Body& body_;
-  OwnedFd socket_;
+  const ipc::Content& body_;
+  async::Fd socket_;
   std::string buffer_;
   std::string_view pending_;
   std::uint64_t sent_ = 0;
@@ -232,16 +225,16 @@ class Feeder {
 
 }  // namespace
 
-Answer deliver_in_child(Work work, const Body& body, std::chrono::seconds time_limit) {
+Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit) {
   stragglers().reap();
-  work.message.size = body.size;
+  work.message.size = body.size();
   int answer_pipe[2], body_pair[2];
   if (::pipe2(answer_pipe, O_CLOEXEC) != 0)
     return trouble("4.3.0", Error::from_errno(errno, "pipe").message());
-  OwnedFd answer_in(answer_pipe[0]), answer_out(answer_pipe[1]);
+  async::Fd answer_in(answer_pipe[0]), answer_out(answer_pipe[1]);
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, body_pair) != 0)
     return trouble("4.3.0", Error::from_errno(errno, "socketpair").message());
-  OwnedFd body_in(body_pair[0]), body_out(body_pair[1]);
+  async::Fd body_in(body_pair[0]), body_out(body_pair[1]);
 
   log::flush();  // or the child would have a copy of what waits
   const pid_t pid = ::fork();

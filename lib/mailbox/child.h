@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "lib/ipc/content.h"
 #include "lib/mailbox/store.h"
 
 namespace pen::mailbox {
@@ -35,18 +35,6 @@ struct Work {
   Message message;  // size is filled in from the body
 };
 
-/// The content: in memory, or a file read with pread from an offset. What it points to must outlive the call.
-struct Body {
-  std::string_view memory;
-  int fd = -1;
-  std::uint64_t offset = 0;
-  std::uint64_t size = 0;
-  static Body in_memory(std::string_view text) { return {text, -1, 0, text.size()}; }
-  static Body in_file(int fd, std::uint64_t offset, std::uint64_t size) {
-    return {{}, fd, offset, size};
-  }
-};
-
 struct Answer {
   bool forward_found = false;  // then nothing was stored and the next two say what was found
   std::string forward_file;
@@ -57,6 +45,6 @@ struct Answer {
 
 inline constexpr std::size_t kMaxForward = 64 * 1024;
 
-Answer deliver_in_child(Work work, const Body& body, std::chrono::seconds time_limit);
+Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit);
 
 }  // namespace pen::mailbox

@@ -50,7 +50,7 @@ const std::string kMail = "Subject: x\r\n\r\nhello\r\n";
 BOOST_FIXTURE_TEST_SUITE(mailbox_child, Home)
 
 BOOST_AUTO_TEST_CASE(a_child_delivers_as_the_recipient) {
-  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
   BOOST_TEST(answer.status.text == "delivered to maildir");
   const auto found = mails();
   BOOST_REQUIRE_EQUAL(found.size(), 1U);
@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(a_large_body_comes_through_from_a_file_at_an_offset) {
   const auto path = scratch.write("spool", "HEADER" + content + "rubbish of an older message");
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   BOOST_REQUIRE(fd >= 0);
-  const auto answer = deliver_in_child(work, Body::in_file(fd, 6, content.size()), seconds(60));
-  ::close(fd);
+  const auto answer =
+      deliver_in_child(work, ipc::Content::in_file(async::Fd(fd), 6, content.size()), seconds(60));
   BOOST_TEST(answer.status.dsn == "2.0.0");
   std::string expected = "Return-Path: <a@b>\n" + content;
   std::erase(expected, '\r');
@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(a_large_body_comes_through_from_a_file_at_an_offset) {
 BOOST_AUTO_TEST_CASE(a_spool_file_that_is_too_short_is_deferred_without_a_delivery) {
   const auto path = scratch.write("spool", "short");
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto answer = deliver_in_child(work, Body::in_file(fd, 0, 5000), seconds(30));
-  ::close(fd);
+  const auto answer =
+      deliver_in_child(work, ipc::Content::in_file(async::Fd(fd), 0, 5000), seconds(30));
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   BOOST_TEST(mails().empty());
 }
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_forward_file_is_reported_instead_of_a_delivery) {
   const auto path = scratch.write(".forward", "bob@example.org\n");
   own(path);
   work.forward_files = {scratch.file(".forward+ext"), path};
-  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
   BOOST_TEST(answer.forward_found);
   BOOST_TEST(answer.forward_text == "bob@example.org\n");
   BOOST_TEST(mails().empty());
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_forward_file_that_others_may_write_is_not_obeyed) {
   own(path);
   BOOST_REQUIRE(::chmod(path.c_str(), 0666) == 0);
   work.forward_files = {path};
-  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
   BOOST_TEST(!answer.forward_found);
   BOOST_TEST(mails().size() == 1U);
 }
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_forward_file_that_others_may_write_is_not_obeyed) {
 BOOST_AUTO_TEST_CASE(nothing_is_delivered_as_root) {
   if (::geteuid() != 0) return;
   work.become = Identity{0, 0, {}};
-  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(30));
+  const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   BOOST_TEST(mails().empty());
 }
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_hangs_is_stopped_at_its_limit) {
   work.target.path = "mail";
   work.target.lock.delay = seconds(1000);
   own(scratch.write("mail.lock", "1"));
-  const auto answer = deliver_in_child(work, Body::in_memory(kMail), seconds(1));
+  const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(1));
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   BOOST_TEST(answer.status.text.find("longer than 1 seconds") != std::string::npos);
 }

@@ -12,12 +12,11 @@
 
 namespace pen::mailbox {
 
-/// Shared by everything that works on the message; owns what body points to.
+/// Shared by everything that works on the message.
 struct Incoming {
   mail::Envelope envelope;  // of the message; recipients are those of the job
-  Body body;
+  ipc::Content body;
   std::string header;  // its first kMaxHeader bytes
-  std::shared_ptr<void> owner;
 };
 
 /// A new message made from one that is being delivered.

@@ -9,8 +9,8 @@
 #include <map>
 
 #include "lib/base/log.h"
+#include "lib/mail/delivery_line.h"
 #include "lib/mailbox/content.h"
-#include "lib/mailbox/log_line.h"
 
 namespace pen::mailbox {
 namespace {
@@ -52,8 +52,7 @@ class StagePage {
 
 struct JobInHand {
   delivery::Job job;  // without inline body
-  std::string text;   // the body, when it came inline
-  async::Fd fd;
+  Result<ipc::Content> content;
 };
 
 struct Slot {
@@ -113,39 +112,15 @@ Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
   e.requiretls = job.requiretls;
   e.client = job.client;
   e.body = job.body;
-  if (in.fd) {
-    auto owner = std::make_shared<async::Fd>(std::move(in.fd));
-    message->body = Body::in_file(owner->get(), job.body_offset, job.body.size);
-    message->owner = std::move(owner);
-  } else {
-    if (in.text.size() != job.body.size)
-      return fail_errno(
-          fmt::format("content of {} bytes announced as {}", in.text.size(), job.body.size),
-          EPROTO);
-    auto owner = std::make_shared<std::string>(std::move(in.text));
-    message->body = Body::in_memory(*owner);
-    message->owner = std::move(owner);
-  }
+  PEN_TRY_ASSIGN(message->body, std::move(in.content));
   return message;
 }
 
 void read_header(Incoming& message) {
-  const auto want = static_cast<std::size_t>(
-      std::min<std::uint64_t>({kMaxHeader, message.envelope.body.header_size, message.body.size}));
-  if (message.body.fd < 0) {
-    message.header = message.body.memory.substr(0, want);
-    return;
-  }
-  message.header.resize(want);
-  std::size_t got = 0;
-  while (got < want) {
-    const auto n = ::pread(message.body.fd, message.header.data() + got, want - got,
-                           static_cast<off_t>(message.body.offset + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;  // the delivery itself will find the file unreadable and say so
-    got += static_cast<std::size_t>(n);
-  }
-  message.header.resize(got);
+  message.header.resize(std::min<std::uint64_t>(
+      {kMaxHeader, message.envelope.body.header_size, message.body.size()}));
+  // The delivery itself will find the file unreadable and say so.
+  if (!message.body.read(0, message.header)) message.header.clear();
 }
 
 async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand> in) {
@@ -157,7 +132,7 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
   const SteadyTime began = environment.loop.now();
   talk->page.mark(in->job.slot, delivery::Stage::started);
   auto message = take(*in);
-  if (message && (*message)->body.fd >= 0) {
+  if (message && !(*message)->body.in_memory()) {
     auto work = [m = *message] { read_header(*m); };
     co_await environment.pool.run_erased(std::move(work));
   } else if (message) {
@@ -165,14 +140,16 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
   }
   talk->page.mark(in->job.slot, delivery::Stage::committed);
   for (const auto& r : in->job.recipients) {
-    Times times{in->job.arrival, in->job.active, environment.loop.clock().wall_now(), {}};
+    const WallTime begun = environment.loop.clock().wall_now();
     mail::DeliveryStatus status;
     if (message)
       status = co_await environment.deliver(*message, r.recipient);
     else
       status = broken(message.error().message());
-    times.end = environment.loop.clock().wall_now();
-    log::info("{}", log_line(in->job.queue_id, r.recipient, environment.relay, times, status));
+    const auto delays = mail::delays_between(in->job.arrival, in->job.active, begun,
+                                             environment.loop.clock().wall_now());
+    log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays,
+                                        status));
     ++environment.done;
     result.results.push_back({{r.ordinal}, std::move(status)});
   }
@@ -233,11 +210,9 @@ bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message,
   if (it == talk->slots.end() || it->second.closing || it->second.jobs.size() >= kMaxJobsPerSlot ||
       fds.size() > 1)
     return false;
-  auto in = std::make_unique<JobInHand>();
-  in->text = job.inline_body;
+  auto content = ipc::take_content(job.inline_body, fds, job.body_offset, job.body.size);
   job.inline_body = {};
-  in->job = std::move(job);
-  if (!fds.empty()) in->fd = std::move(fds[0]);
+  auto in = std::make_unique<JobInHand>(std::move(job), std::move(content));
   const std::uint64_t id = in->job.connection;
   it->second.jobs.push_back(std::move(in));
   if (!it->second.running) {
@@ -280,6 +255,24 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
   talk->channel.close();
   // Jobs not begun are qmgr's again; those in hand end by themselves.
   for (auto& [id, slot] : talk->slots) slot.jobs.clear();
+}
+
+async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
+                                   ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
+  async::Loop& loop = environment->loop;
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
+                                     {.deadline = loop.now() + seconds(30)});
+  if (!opening) {
+    log::warning("connection refused: {}", opening.error().message());
+    co_return;
+  }
+  if (opening->conversation != delivery::kName) co_return;
+  co_await serve_slots(std::move(environment), SlotChannel(*std::move(opening)));
+}
+
+std::vector<std::string> status_lines(const SlotEnvironment& environment) {
+  return {
+      fmt::format("deliveries in hand {}, recipients done {}", environment.busy, environment.done)};
 }
 
 }  // namespace pen::mailbox

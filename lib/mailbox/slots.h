@@ -2,15 +2,17 @@
 /// Serves the delivery conversation for agents that deliver one recipient at a time (local, virtual): qmgr's
 /// connections are delivery slots, each a task that works through its jobs in order.
 ///
-/// Use:     co_await serve_slots(environment, std::move(channel))     // one per connection of qmgr; ends with it
-/// Logs:    one Postfix-style line per recipient.
+/// Use:     co_await serve_connection(environment, peers, accepted)   // one per connection of qmgr; ends with it
+/// Logs:    one Postfix-style line per recipient (lib/mail/delivery_line.h).
 /// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers
 ///          it as in doubt instead of assuming that nothing happened.
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/async/handler_pool.h"
+#include "lib/async/listener.h"
 #include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
@@ -35,5 +37,10 @@ struct SlotEnvironment {
 
 /// Ends when qmgr closes the connection (deliveries in hand then end by themselves), or drained.
 async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel);
+/// The same for a connection that has just been accepted: refuses (and logs) whom `peers` does not allow.
+async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
+                                   ipc::AllowedPeers peers, async::Listener::Accepted accepted);
+/// What the agent does, for its SIGUSR1 status.
+std::vector<std::string> status_lines(const SlotEnvironment& environment);
 
 }  // namespace pen::mailbox

@@ -24,7 +24,7 @@ struct Pair {
   }
   async::Task<mail::DeliveryStatus> answer(std::shared_ptr<const Incoming> m, mail::Recipient r) {
     ++delivered[r.address];
-    contents.push_back(std::string(m->body.memory));
+    contents.push_back(std::string(m->body.memory()));
     headers.push_back(m->header);
     if (auto hold = holds.find(r.address); hold != holds.end()) (void)co_await hold->second->wait();
     mail::DeliveryStatus s;

@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "lib/async/fd.h"
 #include "lib/base/text.h"
 #include "lib/mailbox/content.h"
-#include "lib/mailbox/fd.h"
 
 namespace pen::mailbox {
 namespace {
@@ -56,9 +56,9 @@ std::vector<std::string> components(std::string_view path) {
 }
 
 /// Opens (and, with create, makes) a directory step by step below base.
-Result<OwnedFd> open_below(const std::string& base, const std::vector<std::string>& parts,
-                           std::size_t count, bool follow, bool create) {
-  OwnedFd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<async::Fd> open_below(const std::string& base, const std::vector<std::string>& parts,
+                             std::size_t count, bool follow, bool create) {
+  async::Fd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!at) return fail_errno(base);
   std::string shown = base;
   for (std::size_t i = 0; i < count; ++i) {
@@ -74,7 +74,7 @@ Result<OwnedFd> open_below(const std::string& base, const std::vector<std::strin
       fd = ::openat(at.get(), parts[i].c_str(), flags);
     }
     if (fd < 0) return fail_errno("open directory " + shown);
-    at = OwnedFd(fd);
+    at = async::Fd(fd);
   }
   return at;
 }
@@ -136,7 +136,7 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
     return trouble("4.2.0",
                    fmt::format("maildir delivery failed: {}/{} does not belong to the recipient",
                                target.base, target.path));
-  OwnedFd dirs[2];
+  async::Fd dirs[2];
   bool made = false;
   const char* const names[] = {"tmp", "new", "cur"};
   for (int i = 0; i < 3; ++i) {
@@ -152,7 +152,7 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
     if (fd < 0)
       return trouble(Error::from_errno(errno, fmt::format("open directory {}", names[i])),
                      "maildir delivery failed");
-    OwnedFd dir(fd);
+    async::Fd dir(fd);
     if (i < 2) dirs[i] = std::move(dir);
   }
   if (made && ::fsync(box->get()) != 0)
@@ -161,8 +161,8 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
   MaildirName name{message.now, static_cast<unsigned>(::getpid()), message.unique, message.random,
                    message.hostname};
   const std::string tmp = name.temporary();
-  OwnedFd file(::openat(dirs[0].get(), tmp.c_str(),
-                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  async::Fd file(::openat(dirs[0].get(), tmp.c_str(),
+                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file)
     return trouble(Error::from_errno(errno, "create maildir file " + tmp),
                    "maildir delivery failed");
@@ -208,7 +208,7 @@ class Dotlock {
   Result<void> take(int dir, const std::string& mailbox, const LockRules& rules) {
     name_ = mailbox + ".lock";
     for (unsigned attempt = 0;; ++attempt) {
-      OwnedFd fd(
+      async::Fd fd(
           ::openat(dir, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
       if (fd) {
         dir_ = dir;
@@ -265,7 +265,7 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
     if (!locked && !(other && locked.error().is_errno(EACCES)))
       return trouble(locked.error(), what);
   }
-  OwnedFd file(::openat(
+  async::Fd file(::openat(
       dir->get(), name.c_str(),
       O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | (target.follow_links ? 0 : O_NOFOLLOW),
       0600));

@@ -1,8 +1,8 @@
 #pragma once
 /// What tables made from a file share: read it, notice changes at most once a second, answer errors while it is broken.
 ///
-/// Use:     class TextHash : public FileMap<Table> { … parse … };
-///          current() gives the table as of now.
+/// Use:     Reloading<Table> file(path, clock, load_table);   // Result<std::shared_ptr<Table>> load_table(path)
+///          auto table = file.current();                       // the table as of now, or why it cannot be read
 /// Thread:  any: a table is immutable once read and replaced as a whole.
 #include <sys/stat.h>
 

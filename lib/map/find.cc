@@ -47,6 +47,14 @@ void split_user(std::string_view local, std::string_view delimiters, User& user)
   if (user.split.delimiter != '\0') user.bare = mail::quote_local(user.split.user);
 }
 
+/// The whole address, then without its extension.
+bool miss_address(Search& search, std::string_view address, std::string_view domain,
+                  const User& user) {
+  if (!search.miss(address, kWhole)) return false;
+  if (user.split.delimiter == '\0' || domain.empty()) return true;
+  return search.miss(user.bare + "@" + std::string(domain), kPart);
+}
+
 /// The domain and its parents; the first look-up is of the domain itself.
 bool miss_domain(Search& search, std::string_view domain, bool parent_domains, bool first_whole) {
   std::string_view name = domain;
@@ -94,11 +102,7 @@ AddressValue find_transport(const MapList& maps, std::string_view address,
   const std::string_view domain = mail::domain_part(address);
   User user;
   split_user(mail::local_part(address), delimiters, user);
-  if (!search.miss(address, kWhole)) return search.take();
-  if (user.split.delimiter != '\0' && !domain.empty() &&
-      !search.miss(user.bare + "@" + std::string(domain), kPart)) {
-    return search.take();
-  }
+  if (!miss_address(search, address, domain, user)) return search.take();
   if (miss_domain(search, domain, parent_domains, kPart)) search.miss("*", kPart);
   return search.take();
 }
@@ -110,15 +114,10 @@ AddressValue find_access_address(const MapList& maps, std::string_view address,
   const std::string_view domain = mail::domain_part(address);
   User user;
   split_user(mail::local_part(address), delimiters, user);
-  const bool has_extension = user.split.delimiter != '\0';
-  if (!search.miss(address, kWhole)) return search.take();
-  if (has_extension && !domain.empty() &&
-      !search.miss(user.bare + "@" + std::string(domain), kPart)) {
-    return search.take();
-  }
+  if (!miss_address(search, address, domain, user)) return search.take();
   if (!miss_domain(search, domain, parent_domains, kPart)) return search.take();
   if (!search.miss(user.whole + "@", kPart)) return search.take();
-  if (has_extension) search.miss(user.bare + "@", kPart);
+  if (user.split.delimiter != '\0') search.miss(user.bare + "@", kPart);
   return search.take();
 }
 

@@ -2,8 +2,8 @@
 /// Indexed table files, NAME.lmdb, in the format that Postfix's lmdb tables have: one unnamed
 /// database, keys and values usually with a trailing NUL.
 ///
-/// Use:     build_lmdb("transport.lmdb", entries, options);          // penmap transport
-///          auto file = LmdbFile::open("transport.lmdb"); file->find(key);
+/// Use:     build_lmdb("transport.lmdb", entries, "transport", options);    // penmap transport
+///          auto file = LmdbFile::open("transport.lmdb"); (*file)->find(key);
 /// Writing: always a new file beside the old one, synced, then renamed over it: readers see the old table or
 ///          the new one, never a part, and a crash leaves the old one. No locks are needed or taken.
 /// Thread:  find() from any thread; everything else from one.

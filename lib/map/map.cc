@@ -67,24 +67,6 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   return fail(MapError::unknown_type, printable(spec, 100));
 }
 
-std::vector<std::string> split_list(std::string_view value) {
-  std::vector<std::string> items;
-  std::string item;
-  unsigned depth = 0;
-  for (const char c : value) {
-    if (depth == 0 && (c == ',' || ascii_space(c))) {
-      if (!item.empty()) items.push_back(std::move(item));
-      item.clear();
-      continue;
-    }
-    if (c == '{') ++depth;
-    if (c == '}' && depth > 0) --depth;
-    item += c;
-  }
-  if (!item.empty()) items.push_back(std::move(item));
-  return items;
-}
-
 Result<MapList> MapList::open(std::string_view value, const OpenOptions& options) {
   MapList list;
   for (const auto& spec : split_list(value)) {

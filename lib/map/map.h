@@ -70,7 +70,8 @@ struct OpenOptions {
   bool fold_keys = true;              // regexp/pcre are case-insensitive by their own flags
   const Clock* clock = &system_clock();
 };
-/// Opens one table. Errors: bad_spec, unknown_type (see above for missing files).
+/// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is no error here: look-ups and problem()
+/// tell of it until it is repaired.
 Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& options = {});
 /// The types that open() knows, for penconf -m.
 std::vector<std::string_view> known_types();
@@ -82,7 +83,7 @@ class MapList {
   MapList() = default;
   /// `value`: specs separated by commas or white space; "{ … }" groups keep theirs (inline:{ a = b, c = d }).
   static Result<MapList> open(std::string_view value, const OpenOptions& options = {});
-  /// parts: with false, tables that want whole keys only are passed over.
+  /// whole_key: false for a part of a key (user@, @domain): tables that want whole keys only are passed over.
   Value lookup(std::string_view key, bool whole_key = true) const;
   bool empty() const { return maps_.empty(); }
   bool blocking() const;
@@ -95,9 +96,6 @@ class MapList {
 
 /// A problem of a table as a line for the log: what is wrong, what follows from it, what to do.
 std::string advice(const Error& problem);
-
-/// Splits a list value at commas and white space, keeping { … } groups together (outer braces stay).
-std::vector<std::string> split_list(std::string_view value);
 
 /// A hit of an address look-up: the value, the key that hit, and the extension that the key left
 /// out ("" if none; without delimiter) so that the caller may put it on the result

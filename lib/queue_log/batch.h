@@ -2,8 +2,8 @@
 /// What one commit does to the storage: writes and syncs in an order that matters. Made by
 /// QueueLog::next_batch().
 ///
-/// Thread:  made and completed in the loop's thread; execute() runs in the writer's, which touches nothing
-///          else.
+/// Thread:  made and completed in the loop's thread; execute() runs in one of the writer's, which touches nothing else.
+///          Two batches that are in hand at once may run at the same time.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,13 +33,18 @@ class Batch {
   /// Does everything, in order, and stops at the first error; typically one write and one sync. A
   /// segment that cannot be allocated for want of space, or not set aside, is not an error. Blocks.
   Result<void> execute(Storage& storage);
+  /// One write, sync, allocation after the other, while !done(): for tests that cut in between.
+  Result<void> step(Storage& storage);
+  bool done() const { return done_ == steps_.size(); }
   /// Tickets up to this one are durable when execute() succeeded.
   Ticket covers() const { return covers_; }
   std::size_t bytes() const;
 
  private:
-  friend class QueueLog;
+  friend class QueueLog;  // and its State
   std::vector<BatchStep> steps_;
+  std::size_t done_ = 0;
+  bool full_ = false;
   Ticket covers_ = 0;
 };
 

@@ -8,8 +8,9 @@ namespace pen::queue_log {
 
 enum class Breakage {
   none,
-  skip_commit_sync,       // a commit's fdatasync is left out
-  acknowledge_early,      // complete() counts what was gathered after the batch was made
+  skip_commit_sync,   // a commit's fdatasync is left out
+  acknowledge_early,  // complete() counts what was gathered after the batch was made
+  beside_anything,  // a second batch is handed out beside one that seals a segment or saves positions
   mark_before_start,      // an envelope is marked as garbage before its START is durable
   unkeyed_checksum,       // a recycled segment's stale bytes pass for records
   positions_before_sync,  // restart positions are written before the logs are synced

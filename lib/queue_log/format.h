@@ -5,6 +5,7 @@
 /// Record:  mark u32, length u32, checksum u64, use u64, offset u32, durable u32, epoch u32, type u8, flags u8,
 ///          zero u16, body; padded with zeros to a multiple of 8. All integers little-endian.
 /// No I/O.
+#include <bit>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +78,10 @@ constexpr std::size_t max_body(std::uint32_t segment_size) {
 /// Bytes of one chunk of index entries.
 constexpr std::size_t max_index(std::uint32_t segment_size) {
   return segment_size / 16 < 32768 ? segment_size / 16 : 32768;
+}
+/// Bytes of the filter of queue ids that a sealed segment ends with: 256 KiB for 64 MiB, enough for 175,000 envelopes.
+constexpr std::size_t max_filter(std::uint32_t segment_size) {
+  return std::bit_floor(segment_size / 256);
 }
 
 /// Appends the record to out; length and checksum are filled in.
@@ -160,7 +165,9 @@ struct IndexBody {
   std::uint32_t previous = 0;  // offset of the index record before; 0: none
   std::vector<IndexEntry> entries;
   std::vector<std::uint32_t> intervals;  // of the entries, as in the envelope
-  PEN_FIELDS(previous, entries, intervals)
+  // of the segment's queue ids (id_filter.h), in its last index record; empty: none
+  std::string filter;
+  PEN_FIELDS(previous, entries, intervals, filter)
 };
 
 // --- restart positions ---

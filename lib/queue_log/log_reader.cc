@@ -1,5 +1,7 @@
 #include "lib/queue_log/log_reader.h"
 
+#include <algorithm>
+
 #include "lib/queue_log/breakage.h"
 #include "lib/queue_log/queue_log.h"
 
@@ -58,10 +60,12 @@ Result<LogReader::Got> LogReader::next() {
       case SegmentReader::Got::end: {
         const SegmentHeader segment = reader_->segment();
         const std::uint32_t tail = reader_->tail_start();
+        // What follows the limit is not asked for, and may have been sealed since the limit was taken.
+        const bool limited = limit_.use == segment.use;
+        const std::uint32_t end = limited ? std::max(limit_.offset, tail) : segment.size;
         const bool unreadable = !reader_->sealed() && reader_->unreadable();
-        // Reading up to a limit ends before the seal, which may be in the write that goes on right now.
-        const bool all = limit_.use == segment.use && tail >= limit_.offset;
-        const bool lost_end = unreadable || (!all && !reader_->sealed() && left_by_sealing());
+        const bool lost_end =
+            unreadable || (!reader_->sealed() && (limited ? tail < end : left_by_sealing()));
         if (!lost_end && reader_->unfinished() != 0)
           unfinished_.push_back({{segment.use, tail}, reader_->unfinished()});
         if (!reader_->sealed()) in_chain_ = false;
@@ -69,7 +73,7 @@ Result<LogReader::Got> LogReader::next() {
         passed_ = segment.use;
         current_ = segments_(segment.use + 1);
         if (lost_end) {
-          hole_ = {segment, tail, segment.size - tail, true, unreadable};
+          hole_ = {segment, tail, end - tail, true, unreadable};
           return Got::hole;
         }
         break;

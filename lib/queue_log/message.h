@@ -83,7 +83,9 @@ struct Listed {
   std::uint64_t remaining = 0;  // recipients
   std::string sender;
   std::vector<std::string> domains;
-  bool active = false;  // being worked on
+  bool active = false;       // being worked on
+  bool later = false;        // this version was written after the scan began
+  std::uint32_t stored = 0;  // bytes of the version's record, or of its first part; 0: not read
 };
 
 /// What a scan does with a message whose replacement is not durable yet: its old version is what disk and memory agree

@@ -68,9 +68,10 @@ Log* QueueLog::State::log_of(const Position& position) {
   return s == segments.end() ? nullptr : &logs[s->second.log];
 }
 
-/// Bytes that must stay free for index records: one that closes a full chunk and the last one.
+/// Bytes that must stay free for index records: one that closes a full chunk, the last chunk, and the filter.
 static std::size_t index_room(std::uint32_t segment_size) {
-  return 2 * record_size(max_index(segment_size) + 16) + kTrailer;
+  return 2 * record_size(max_index(segment_size) + 16) +
+         record_size(max_filter(segment_size) + 16) + kTrailer;
 }
 
 bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
@@ -155,9 +156,15 @@ Result<void> QueueLog::State::recycle_empty() {
 
 void QueueLog::State::flush_index(Log& log, bool sealed) {
   if (log.index.entries.empty() && !sealed) return;
+  if (sealed) {
+    // The filter in a record of its own: a look-up reads nothing else of the footer.
+    flush_index(log, false);
+    log.index.filter = log.filter.packed();
+  }
   log.index.previous = log.last_index;
   const std::string body = encode(log.index);
   log.last_index = log.cursor;
+  log.index_chunks.push_back(log.cursor);
   write_piece(log, RecordType::index,
               static_cast<std::uint8_t>(kFirstPart | kLastPart | (sealed ? kSealed : 0)),
               as_bytes(body));
@@ -173,6 +180,7 @@ void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeBo
   const std::size_t bytes = entry_bytes(entry);
   if (log.index_bytes + bytes > room) flush_index(log, false);
   log.index_bytes += bytes;
+  log.filter.add(IdFilter::hash(entry.queue_id));
   log.index.entries.push_back(std::move(entry));
   log.index.intervals.push_back(body.interval);
 }
@@ -230,6 +238,8 @@ Result<void> QueueLog::State::roll(Log& log) {
   log.index = {};
   log.index_bytes = 0;
   log.last_index = 0;
+  log.index_chunks.clear();
+  log.filter = IdFilter(max_filter(options.segment_size));
   since_save += kDataStart;
   return {};
 }

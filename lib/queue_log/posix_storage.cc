@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "lib/base/text.h"
 
@@ -33,12 +34,18 @@ std::optional<Slot> slot_of(std::string_view name) {
   return name_of(slot) == name ? std::optional(slot) : std::nullopt;
 }
 
+/// Two syncs of a file at once need a file description each: the kernel tells a lost write once per description.
 struct Descriptor {
   explicit Descriptor(int fd_in) : fd(fd_in) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { ::close(fd); }
+  ~Descriptor() {
+    ::close(fd);
+    if (second >= 0) ::close(second);
+  }
   int fd;
+  int second = -1;       // opened for the first sync that meets another
+  bool syncing = false;  // through fd
 };
 using Shared = std::shared_ptr<Descriptor>;
 
@@ -61,15 +68,19 @@ struct PosixStorage::Impl {
   }
   std::string path(Slot slot) const { return directory + "/" + name_of(slot); }
 
+  Result<int> open_file(Slot slot) const {
+    const int fd = ::openat(directory_fd, name_of(slot).c_str(),
+                            (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return fail_errno("open " + path(slot));
+    return fd;
+  }
   Result<Shared> get(Slot slot) {
     const std::lock_guard lock(mutex);
     if (const auto it = open.find(slot); it != open.end()) {
       recent.splice(recent.begin(), recent, it->second.place);
       return it->second.fd;
     }
-    const int fd = ::openat(directory_fd, name_of(slot).c_str(),
-                            (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) return fail_errno("open " + path(slot));
+    PEN_TRY_ASSIGN(const int fd, open_file(slot));
     return keep(slot, fd);
   }
   /// With the lock held.
@@ -204,8 +215,21 @@ Result<void> PosixStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
 Result<void> PosixStorage::sync(Slot slot) {
   if (impl_->read_only) return fail_errno(impl_->path(slot), EROFS);
   PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
+  bool first = false;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    first = !std::exchange(file->syncing, true);
+    if (!first && file->second < 0) {
+      PEN_TRY_ASSIGN(file->second, impl_->open_file(slot));
+    }
+  }
   // Sizes and blocks were settled by allocate(), so data is all there is to sync.
-  if (::fdatasync(file->fd) != 0) return fail_errno("fdatasync " + impl_->path(slot));
+  const int error = ::fdatasync(first ? file->fd : file->second) == 0 ? 0 : errno;
+  if (first) {
+    const std::lock_guard lock(impl_->mutex);
+    file->syncing = false;
+  }
+  if (error != 0) return fail_errno("fdatasync " + impl_->path(slot), error);
   return {};
 }
 

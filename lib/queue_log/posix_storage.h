@@ -5,7 +5,8 @@
 /// Owns:    the directory, by a lock: a second open, in any process, fails with EWOULDBLOCK while this one lives.
 /// Steady:  a segment file is created once and reserved with fallocate (its directory entry synced); after that there
 ///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept.
-/// Thread:  see storage.h; safe for one writing and any number of reading threads.
+/// Thread:  see storage.h; safe for two writing and any number of reading threads. A file that two sync at once is
+///          opened a second time.
 /// Errors:  errno with the file's name.
 #include <memory>
 #include <string>

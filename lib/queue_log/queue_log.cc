@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kLazyEnough = 256 * 1024;
 constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
 constexpr std::size_t kAllocateAtOnce = 4;  // segments made within one commit: it waits for them
+// A second batch is handed out when at least this part of the first one's number waits for it.
+constexpr Ticket kBesideShare = 4;
 }  // namespace
 
 std::vector<seconds> retry_ladder(seconds minimal, seconds maximal) {
@@ -27,30 +29,31 @@ std::vector<seconds> retry_ladder(seconds minimal, seconds maximal) {
   return ladder;
 }
 
-Result<void> Batch::execute(Storage& storage) {
-  bool full = false;
-  for (BatchStep& step : steps_) {
-    switch (step.kind) {
-      case BatchStep::Kind::write:
-        PEN_TRY(storage.write(step.slot, step.offset, as_bytes(step.bytes)));
-        break;
-      case BatchStep::Kind::sync:
-        PEN_TRY(storage.sync(step.slot));
-        break;
-      case BatchStep::Kind::allocate:
-        // The first that does not fit ends it: slots are numbered without gaps.
-        if (full) {
-          step.failed = true;
-        } else if (auto made = storage.allocate(step.slot, step.offset); !made) {
-          if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;
-          full = step.failed = true;
-        }
-        break;
-      case BatchStep::Kind::set_aside:
-        step.failed = !storage.set_aside(step.slot);
-        break;
-    }
+Result<void> Batch::step(Storage& storage) {
+  BatchStep& step = steps_[done_++];
+  switch (step.kind) {
+    case BatchStep::Kind::write:
+      return storage.write(step.slot, step.offset, as_bytes(step.bytes));
+    case BatchStep::Kind::sync:
+      return storage.sync(step.slot);
+    case BatchStep::Kind::allocate:
+      // The first that does not fit ends it: slots are numbered without gaps.
+      if (full_) {
+        step.failed = true;
+      } else if (auto made = storage.allocate(step.slot, step.offset); !made) {
+        if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;
+        full_ = step.failed = true;
+      }
+      return {};
+    case BatchStep::Kind::set_aside:
+      step.failed = !storage.set_aside(step.slot);
+      return {};
   }
+  return {};
+}
+
+Result<void> Batch::execute(Storage& storage) {
+  while (!done()) PEN_TRY(step(storage));
   return {};
 }
 
@@ -138,136 +141,204 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
 
 // --- committing ---
 
-std::optional<Batch> QueueLog::next_batch() {
-  State& s = *state_;
-  if (failed_ || s.flight) return std::nullopt;
-  const bool awaited = s.last_ticket > s.covered;
-  bool sync_others = false;
-  std::uint64_t gathered = 0;
-  for (Log& log : s.logs) {
+QueueLog::State::Need QueueLog::State::needs(bool flush, bool save_asked, bool recovered) {
+  Need need;
+  need.awaited = last_ticket > covered;
+  std::uint64_t journal = 0;
+  std::uint64_t others = 0;
+  for (Log& log : logs) {
     // A quiet queue settles: a message on its way to a retry log is not left between two versions.
-    if (log.moving.size() > kMovesEnough || (flush_wanted_ && !log.moving.empty()))
-      log.sync_wanted = true;
-    sync_others = sync_others || log.sync_wanted;
+    if (log.moving.size() > kMovesEnough || (flush && !log.moving.empty())) log.sync_wanted = true;
+    need.sync_others = need.sync_others || log.sync_wanted;
+    std::uint64_t& gathered = log.id == kJournal ? journal : others;
     gathered += log.pending.size() - (log.taken == 0 && log.open ? kDataStart : 0);
     for (const auto& step : log.left) gathered += step.bytes.size();
   }
-  const std::size_t pool_target = s.reserve_segments + s.spare_segments;
-  const bool allocate =
-      s.free.size() < pool_target && (!s.allocation_failed || s.clock.now() >= s.allocation_retry);
-  // Positions are also saved when the pool runs low: that is what gives segments back.
-  bool save = save_wanted_ || s.since_save >= s.options.save_every;
-  if (s.free.size() <= s.reserve_segments && s.since_save >= s.options.segment_size / 4)
-    save = true;
-  // Below the reserve a quiet queue must get its segments back too, or mail would be refused for ever.
-  if (!s.has_space() && flush_wanted_) save = true;
-  const bool settles = s.settle_wanted && recovery_ == Recovery::settling;
-  if (recovery_ != Recovery::done) save = false;  // the old positions hold until recovery has ended
-  save = save || settles;
-  if (!awaited && !sync_others && !allocate && !save && gathered < kLazyEnough &&
-      !(flush_wanted_ && gathered > 0) && s.ready_marks < kMarksInMemory)
-    return std::nullopt;
+  need.lazy = journal + others >= kLazyEnough || (flush && journal + others > 0);
+  need.other_logs = others >= kLazyEnough || flush;
+  need.marks = ready_marks >= kMarksInMemory;
+  const std::size_t pool_target = reserve_segments + spare_segments;
+  if (free.size() < pool_target && (!allocation_failed || clock.now() >= allocation_retry))
+    need.segments = std::min(pool_target - free.size(), kAllocateAtOnce);
+  need.settles = settle_wanted;
+  // The old positions hold until recovery has ended. They are also saved when the pool runs low: that is what gives
+  // segments back. And below the reserve a quiet queue must get its segments back too, or mail would be refused for
+  // ever.
+  if (recovered)
+    need.save = save_asked || since_save >= options.save_every ||
+                (free.size() <= reserve_segments && since_save >= options.segment_size / 4) ||
+                (flush && !has_space());
+  need.save = need.save || need.settles;
+  return need;
+}
 
+/// A commit of new records of the journal while the one before is still at its sync: nobody waits for more than a sync
+/// of his own, and a disk that takes long over each may take two at once. Only between plain batches, whose bytes a
+/// crash may keep or lose in any combination.
+std::optional<Batch> QueueLog::State::beside() {
+  const Flight& first = flights.front();
+  Log& journal = logs[kJournal];
+  const Ticket waiting = last_ticket - covered;
+  if (flights.size() == kBatchesAtOnce || (!first.plain && !broken(Breakage::beside_anything)))
+    return std::nullopt;
+  // Fewer wait until the first is done, so that groups do not fall apart into single messages.
+  if (waiting == 0 || waiting < first.tickets / kBesideShare) return std::nullopt;
+  // After a crash the reader looks as far beyond a torn write as one batch may reach.
+  if (!journal.left.empty() || journal.pending.empty() || journal.cursor == kDataStart ||
+      first.bytes + journal.pending.size() > options.max_batch)
+    return std::nullopt;
+  Flight flight;
+  flight.plain = true;
+  flight.bytes = journal.pending.size();
+  flight.tickets = waiting;
+  const Slot slot = segments.at(journal.uses.back()).header.slot;
+  Batch batch;
+  flight.covers = batch.covers_ = last_ticket;
+  batch.steps_.push_back(
+      {BatchStep::Kind::write, slot, journal.taken, std::move(journal.pending), false});
+  journal.pending.clear();
+  journal.taken = journal.cursor;
+  dirty.insert(slot);
+  if (!broken(Breakage::skip_commit_sync)) {
+    batch.steps_.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
+    dirty.erase(slot);
+    ++figures.syncs;
+  }
+  flight.written.emplace_back(kJournal, journal.end());
+  flight.synced.emplace_back(kJournal, journal.end());
+  covered = last_ticket;
+  ++figures.commits;
+  ++figures.commits_beside;
+  flights.push_back(std::move(flight));
+  return batch;
+}
+
+std::optional<Batch> QueueLog::next_batch() {
+  State& s = *state_;
+  if (failed_) return std::nullopt;
+  const State::Need need = s.needs(flush_wanted_, save_wanted_, recovery_ == Recovery::done);
+  const bool other_work = need.sync_others || need.segments > 0 || need.save || need.marks;
+  if (!s.flights.empty()) {
+    // What else there is to do waits until no batch is in hand: it is not put off for ever by new ones.
+    if (other_work || need.other_logs || recovery_ != Recovery::done) return std::nullopt;
+    return s.beside();
+  }
+  if (!need.awaited && !other_work && !need.lazy) return std::nullopt;
   Batch batch;
   State::Flight flight;
   flight.covers = batch.covers_ = s.last_ticket;
-  std::vector<Slot> sync;
-  for (Log& log : s.logs) {
-    for (BatchStep& step : log.left) {
-      if (step.kind == BatchStep::Kind::sync)
-        s.dirty.erase(step.slot);
-      else
-        s.dirty.insert(step.slot);
-      batch.steps_.push_back(std::move(step));
-    }
-    log.left.clear();
-    const Slot slot = log.open ? s.segments.at(log.uses.back()).header.slot : 0;
-    // A header waits for the first record (or for positions that list it): a segment that was opened and never used
-    // leaves nothing on the disk.
-    if (!log.pending.empty() && (log.cursor != kDataStart || save)) {
-      const std::uint32_t at = log.taken;
-      log.taken = log.cursor;
-      batch.steps_.push_back({BatchStep::Kind::write, slot, at, std::move(log.pending), false});
-      log.pending.clear();
-      s.dirty.insert(slot);
-    }
-    flight.written.emplace_back(log.id, log.end());
-    const bool wanted = log.sync_wanted || save || (log.id == kJournal && awaited);
-    if (wanted) {
-      log.sync_wanted = false;
-      s.each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
-      if (slot != 0 && s.dirty.contains(slot)) sync.push_back(slot);
-      flight.synced.emplace_back(log.id, log.end());
-    }
-  }
+  flight.tickets = s.last_ticket - s.covered;
+  flight.bytes = s.logs[kJournal].pending.size();
+  flight.plain = !need.sync_others && need.segments == 0 && !need.save && !need.marks &&
+                 s.logs[kJournal].left.empty();
+  std::set<Slot> sync;
+  for (Log& log : s.logs) s.take_records(log, need, batch, flight, sync);
   std::vector<PendingMark> marks;
-  if (save || s.ready_marks >= kMarksInMemory) marks = s.take_marks();
-  if (save) s.condemn(flight, marks);
-  for (const PendingMark& mark : marks) {
-    const Position at = mark.envelope;
-    flight.marks.push_back(at);
-    const SegmentHeader& segment = s.segments.at(at.use).header;
-    std::string word(4, '\0');
-    store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
-    batch.steps_.push_back(
-        {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
-    s.dirty.insert(segment.slot);
-  }
-  if (save) sync.assign(s.dirty.begin(), s.dirty.end());
+  if (need.save || need.marks) marks = s.take_marks();
+  if (need.save) s.condemn(flight, marks);
+  s.write_marks(marks, batch, flight);
+  if (need.save) sync = s.dirty;
   const std::size_t before_syncs = batch.steps_.size();
-  if (!broken(Breakage::skip_commit_sync) || save)
+  if (!broken(Breakage::skip_commit_sync) || need.save)
     for (Slot slot : sync) {
       batch.steps_.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
       s.dirty.erase(slot);
       ++s.figures.syncs;
     }
-  if (!save && broken(Breakage::recycle_before_save)) s.condemn(flight, marks);
-  if (save) {
-    ++s.positions_sequence;
-    const std::string bytes = encode_positions(s.positions());
-    PEN_CHECK(bytes.size() <= kPositionsCopy);
-    BatchStep write{
-        BatchStep::Kind::write, kPositionsSlot,
-        broken(Breakage::positions_in_one_place) ? 0 : s.positions_sequence % 2 * kPositionsCopy,
-        bytes, false};
-    BatchStep settle{BatchStep::Kind::sync, kPositionsSlot, 0, {}, false};
-    if (broken(Breakage::positions_before_sync)) {
-      batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), settle);
-      batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), write);
-    } else {
-      batch.steps_.push_back(std::move(write));
-      batch.steps_.push_back(std::move(settle));
-    }
-    // Positions that need them no more, and say that they are damaged, are on the disk first.
-    for (const Slot slot : s.aside)
-      batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
-    s.aside.clear();
+  if (!need.save && broken(Breakage::recycle_before_save)) s.condemn(flight, marks);
+  if (need.save) {
+    s.save(batch, before_syncs);
     flight.save = true;
-    flight.settles = settles;
-    s.settle_wanted = s.settle_wanted && !settles;
-    s.since_save = 0;
+    flight.settles = need.settles;
     save_wanted_ = false;
-    ++s.figures.syncs;
   }
   flush_wanted_ = false;
-  if (allocate) {
-    for (std::size_t n = std::min(pool_target - s.free.size(), kAllocateAtOnce); n > 0; --n) {
-      flight.allocating.push_back(++s.last_slot);
-      batch.steps_.push_back(
-          {BatchStep::Kind::allocate, s.last_slot, s.options.segment_size, {}, false});
-    }
+  for (std::size_t n = need.segments; n > 0; --n) {
+    flight.allocating.push_back(++s.last_slot);
+    batch.steps_.push_back(
+        {BatchStep::Kind::allocate, s.last_slot, s.options.segment_size, {}, false});
   }
   s.covered = s.last_ticket;
   ++s.figures.commits;
-  s.flight = std::move(flight);
+  s.flights.push_back(std::move(flight));
   return batch;
+}
+
+/// Moves what a log has gathered into the batch; its slot is added to `sync` if it is to be synced.
+void QueueLog::State::take_records(Log& log, const Need& need, Batch& batch, Flight& flight,
+                                   std::set<Slot>& sync) {
+  for (BatchStep& step : log.left) {
+    if (step.kind == BatchStep::Kind::sync)
+      dirty.erase(step.slot);
+    else
+      dirty.insert(step.slot);
+    batch.steps_.push_back(std::move(step));
+  }
+  log.left.clear();
+  const Slot slot = log.open ? segments.at(log.uses.back()).header.slot : 0;
+  // A header waits for the first record (or for positions that list it): a segment that was opened and never used
+  // leaves nothing on the disk.
+  if (!log.pending.empty() && (log.cursor != kDataStart || need.save)) {
+    batch.steps_.push_back(
+        {BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
+    log.pending.clear();
+    log.taken = log.cursor;
+    dirty.insert(slot);
+  }
+  flight.written.emplace_back(log.id, log.end());
+  if (!log.sync_wanted && !need.save && !(log.id == kJournal && need.awaited)) return;
+  log.sync_wanted = false;
+  each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
+  if (slot != 0 && dirty.contains(slot)) sync.insert(slot);
+  flight.synced.emplace_back(log.id, log.end());
+}
+
+void QueueLog::State::write_marks(const std::vector<PendingMark>& taken, Batch& batch,
+                                  Flight& flight) {
+  for (const PendingMark& mark : taken) {
+    const Position at = mark.envelope;
+    flight.marks.push_back(at);
+    const SegmentHeader& segment = segments.at(at.use).header;
+    std::string word(4, '\0');
+    store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
+    batch.steps_.push_back(
+        {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
+    dirty.insert(segment.slot);
+  }
+}
+
+/// Adds the writing of the restart positions, which comes after the syncs that begin at step `before_syncs`.
+void QueueLog::State::save(Batch& batch, std::size_t before_syncs) {
+  ++positions_sequence;
+  const std::string bytes = encode_positions(positions());
+  PEN_CHECK(bytes.size() <= kPositionsCopy);
+  BatchStep write{
+      BatchStep::Kind::write, kPositionsSlot,
+      broken(Breakage::positions_in_one_place) ? 0 : positions_sequence % 2 * kPositionsCopy, bytes,
+      false};
+  BatchStep sync{BatchStep::Kind::sync, kPositionsSlot, 0, {}, false};
+  if (broken(Breakage::positions_before_sync)) {
+    batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), sync);
+    batch.steps_.insert(batch.steps_.begin() + static_cast<std::ptrdiff_t>(before_syncs), write);
+  } else {
+    batch.steps_.push_back(std::move(write));
+    batch.steps_.push_back(std::move(sync));
+  }
+  // Positions that need them no more, and say that they are damaged, are on the disk first.
+  for (const Slot slot : aside)
+    batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
+  aside.clear();
+  settle_wanted = false;
+  since_save = 0;
+  ++figures.syncs;
 }
 
 Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
   State& s = *state_;
-  PEN_CHECK(s.flight.has_value());
-  State::Flight flight = *std::move(s.flight);
-  s.flight.reset();
+  PEN_CHECK(!s.flights.empty() && s.flights.front().covers == batch.covers_,
+            "batches are completed in the order they were made");
+  State::Flight flight = std::move(s.flights.front());
+  s.flights.pop_front();
   if (!executed) {
     failed_ = true;
     return fail(QueueLogError::io_error, executed.error().message(), executed.error().sys_errno());
@@ -311,7 +382,9 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
 
 std::uint64_t QueueLog::next_save() const { return state_->positions_sequence + 1; }
 std::uint64_t QueueLog::last_save() const {
-  return state_->positions_sequence - (state_->flight && state_->flight->save ? 1 : 0);
+  // A save is alone in flight.
+  return state_->positions_sequence -
+         (!state_->flights.empty() && state_->flights.front().save ? 1 : 0);
 }
 
 const Options& QueueLog::options() const { return state_->options; }

@@ -7,7 +7,7 @@
 /// Source:  seeds 001 and 002 (log-structured queue), RFC 5321 section 6.1.
 /// Use:     auto log = QueueLog::open(storage, options, clock, random);          // accepts new mail at once
 ///          auto a = log->append(envelope);                                      // at once, in memory
-///          while (auto batch = log->next_batch()) {                             // when no batch is in flight
+///          while (auto batch = log->next_batch()) {                             // one in hand, or two
 ///            auto done = batch->execute(storage);                               // writer thread: blocks
 ///            auto durable = log->complete(std::move(*batch), done);             // loop thread: tickets up to this
 ///          }                                                                    // writer.h does this loop for you
@@ -131,8 +131,10 @@ class QueueLog {
   bool has_space() const;
 
   // --- committing (see writer.h) ---
-  /// Everything gathered, if somebody waits for it or much has gathered; nullopt while a batch is
-  /// in flight or there is nothing worth a write.
+  static constexpr std::size_t kBatchesAtOnce = 2;
+  /// Everything gathered, if somebody waits for it or much has gathered; nullopt while there is nothing worth a write
+  /// or a batch in hand must be completed first. While one that only takes new records is in hand, a second one may be
+  /// had: they may be executed in any order or at the same time, and are completed in the order they were made in.
   std::optional<Batch> next_batch();
   /// Records that nobody waits for leave with the next batch too, even when there is nothing else:
   /// call it at leisure (qmgr: once a second), so that an idle queue has no record in memory only.
@@ -144,7 +146,8 @@ class QueueLog {
   /// next_save() of the moment after finish() or remove(); ask for it with save_positions() when files run short.
   std::uint64_t next_save() const;
   std::uint64_t last_save() const;
-  /// Takes the batch back. Returns the ticket up to which everything is durable now; io_error: end the process.
+  /// Takes the batch back, the oldest in hand first. Returns the ticket up to which everything is durable now;
+  /// io_error: end the process.
   Result<Ticket> complete(Batch batch, Result<void> executed);
   /// Every ticket up to this one is durable.
   Ticket committed() const { return committed_; }
@@ -177,6 +180,9 @@ class QueueLog {
   /// be: then `more` is false and `next` is now; call again after the next batch). Errors:
   /// recovering, io_error. Damage on the way is skipped and added to report().
   Result<Due> next_due(LogId log, WallTime now);
+  /// A flush: every version that waits in a retry log now is due at once. One mark per log; lost by a restart, after
+  /// which they keep their times.
+  void make_due();
   /// Reads the version at a place (which a scan or append() gave). not_found: it is garbage or gone.
   Result<Stored> read(const Place& place);
 
@@ -218,10 +224,14 @@ class QueueLog {
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
   std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);
+  /// The same for these queue ids only: segments whose filters say that they hold none are passed over.
+  std::unique_ptr<Scan> find(std::vector<std::string> queue_ids,
+                             InTransit transit = InTransit::left_out);
 
   struct Figures {
     std::uint64_t appended_bytes = 0;
     std::uint64_t commits = 0;
+    std::uint64_t commits_beside = 0;  // of them, handed out while another was under way
     std::uint64_t syncs = 0;
     std::uint64_t positions_saved = 0;
     std::size_t segments_used = 0;

@@ -598,4 +598,32 @@ BOOST_FIXTURE_TEST_CASE(a_queue_in_one_form_is_run_in_the_other_and_with_other_i
   BOOST_TEST((found == std::multiset<std::string>{"a", "b", "c", "d"}));
 }
 
+/// The runner's reader was made when the log ended in a segment that is sealed by the time it gets there.
+BOOST_FIXTURE_TEST_CASE(a_log_that_goes_on_while_it_is_read_is_not_taken_for_damaged, Queue) {
+  recover();
+  const LogId retry = log->retry_log_for(seconds(300));
+  const auto defer = [&](const std::string& id) {
+    accept(envelope(id));
+    BOOST_REQUIRE(log->start(*due()).has_value());
+    BOOST_REQUIRE(log->defer(id, retry, envelope(id, std::string(2000, 'x'))).has_value());
+    commit();
+  };
+  defer("first");
+  clock.advance(seconds(300));
+  const auto first = due(retry);
+  BOOST_REQUIRE(first.has_value());
+  for (int i = 0; i < 20; ++i) defer("later" + std::to_string(i));
+  BOOST_REQUIRE(log->start(*first).has_value());
+  commit();
+  clock.advance(seconds(300));
+  for (int i = 0; i < 20; ++i) {
+    const auto later = due(retry);
+    BOOST_REQUIRE(later.has_value());
+    BOOST_TEST(later->envelope.queue_id == "later" + std::to_string(i));
+    BOOST_REQUIRE(log->start(*later).has_value());
+  }
+  BOOST_TEST(!due(retry).has_value());
+  BOOST_TEST(log->report().damage.empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

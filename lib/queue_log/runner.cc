@@ -36,7 +36,9 @@ seconds QueueLog::State::interval_of(const Log& log, std::uint32_t recorded) con
   return log.shared() ? seconds(recorded) : seconds(std::max<std::int64_t>(log.disk_interval, 0));
 }
 
-WallTime QueueLog::State::due(seconds interval, WallTime appended, WallTime now) const {
+WallTime QueueLog::State::due(const Log& log, const Position& at, seconds interval,
+                              WallTime appended, WallTime now) const {
+  if (at < log.due_before) return std::min(now, appended + interval);
   // A version from the future tells that the clock was set back: it must not wait for the future to come again.
   if (appended > now) return now;
   return appended + interval;
@@ -49,7 +51,8 @@ Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
   result.generation = body.generation;
   result.epoch = record_epoch;
   result.appended = body.appended;
-  result.due = due(interval_of(logs[place.log], body.interval), body.appended, clock.wall_now());
+  result.due = due(logs[place.log], place.position, interval_of(logs[place.log], body.interval),
+                   body.appended, clock.wall_now());
   result.envelope = {std::move(body.queue_id),
                      body.recipients,
                      std::move(body.remaining),
@@ -68,6 +71,14 @@ Result<Stored> QueueLog::State::read(const Place& place) {
     return fail(QueueLogError::not_found);
   const Log& log = logs[place.log];
   if (place.position >= log.written_to) return fail(QueueLogError::not_found);
+  // Mostly in one piece, and by itself; else, or where the disk does not give back what lies around it, part by part.
+  PEN_TRY_ASSIGN(auto one, read_record(storage, segment->second.header, place.position.offset));
+  if (one && one->header.type == RecordType::envelope &&
+      one->header.flags == (kFirstPart | kLastPart)) {
+    auto body = decode<EnvelopeBody>(as_text(one->body()));
+    if (!body) return fail(QueueLogError::damaged);
+    return stored(place, one->header.epoch, *std::move(body));
+  }
   LogReader reader(storage, segments_of(log), place.position, log.written_to,
                    SegmentReader::Search::whole);
   PEN_TRY_ASSIGN(const auto got, reader.next());
@@ -100,6 +111,19 @@ bool QueueLog::durable(const Place& place) const {
 
 std::size_t QueueLog::log_count() const { return state_->runners.size(); }
 seconds QueueLog::interval(LogId log) const { return state_->runners.at(log).interval; }
+
+void QueueLog::make_due() {
+  State& s = *state_;
+  for (Log& log : s.logs) {
+    if (log.id < kFirstRetry) continue;
+    log.due_before = log.end();
+    if (log.due_before > log.durable_to) log.sync_wanted = true;
+  }
+  for (Runner& runner : s.runners)
+    if (runner.log >= kFirstRetry && runner.head)
+      runner.head_due = std::min(runner.head_due, s.clock.wall_now());
+}
+
 LogId QueueLog::retry_log_for(seconds delay) const {
   const auto& intervals = state_->options.intervals;
   const auto it = std::lower_bound(intervals.begin(), intervals.end(), delay);
@@ -142,12 +166,12 @@ Result<void> QueueLog::State::sweep_hold() {
   }
 }
 
-/// Whether the commit in hand makes everything up to the position durable.
+/// Whether a commit in hand makes everything up to the position durable.
 bool QueueLog::State::syncing(const Log& log, const Position& position) const {
-  if (!flight) return false;
-  return std::any_of(flight->synced.begin(), flight->synced.end(), [&](const auto& synced) {
-    return synced.first == log.id && position < synced.second;
-  });
+  for (const Flight& flight : flights)
+    for (const auto& [id, upto] : flight.synced)
+      if (id == log.id && position < upto) return true;
+  return false;
 }
 
 Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
@@ -208,8 +232,9 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     const Position limit = id == kJournal ? std::min(s.scan_end, log.durable_to) : log.durable_to;
     if (runner.at >= limit) {
       if (id == kJournal || runner.last.use == 0 || runner.last < log.durable_to) return Due{};
-      const WallTime due =
-          runner.first_unsynced ? s.due(runner.interval, *runner.first_unsynced, now) : now;
+      const WallTime due = runner.first_unsynced ? s.due(log, log.durable_to, runner.interval,
+                                                         *runner.first_unsynced, now)
+                                                 : now;
       if (due <= now && !s.syncing(log, runner.last)) log.sync_wanted = true;
       return Due{{}, due, false};
     }
@@ -265,7 +290,8 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     }
     runner.at = record.position;
     runner.head = record.position;
-    runner.head_due = s.due(s.interval_of(log, body->interval), body->appended, now);
+    runner.head_due =
+        s.due(log, record.position, s.interval_of(log, body->interval), body->appended, now);
     if (runner.head_due > now) return Due{{}, runner.head_due, false};
     return Due{s.stored({log.id, record.position}, record.epoch, *std::move(body)), {}, false};
   }

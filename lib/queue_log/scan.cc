@@ -1,6 +1,7 @@
 #include "lib/queue_log/scan.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/base/codec.h"
 #include "lib/queue_log/breakage.h"
@@ -8,11 +9,17 @@
 
 namespace pen::queue_log {
 
+namespace {
+constexpr std::size_t kAskFilters = 64;  // ids; for more, nearly every filter would say "perhaps"
+}
+
 struct Scan::Impl {
   Impl(QueueLog::State& state, InTransit transit)
       : s(state), show_moving(transit == InTransit::shown) {}
   QueueLog::State& s;
   bool show_moving;
+  std::unordered_set<std::string> wanted;  // empty: every id
+  std::vector<std::uint64_t> hashes;       // of `wanted`, when few enough to ask filters for
 
   struct Part {
     LogId log;
@@ -20,40 +27,74 @@ struct Scan::Impl {
     std::uint32_t from;
   };
   std::deque<Part> parts;
-  bool journal_again = false;
-  Position journal_end;
+  bool second_pass = false;
+  std::vector<Position> bounds;    // where each log ended when the scan began
+  std::vector<Position> appended;  // and where when this pass began
+  std::vector<Position> reached;   // how far the first pass looked
   std::size_t finished = 0;
 
-  // The part being read: by its index records, or whole.
-  std::vector<std::uint32_t> chunks;  // offsets of index records, the first to read last
-  bool indexed = false;
+  // The part being read: by its index records, then whole from where they end; or whole.
   bool begun = false;
+  std::vector<std::uint32_t> chunks;  // offsets of index records, the first to read last
+  std::uint32_t last_met = 0;         // offset of the last envelope met in index records
+  bool met = false;                   // one was
+  bool tail = false;                  // what index records leave out is read after them, from there
   std::vector<IndexEntry> entries;
   std::vector<std::uint32_t> intervals;  // of the entries
   std::size_t entry = 0;
   std::unique_ptr<LogReader> reader;
 
   void begin() {
-    std::size_t n = s.logs.size();
-    for (LogId id = 0; id < n; ++id)
-      for (const SegmentUse use : s.logs[id].uses) parts.push_back({id, use, kDataStart});
-    journal_end = s.logs[kJournal].written_to;
+    for (const Log& log : s.logs) {
+      bounds.push_back(log.end());
+      for (const SegmentUse use : log.uses) parts.push_back({log.id, use, kDataStart});
+    }
+    appended = bounds;
+    reached.resize(s.logs.size());
   }
 
-  Result<std::optional<IndexBody>> index_at(const SegmentHeader& segment, std::uint32_t offset) {
-    SegmentReader r(s.storage, segment, offset, SegmentReader::Search::window,
-                    static_cast<std::uint32_t>(std::min<std::uint64_t>(
-                        segment.size, offset + record_size(max_index(segment.size) + 16))));
-    PEN_TRY_ASSIGN(const auto got, r.next());
-    if (got != SegmentReader::Got::record || r.offset() != offset ||
-        r.header().type != RecordType::index)
-      return std::nullopt;
-    return decode<IndexBody>(as_text(r.body()));
+  bool wants(std::string_view queue_id) const {
+    return wanted.empty() || wanted.contains(std::string(queue_id));
+  }
+  bool may_hold_one(const auto& filter_says) const {
+    return hashes.empty() || std::any_of(hashes.begin(), hashes.end(), filter_says);
+  }
+
+  Result<std::optional<IndexBody>> index_at(const SegmentHeader& segment, std::uint32_t offset,
+                                            std::size_t guess) {
+    PEN_TRY_ASSIGN(const auto record, read_record(s.storage, segment, offset, guess));
+    if (!record || record->header.type != RecordType::index) return std::nullopt;
+    return decode<IndexBody>(as_text(record->body()));
+  }
+
+  /// The footer of a sealed segment: `chunks` in order. false: there is none that can be believed.
+  Result<bool> read_footer(const SegmentHeader& segment) {
+    std::byte raw[kTrailer];
+    const auto got = s.storage.read(segment.slot, segment.size - kTrailer, raw);
+    if (!got && !got.error().is_errno(EIO)) return std::unexpected(got.error());
+    const auto last = got ? decode_trailer(raw, segment) : std::nullopt;
+    if (!last) return false;
+    // The chain is walked once from its end; offsets only fall, so it ends.
+    for (std::uint32_t at = *last; at != 0;) {
+      PEN_TRY_ASSIGN(auto body, index_at(segment, at, segment.size / 4096 + 4096));
+      if (!body || body->previous >= at) {
+        chunks.clear();
+        return false;
+      }
+      if (at == *last && !may_hold_one([&](std::uint64_t hash) {
+            return IdFilter::may_contain(body->filter, hash);
+          })) {
+        chunks.clear();
+        return true;
+      }
+      if (!body->entries.empty()) chunks.push_back(at);
+      at = body->previous;
+    }
+    return true;
   }
 
   Result<void> begin_part(const Part& part) {
     begun = true;
-    indexed = false;
     chunks.clear();
     entries.clear();
     entry = 0;
@@ -62,37 +103,66 @@ struct Scan::Impl {
     const Log& log = s.logs[part.log];
     // Footers are only believed where the log went on after them: a crash may leave a trailer without the rest.
     const auto next = std::upper_bound(log.uses.begin(), log.uses.end(), part.use);
-    const bool sealed =
-        broken(Breakage::footer_of_torn_segment) ||
-        (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch);
-    if (part.from == kDataStart && sealed) {
-      std::byte raw[kTrailer];
-      const auto got = s.storage.read(segment.slot, segment.size - kTrailer, raw);
-      if (!got && !got.error().is_errno(EIO)) return got;
-      if (auto last = got ? decode_trailer(raw, segment) : std::nullopt) {
-        // The chain is walked once from its end; offsets only fall, so it ends.
-        bool whole = true;
-        for (std::uint32_t at = *last; at != 0;) {
-          PEN_TRY_ASSIGN(auto body, index_at(segment, at));
-          if (!body || body->previous >= at) {
-            whole = false;
-            break;
-          }
-          chunks.push_back(at);
-          at = body->previous;
-        }
-        if (whole) {
-          indexed = true;
-          return {};
-        }
-        chunks.clear();
-      }
+    const bool open = log.open && part.use == log.uses.back();
+    last_met = part.from;
+    met = false;
+    tail = false;
+    if (!second_pass) {
+      reached[part.log] = {part.use + 1, 0};
+      if (open)
+        reached[part.log] =
+            log.written_to.use == part.use ? log.written_to : Position{part.use, kDataStart};
     }
+    if (broken(Breakage::footer_of_torn_segment) ||
+        (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch)) {
+      PEN_TRY_ASSIGN(const bool footer, read_footer(segment));
+      if (footer) return {};
+    }
+    tail = true;
+    if (open) {
+      // Being filled by this process: its index records are where they were put.
+      if (!may_hold_one([&](std::uint64_t hash) { return log.filter.may_contain(hash); })) {
+        tail = false;
+        return {};
+      }
+      const auto written = log.written_to.use == part.use ? log.written_to.offset : 0;
+      for (const std::uint32_t at : log.index_chunks)
+        if (at >= part.from && at < written) chunks.push_back(at);
+      std::reverse(chunks.begin(), chunks.end());
+    }
+    return {};
+  }
+
+  /// Once the index records are through.
+  void read_tail(const Part& part) {
+    tail = false;
+    const Log& log = s.logs[part.log];
     // A log of which nothing was written yet has a segment already; no position at all would be no limit.
     const Position limit = std::max(log.written_to, Position{1, 0});
     reader =
-        std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, part.from},
+        std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met},
                                     limit, SegmentReader::Search::whole);
+  }
+
+  /// The entries of the next index record. One that cannot be read: the segment is read whole from there.
+  Result<void> next_chunk(const Part& part) {
+    const std::uint32_t at = chunks.back();
+    const SegmentHeader& segment = s.segments.at(part.use).header;
+    PEN_TRY_ASSIGN(auto body, index_at(segment, at, max_index(segment.size)));
+    entry = 0;
+    if (!body) {
+      entries.clear();
+      chunks.clear();
+      tail = true;
+      return {};
+    }
+    entries = std::move(body->entries);
+    intervals = std::move(body->intervals);
+    chunks.pop_back();
+    if (!entries.empty()) {
+      last_met = entries.back().offset;
+      met = true;
+    }
     return {};
   }
 
@@ -100,36 +170,48 @@ struct Scan::Impl {
     parts.pop_front();
     ++finished;
     begun = false;
-    if (parts.empty() && !journal_again) {
-      journal_again = true;
-      for (const SegmentUse use : s.logs[kJournal].uses)
-        if (use >= journal_end.use)
-          parts.push_back(
-              {kJournal, use, use == journal_end.use ? journal_end.offset : kDataStart});
-    }
+    if (!parts.empty() || second_pass) return;
+    second_pass = true;
+    for (const Log& log : s.logs) appended[log.id] = log.end();
+    for (const Log& log : s.logs)
+      for (const SegmentUse use : log.uses)
+        if (use >= reached[log.id].use)
+          parts.push_back({log.id, use,
+                           use == reached[log.id].use ? std::max(reached[log.id].offset, kDataStart)
+                                                      : kDataStart});
   }
 
   /// Adds the entry if its version lives.
   Result<void> consider(std::vector<Listed>& into, const Part& part, IndexEntry e,
                         std::uint32_t interval) {
     const Place place{part.log, {part.use, e.offset}};
+    if (e.offset < part.from || !wants(e.queue_id)) return {};
+    std::uint32_t stored = 0;
     const auto work = s.working.find(e.queue_id);
     const bool active = work != s.working.end() && work->second.envelope == place;
     if (active && work->second.moving && !show_moving) return {};
     if (!active) {
       if (s.dead.contains(place.position)) return {};
-      PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
-      if (garbage) return {};
-      if (e.in_parts) {
+      const SegmentHeader& segment = s.segments.at(part.use).header;
+      std::byte words[8];
+      // A mark that cannot be read says nothing: as garbage_on_disk().
+      const auto got = s.storage.read(segment.slot, e.offset, words);
+      if (!got && !got.error().is_errno(EIO)) return got;
+      if (got && load_le<std::uint32_t>(words) == garbage_mark(segment, e.offset)) return {};
+      if (got) stored = load_le<std::uint32_t>(words + 4);
+      // A footer may be met before its batch is completed: what this process is writing is whole.
+      if (e.in_parts && place.position < s.logs[part.log].written_to) {
         const auto whole = s.read(place);
         if (!whole && whole.error().is(QueueLogError::damaged)) return {};
         if (!whole) return std::unexpected(whole.error());
       }
     }
     const Log& log = s.logs[part.log];
-    into.push_back({place, std::move(e.queue_id), e.generation, e.appended,
-                    s.due(s.interval_of(log, interval), e.appended, s.clock.wall_now()), e.arrived,
-                    e.size, e.remaining, std::move(e.sender), std::move(e.domains), active});
+    into.push_back(
+        {place, std::move(e.queue_id), e.generation, e.appended,
+         s.due(log, place.position, s.interval_of(log, interval), e.appended, s.clock.wall_now()),
+         e.arrived, e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
+         place.position >= bounds[part.log], stored});
     return {};
   }
 };
@@ -137,13 +219,25 @@ struct Scan::Impl {
 Scan::Scan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Scan::~Scan() = default;
 bool Scan::done() const { return impl_->parts.empty(); }
+bool Scan::settled() const {
+  const Impl& i = *impl_;
+  return std::all_of(i.s.logs.begin(), i.s.logs.end(),
+                     [&i](const Log& log) { return log.written_to >= i.appended[log.id]; });
+}
+bool Scan::second_pass() const { return impl_->second_pass; }
 Scan::Progress Scan::progress() const {
   return {impl_->finished, impl_->finished + impl_->parts.size()};
 }
 
-std::unique_ptr<Scan> QueueLog::scan(InTransit transit) {
+std::unique_ptr<Scan> QueueLog::scan(InTransit transit) { return find({}, transit); }
+
+std::unique_ptr<Scan> QueueLog::find(std::vector<std::string> queue_ids, InTransit transit) {
   flush_wanted_ = true;
   auto impl = std::make_unique<Scan::Impl>(*state_, transit);
+  if (queue_ids.size() <= kAskFilters)
+    for (const auto& id : queue_ids) impl->hashes.push_back(IdFilter::hash(id));
+  impl->wanted = {std::make_move_iterator(queue_ids.begin()),
+                  std::make_move_iterator(queue_ids.end())};
   impl->begin();
   return std::unique_ptr<Scan>(new Scan(std::move(impl)));
 }
@@ -158,22 +252,25 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       i.end_part();
       continue;
     }
-    if (!i.begun) PEN_TRY(i.begin_part(part));
-    if (i.indexed) {
-      if (i.entry == i.entries.size()) {
-        if (i.chunks.empty()) {
-          i.end_part();
-          continue;
-        }
-        PEN_TRY_ASSIGN(auto body, i.index_at(i.s.segments.at(part.use).header, i.chunks.back()));
-        i.chunks.pop_back();
-        i.intervals = body ? std::move(body->intervals) : std::vector<std::uint32_t>();
-        i.entries = body ? std::move(body->entries) : std::vector<IndexEntry>();
-        i.entry = 0;
-        continue;
-      }
+    if (!i.begun) {
+      PEN_TRY(i.begin_part(part));
+      looked += max / 8;  // as long as a few dozen entries take, longer when the disk is asked
+      continue;
+    }
+    if (i.entry < i.entries.size()) {
       const std::uint32_t interval = i.entry < i.intervals.size() ? i.intervals[i.entry] : 0;
       PEN_TRY(i.consider(result, part, std::move(i.entries[i.entry++]), interval));
+      continue;
+    }
+    if (!i.chunks.empty()) {
+      PEN_TRY(i.next_chunk(part));
+      continue;
+    }
+    if (!i.reader) {
+      if (i.tail)
+        i.read_tail(part);
+      else
+        i.end_part();
       continue;
     }
     PEN_TRY_ASSIGN(const auto got, i.reader->next());
@@ -195,8 +292,9 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       continue;
     }
     if (record.type != RecordType::envelope) continue;
+    if (i.met && record.position.offset == i.last_met) continue;  // met already
     auto view = decode<EnvelopeView>(as_text(record.body));
-    if (!view) continue;
+    if (!view || !i.wants(view->queue_id)) continue;
     IndexEntry e;
     e.offset = record.position.offset;
     e.queue_id = view->queue_id;

@@ -9,6 +9,37 @@ namespace {
 constexpr std::uint32_t kPage = 4096;
 }
 
+Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHeader& segment,
+                                             std::uint32_t offset, std::size_t guess) {
+  const std::size_t end = segment.size - kTrailer;
+  if (offset < kDataStart || offset % 8 != 0 || offset + kRecordHeader > end) return std::nullopt;
+  OneRecord record;
+  record.bytes.resize(std::min(std::max(guess, kRecordHeader), end - offset));
+  auto at = [&](std::size_t from) {
+    return MutableBytes{reinterpret_cast<std::byte*>(record.bytes.data()) + from,
+                        record.bytes.size() - from};
+  };
+  const auto unreadable = [](const Result<void>& got) { return !got && got.error().is_errno(EIO); };
+  if (auto got = storage.read(segment.slot, offset, at(0)); unreadable(got))
+    return std::nullopt;
+  else
+    PEN_TRY(got);
+  const std::size_t have = record.bytes.size();
+  const std::size_t whole = kRecordHeader + load_le<std::uint32_t>(at(0).data() + 4);
+  if (whole > end - offset || whole - kRecordHeader > max_body(segment.size)) return std::nullopt;
+  if (whole > have) {
+    record.bytes.resize(whole);
+    if (auto got = storage.read(segment.slot, offset + have, at(have)); unreadable(got))
+      return std::nullopt;
+    else
+      PEN_TRY(got);
+  }
+  const auto header = decode_record(as_bytes(record.bytes), segment, offset);
+  if (!header) return std::nullopt;
+  record.header = *header;
+  return record;
+}
+
 SegmentReader::SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from,
                              Search search, std::uint32_t limit)
     : storage_(storage),

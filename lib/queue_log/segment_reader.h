@@ -6,12 +6,24 @@
 /// Bounds:  holds at most a quarter of a segment and kChunk bytes. Each next() reads until a record, a hole's
 ///          end or kSlice bytes were looked at (`more`), so that a caller can spread the search over turns.
 /// Errors:  errno of the storage, but for EIO: what cannot be read counts as bytes that are not a record.
+#include <optional>
 #include <set>
 #include <string>
 
 #include "lib/queue_log/format.h"
 
 namespace pen::queue_log {
+
+/// One record, read for itself.
+struct OneRecord {
+  RecordHeader header;
+  std::string bytes;  // header and body
+  Bytes body() const { return as_bytes(bytes).subspan(kRecordHeader, header.length); }
+};
+/// The record at a known place, by one read when it takes no more than `guess` bytes, else by two. nullopt: there is
+/// none, or it cannot be read together with what lies around it (EIO). Errors: other errnos of the storage.
+Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHeader& segment,
+                                             std::uint32_t offset, std::size_t guess = 8192);
 
 class SegmentReader {
  public:

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "lib/queue_log/format.h"
+#include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/log_reader.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/recovery.h"
@@ -58,9 +59,12 @@ struct Log {
   IndexBody index;
   std::size_t index_bytes = 0;
   std::uint32_t last_index = 0;
+  std::vector<std::uint32_t> index_chunks;  // offsets of the segment's index records so far
+  IdFilter filter;                          // of the segment's envelopes so far
 
   Position durable_to;  // everything below is synced
   Position written_to;  // everything below was written
+  Position due_before;  // of a retry log: versions below it are due whatever their time: make_due()
   bool sync_wanted = false;
   std::deque<Moving> moving;
 
@@ -144,8 +148,23 @@ struct QueueLog::State {
     bool settles = false;
     std::vector<Slot> condemned;
     std::vector<Slot> allocating;
+    // writes and the sync of what is being appended to the journal, nothing else: see beside()
+    bool plain = false;
+    std::uint64_t bytes = 0;  // of the journal
+    Ticket tickets = 0;
   };
-  std::optional<Flight> flight;
+  std::deque<Flight> flights;  // oldest first, at most kBatchesAtOnce; two only if both are plain
+  /// What a batch has to do now.
+  struct Need {
+    bool awaited = false;      // somebody waits for records of the journal
+    bool sync_others = false;  // logs that want a sync
+    bool lazy = false;         // enough has gathered that nobody waits for
+    bool other_logs = false;   // enough of it outside the journal, or all is wanted on the disk
+    bool marks = false;        // too many in memory
+    bool save = false;
+    bool settles = false;      // the save ends recovery
+    std::size_t segments = 0;  // to allocate
+  };
   std::uint64_t since_save = 0;
   std::uint64_t positions_sequence = 0;
 
@@ -235,6 +254,11 @@ struct QueueLog::State {
   bool syncing(const Log& log, const Position& position) const;
 
   // queue_log.cc
+  Need needs(bool flush, bool save_asked, bool recovered);
+  std::optional<Batch> beside();
+  void take_records(Log& log, const Need& need, Batch& batch, Flight& flight, std::set<Slot>& sync);
+  void write_marks(const std::vector<PendingMark>& taken, Batch& batch, Flight& flight);
+  void save(Batch& batch, std::size_t before_syncs);
   /// Appends a record in as many parts as it needs. no_space: nothing was written.
   Result<Position> put(Log& log, RecordType type, Bytes body, const EnvelopeBody* facts = nullptr);
   Result<Position> put_envelope(Log& log, const EnvelopeBody& body);
@@ -253,7 +277,8 @@ struct QueueLog::State {
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
   /// The interval a version waits for; 0 in the journal and the hold log.
   seconds interval_of(const Log& log, std::uint32_t recorded) const;
-  WallTime due(seconds interval, WallTime appended, WallTime now) const;
+  WallTime due(const Log& log, const Position& at, seconds interval, WallTime appended,
+               WallTime now) const;
   Result<Stored> read(const Place& place);
   Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
                            const Envelope& replacement, seconds interval = seconds(0));

@@ -27,15 +27,19 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   };
   std::deque<Group> groups;  // oldest first; the last may be gathering
   bool kicked = false;
-  bool in_hand = false;
+  struct Job {
+    Batch batch;
+    std::optional<Result<void>> executed;
+  };
+  std::deque<std::shared_ptr<Job>> in_hand;  // in the order they are completed in
   bool failed = false;
 
   // Between the threads.
   std::mutex mutex;
   std::condition_variable wake;
-  std::optional<Batch> work;
+  std::deque<std::shared_ptr<Job>> work;
   bool stop = false;
-  std::thread thread;
+  std::vector<std::thread> threads;
 
   std::shared_ptr<async::Event> group_of(Ticket ticket) {
     for (Group& group : groups)
@@ -45,7 +49,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   }
 
   void kick() {
-    if (kicked || in_hand || failed) return;
+    if (kicked || failed || in_hand.size() == QueueLog::kBatchesAtOnce) return;
     kicked = true;
     loop.post([self = weak_from_this()] {
       if (auto impl = self.lock()) {
@@ -56,14 +60,14 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   }
 
   void hand_over() {
-    if (in_hand || failed) return;
+    if (failed) return;
     auto batch = log.next_batch();
     if (!batch) return;
     if (!groups.empty() && groups.back().upto == 0) groups.back().upto = batch->covers();
-    in_hand = true;
+    in_hand.push_back(std::make_shared<Job>(*std::move(batch), std::nullopt));
     {
       const std::lock_guard lock(mutex);
-      work = std::move(batch);
+      work.push_back(in_hand.back());
     }
     wake.notify_one();
   }
@@ -71,41 +75,50 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   void run() {
     for (;;) {
       std::unique_lock lock(mutex);
-      wake.wait(lock, [this] { return work.has_value() || stop; });
-      if (!work) return;
-      auto batch = std::make_shared<Batch>(*std::move(work));
-      work.reset();
+      wake.wait(lock, [this] { return !work.empty() || stop; });
+      if (work.empty()) return;
+      const auto job = std::move(work.front());
+      work.pop_front();
       lock.unlock();
-      auto result = std::make_shared<Result<void>>(batch->execute(storage));
-      loop.post_from_thread([self = weak_from_this(), batch, result] {
-        if (auto impl = self.lock()) impl->take_back(std::move(*batch), std::move(*result));
-      });
+      auto executed = job->batch.execute(storage);
+      loop.post_from_thread(
+          [self = weak_from_this(), job, executed = std::move(executed)]() mutable {
+            job->executed = std::move(executed);
+            if (auto impl = self.lock()) impl->take_back();
+          });
     }
   }
 
-  void take_back(Batch batch, Result<void> executed) {
-    in_hand = false;
-    auto durable = log.complete(std::move(batch), std::move(executed));
-    if (!durable) {
-      failed = true;
-      for (Group& group : groups) group.done->set();
-      groups.clear();
-      if (on_failure) on_failure(durable.error());
-      return;
+  void take_back() {
+    bool some = false;
+    while (!failed && !in_hand.empty() && in_hand.front()->executed) {
+      const auto job = std::move(in_hand.front());
+      in_hand.pop_front();
+      auto durable = log.complete(std::move(job->batch), *std::move(job->executed));
+      if (!durable) return fail_all(durable.error());
+      some = true;
+      while (!groups.empty() && groups.front().upto != 0 && groups.front().upto <= *durable) {
+        groups.front().done->set();
+        groups.pop_front();
+      }
     }
-    while (!groups.empty() && groups.front().upto != 0 && groups.front().upto <= *durable) {
-      groups.front().done->set();
-      groups.pop_front();
-    }
-    if (on_commit) on_commit();
-    kick();
+    if (some && on_commit) on_commit();
+    if (some) kick();
+  }
+
+  void fail_all(const Error& why) {
+    failed = true;
+    for (Group& group : groups) group.done->set();
+    groups.clear();
+    if (on_failure) on_failure(why);
   }
 };
 
 Writer::Writer(async::Loop& loop, QueueLog& log, Storage& storage,
                std::function<void(const Error&)> on_failure)
     : impl_(std::make_shared<Impl>(loop, log, storage, std::move(on_failure))) {
-  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+  for (std::size_t n = 0; n < QueueLog::kBatchesAtOnce; ++n)
+    impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });
   kick();
 }
 
@@ -114,13 +127,13 @@ Writer::~Writer() {
     const std::lock_guard lock(impl_->mutex);
     impl_->stop = true;
   }
-  impl_->wake.notify_one();
-  impl_->thread.join();
+  impl_->wake.notify_all();
+  for (std::thread& thread : impl_->threads) thread.join();
 }
 
 void Writer::kick() { impl_->kick(); }
 void Writer::on_commit(std::function<void()> fn) { impl_->on_commit = std::move(fn); }
-bool Writer::busy() const { return impl_->in_hand; }
+bool Writer::busy() const { return !impl_->in_hand.empty(); }
 
 async::Task<Result<void>> Writer::committed(Ticket ticket, async::Until until) {
   const auto impl = impl_;

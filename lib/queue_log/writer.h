@@ -1,12 +1,13 @@
 #pragma once
-/// Runs a QueueLog's batches on a thread of its own and wakes who waits for a ticket. The edge of lib/queue_log.
+/// Runs a QueueLog's batches on threads of its own and wakes who waits for a ticket. The edge of lib/queue_log.
 ///
 /// Use:     Writer writer(loop, log, storage, [](const Error& e) { log::exit_fatal(…); });
 ///          auto a = log.append(envelope);
 ///          co_await writer.committed(a->ticket);                  // success: durable, say 250
 ///          writer.kick();                                         // after calls that nobody waits for
-/// Groups:  everything appended until the writer thread is free shares one batch: no timer, and no delay when
-///          idle but the loop's turn, so that all tasks that are ready append before the write begins.
+/// Groups:  everything appended until the next batch may be had shares it: no timer, and no delay when idle but the
+///          loop's turn, so that all tasks that are ready append before the write begins. Two batches of new records may
+///          be at their sync at the same time (QueueLog::next_batch()).
 /// Fails:   after an error every wait ends with io_error and on_failure is called once, in the loop: end the
 ///          process.
 /// Lifetime: loop, log and storage outlive the writer; the destructor waits for the batch in hand. Tasks that

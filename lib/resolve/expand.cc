@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kMaxCanonicalSteps = 100;
 
 bool has_word(const std::string& list, std::string_view word) {
-  return std::ranges::any_of(map::split_list(list),
+  return std::ranges::any_of(split_list(list),
                              [&](const std::string& w) { return iequals(w, word); });
 }
 std::string_view word_of(Place place) {

@@ -11,15 +11,6 @@
 namespace pen::resolve {
 namespace {
 
-std::string joined(const std::vector<std::string>& items) {
-  std::string out;
-  for (const auto& item : items) {
-    if (!out.empty()) out += ' ';
-    out += item;
-  }
-  return out;
-}
-
 void add(std::vector<std::string>& to, std::string_view address) {
   if (const auto ip = map::parse_ip(address)) {
     std::string text = ip->text();
@@ -70,24 +61,24 @@ Options from_settings(const config::Settings& s) {
   o.myorigin = s.myorigin;
   o.mydomain = s.mydomain;
   o.myhostname = s.myhostname;
-  o.mydestination = joined(s.mydestination);
+  o.mydestination = join(s.mydestination);
   o.own_addresses = own_addresses(s);
-  o.virtual_alias_domains = joined(s.virtual_alias_domains);
-  o.virtual_mailbox_domains = joined(s.virtual_mailbox_domains);
-  o.relay_domains = joined(s.relay_domains);
-  o.virtual_alias_maps = joined(s.virtual_alias_maps);
-  o.virtual_mailbox_maps = joined(s.virtual_mailbox_maps);
-  o.relay_recipient_maps = joined(s.relay_recipient_maps);
-  o.local_recipient_maps = joined(s.local_recipient_maps);
-  o.alias_maps = joined(s.alias_maps);
-  o.canonical_maps = joined(s.canonical_maps);
-  o.sender_canonical_maps = joined(s.sender_canonical_maps);
-  o.recipient_canonical_maps = joined(s.recipient_canonical_maps);
-  o.canonical_classes = joined(s.canonical_classes);
-  o.sender_canonical_classes = joined(s.sender_canonical_classes);
-  o.recipient_canonical_classes = joined(s.recipient_canonical_classes);
-  o.propagate_unmatched_extensions = joined(s.propagate_unmatched_extensions);
-  o.transport_maps = joined(s.transport_maps);
+  o.virtual_alias_domains = join(s.virtual_alias_domains);
+  o.virtual_mailbox_domains = join(s.virtual_mailbox_domains);
+  o.relay_domains = join(s.relay_domains);
+  o.virtual_alias_maps = join(s.virtual_alias_maps);
+  o.virtual_mailbox_maps = join(s.virtual_mailbox_maps);
+  o.relay_recipient_maps = join(s.relay_recipient_maps);
+  o.local_recipient_maps = join(s.local_recipient_maps);
+  o.alias_maps = join(s.alias_maps);
+  o.canonical_maps = join(s.canonical_maps);
+  o.sender_canonical_maps = join(s.sender_canonical_maps);
+  o.recipient_canonical_maps = join(s.recipient_canonical_maps);
+  o.canonical_classes = join(s.canonical_classes);
+  o.sender_canonical_classes = join(s.sender_canonical_classes);
+  o.recipient_canonical_classes = join(s.recipient_canonical_classes);
+  o.propagate_unmatched_extensions = join(s.propagate_unmatched_extensions);
+  o.transport_maps = join(s.transport_maps);
   o.relayhost = s.relayhost;
   o.local_transport = s.local_transport;
   o.virtual_transport = s.virtual_transport;
@@ -96,7 +87,7 @@ Options from_settings(const config::Settings& s) {
   o.recipient_delimiter = s.recipient_delimiter;
   o.empty_address_recipient = s.empty_address_recipient;
   o.double_bounce_sender = s.double_bounce_sender;
-  o.parent_domain_matches_subdomains = joined(s.parent_domain_matches_subdomains);
+  o.parent_domain_matches_subdomains = join(s.parent_domain_matches_subdomains);
   o.append_at_myorigin = s.append_at_myorigin;
   o.append_dot_mydomain = s.append_dot_mydomain;
   o.swap_bangpath = s.swap_bangpath;

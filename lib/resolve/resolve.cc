@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned kMaxRouteSteps = 20;  // user%a%b%c@here and the like, each step ours
 
 bool names(const std::string& list, std::string_view word) {
-  return std::ranges::any_of(map::split_list(list),
+  return std::ranges::any_of(split_list(list),
                              [&](const std::string& w) { return iequals(w, word); });
 }
 

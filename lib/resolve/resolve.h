@@ -56,9 +56,8 @@ struct Options {
               empty_address_relayhost_maps_lookup_key = "<>";
   std::string double_bounce_sender = "double-bounce";
   std::string parent_domain_matches_subdomains =
-      "debug_peer_list,fast_flush_domains,mynetworks,permit_mx_backup_networks,qmqpd_authorized_"
-      "clients,relay_domains,"
-      "smtpd_access_maps";
+      "debug_peer_list,fast_flush_domains,mynetworks,permit_mx_backup_networks,"
+      "qmqpd_authorized_clients,relay_domains,smtpd_access_maps";
   bool append_at_myorigin = true, append_dot_mydomain = false, swap_bangpath = true,
        allow_percent_hack = true;
   bool resolve_dequoted_address = true, resolve_null_domain = false, resolve_numeric_domain = false;

@@ -8,8 +8,12 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
+#include <string_view>
 
-#include "lib/async/stream.h"
+#include "lib/async/fd.h"
+#include "lib/base/result.h"
+#include "lib/base/time.h"
 
 namespace pen::service {
 

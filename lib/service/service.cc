@@ -169,6 +169,43 @@ int exit_status(const Error& error) {
   return EX_TEMPFAIL;
 }
 
+/// What master left open, fit for a loop and closed to programs that this one starts. Error: which is not there.
+Result<std::vector<Fd>> take_sockets(int count) {
+  ::fcntl(kStatusFd, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kProgramsLockFd, F_SETFD, FD_CLOEXEC);  // commands of users must not hold it
+  ::fcntl(kStatusFd, F_SETFL, ::fcntl(kStatusFd, F_GETFL) | O_NONBLOCK);
+  std::vector<Fd> listeners;
+  for (int i = 0; i < count; ++i) {
+    const int fd = kFirstListener + i;
+    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+      return fail_errno(fmt::format("socket {} was not inherited", fd));
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+    listeners.emplace_back(fd);
+  }
+  return listeners;
+}
+
+/// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it. arguments.chroot
+/// becomes what was done.
+Result<Account> settle_in(const config::Settings& settings, const Options& options,
+                          Arguments& arguments) {
+  PEN_TRY(open_log(settings, options.name, arguments.debug));
+  raise_descriptor_limit();
+  PEN_TRY_ASSIGN(const Account owner, mail_owner(settings));
+  if (::chdir(settings.queue_directory.c_str()) != 0)
+    return fail_errno("queue_directory " + settings.queue_directory);
+  if (::geteuid() != 0) arguments.chroot = false;
+  if (!options.keep_privileges && (arguments.unprivileged || arguments.chroot)) {
+    PEN_TRY(drop_privileges(settings.mail_owner,
+                            arguments.chroot ? settings.queue_directory : std::string()));
+  } else {
+    arguments.chroot = false;
+  }
+  // A second net below the end of the status socket; cleared by setuid, so it is set after it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return owner;
+}
+
 }  // namespace
 
 int run(int argc, char** argv, Options options, Start start) {
@@ -189,18 +226,8 @@ int run(int argc, char** argv, Options options, Start start) {
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
-  ::fcntl(kStatusFd, F_SETFD, FD_CLOEXEC);
-  ::fcntl(kProgramsLockFd, F_SETFD, FD_CLOEXEC);  // commands of users must not hold it
-  ::fcntl(kStatusFd, F_SETFL, ::fcntl(kStatusFd, F_GETFL) | O_NONBLOCK);
-  std::vector<Fd> listeners;
-  for (int i = 0; i < arguments->sockets; ++i) {
-    const int fd = kFirstListener + i;
-    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
-      return refuse(options, EX_OSERR, fmt::format("socket {} was not inherited", fd));
-    }
-    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
-    listeners.emplace_back(fd);
-  }
+  auto listeners = take_sockets(arguments->sockets);
+  if (!listeners) return refuse(options, EX_OSERR, listeners.error().message());
 
   auto config =
       config::load(config::config_directory(arguments->config_directory), arguments->settings());
@@ -208,38 +235,14 @@ int run(int argc, char** argv, Options options, Start start) {
     log::error("{}", config.error().message());  // to standard error: there is no log yet
     return EX_CONFIG;
   }
-  const config::Settings& settings = config->settings();
-  if (auto ok = open_log(settings, options.name, arguments->debug); !ok) {
-    log::error("{}", ok.error().message());
-    return EX_CONFIG;
-  }
-  raise_descriptor_limit();
-  const auto owner = mail_owner(settings);
+  const auto owner = settle_in(config->settings(), options, *arguments);
   if (!owner) {
     log::error("{}", owner.error().message());
     return EX_CONFIG;
   }
-  if (::chdir(settings.queue_directory.c_str()) != 0) {
-    log::error("queue_directory {}: {}", settings.queue_directory,
-               Error::from_errno(errno).message());
-    return EX_CONFIG;
-  }
-  if (::geteuid() != 0) arguments->chroot = false;
-  if (!options.keep_privileges && (arguments->unprivileged || arguments->chroot)) {
-    auto dropped = drop_privileges(settings.mail_owner,
-                                   arguments->chroot ? settings.queue_directory : std::string());
-    if (!dropped) {
-      log::error("{}", dropped.error().message());
-      return EX_CONFIG;
-    }
-  } else {
-    arguments->chroot = false;
-  }
-  // A second net below the end of the status socket; cleared by setuid, so it is set after it.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 
   async::Loop loop;
-  Context context(loop, *std::move(config), *std::move(arguments), *owner, std::move(listeners));
+  Context context(loop, *std::move(config), *std::move(arguments), *owner, *std::move(listeners));
   Hooks hooks;
   Skeleton skeleton{context, hooks, {}};
   static_cast<void>(loop.on_signal(SIGTERM, [&](int) { skeleton.drain(true); }));

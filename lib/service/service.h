@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "lib/async/handler_pool.h"
-#include "lib/async/stream.h"
+#include "lib/async/listener.h"
 #include "lib/async/sync.h"
 #include "lib/config/config.h"
 #include "lib/service/arguments.h"

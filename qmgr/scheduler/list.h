@@ -1,41 +1,27 @@
 #pragma once
-/// Intrusive doubly linked list: every object carries one Node per list that it can be in.
+/// Intrusive list with owners: every object carries one Node per list that it can be in (lib/base/link.h).
 ///
 /// A node leaves its list by itself when its object dies. All operations are O(1).
-#include <cstddef>
+#include "lib/base/link.h"
 
 namespace pen::qmgr {
 
 template <class T>
-struct Node {
+struct Node : Link {
   explicit Node(T* owner) : self(owner) {}
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
-  ~Node() { unlink(); }
-  bool linked() const { return next != this; }
-  void unlink() {
-    prev->next = next;
-    next->prev = prev;
-    prev = next = this;
-  }
   T* self;
-  Node* prev = this;
-  Node* next = this;
 };
 
 template <class T>
 class List {
  public:
-  List() = default;
-  List(const List&) = delete;
-  List& operator=(const List&) = delete;
   ~List() {
     while (!empty()) head_.next->unlink();
   }
   bool empty() const { return !head_.linked(); }
-  T* front() const { return empty() ? nullptr : head_.next->self; }
-  void push_back(Node<T>& node) { insert_before(head_, node); }
-  void push_front(Node<T>& node) { insert_before(*head_.next, node); }
+  T* front() const { return empty() ? nullptr : of(head_.next); }
+  void push_back(Node<T>& node) { head_.push_back(node); }
+  void push_front(Node<T>& node) { head_.push_front(node); }
   T* pop_front() {
     T* first = front();
     if (first != nullptr) head_.next->unlink();
@@ -43,23 +29,16 @@ class List {
   }
   /// Round robin: the first becomes the last.
   void rotate() {
-    if (!empty()) push_back(*head_.next);
+    if (!empty()) head_.push_back(*head_.next);
   }
   template <class F>
   void for_each(F&& f) const {  // f may not change the list
-    for (Node<T>* n = head_.next; n != &head_; n = n->next) f(*n->self);
+    for (const Link* l = head_.next; l != &head_; l = l->next) f(*of(l));
   }
 
  private:
-  static void insert_before(Node<T>& at, Node<T>& node) {
-    if (&at == &node) return;
-    node.unlink();
-    node.prev = at.prev;
-    node.next = &at;
-    at.prev->next = &node;
-    at.prev = &node;
-  }
-  Node<T> head_{nullptr};
+  static T* of(const Link* link) { return static_cast<const Node<T>*>(link)->self; }
+  Link head_;
 };
 
 }  // namespace pen::qmgr

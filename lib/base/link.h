@@ -2,7 +2,7 @@
 /// Intrusive doubly linked list. A node withdraws itself when destroyed, and so does a list head:
 /// what is left of the ring stays valid, whichever dies first. Nodes never own what they link.
 
-namespace pen::async::detail {
+namespace pen {
 
 struct Link {
   Link* prev = this;
@@ -25,6 +25,10 @@ struct Link {
     prev->next = &node;
     prev = &node;
   }
+  /// Puts node at the head of that list.
+  void push_front(Link& node) {
+    if (&node != next) next->push_back(node);
+  }
   /// Moves all nodes of the list headed by from to the tail of the list headed by *this.
   void splice_back(Link& from) {
     if (!from.linked()) return;
@@ -36,4 +40,4 @@ struct Link {
   }
 };
 
-}  // namespace pen::async::detail
+}  // namespace pen

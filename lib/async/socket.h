@@ -1,0 +1,40 @@
+#pragma once
+/// Sockets before and around a Stream: their addresses, who is at the other end, one to listen on.
+///
+/// Use:     auto fd = listen_on(SocketAddress::inet("127.0.0.1", 0));  auto port = local_address(fd->get())->port;
+///          then Listener (listener.h) accepts, connect() (stream.h) goes there.
+/// Errors:  the errno of the socket call. Nothing here waits.
+#include <string>
+#include <utility>
+
+#include "lib/async/fd.h"
+#include "lib/base/result.h"
+
+namespace pen::async {
+
+/// Where a socket is or goes: a numeric address and a port, or the path of a Unix socket. No look-ups.
+struct SocketAddress {
+  std::string host;  // numeric address; empty for Unix
+  unsigned short port = 0;
+  std::string path;  // Unix
+  static SocketAddress unix(std::string path_in) { return {{}, 0, std::move(path_in)}; }
+  static SocketAddress inet(std::string host_in, unsigned short port_in) {
+    return {std::move(host_in), port_in, {}};
+  }
+  bool is_unix() const { return !path.empty(); }
+  bool is_ipv6() const { return host.find(':') != std::string::npos; }
+  /// "[192.0.2.1]:25" or the path.
+  std::string text() const;
+};
+
+Result<SocketAddress> peer_address(int fd);
+Result<SocketAddress> local_address(int fd);
+struct PeerCredentials {
+  unsigned pid = 0, uid = 0, gid = 0;
+};
+Result<PeerCredentials> peer_credentials(int fd);
+
+/// Port 0 picks a free one (see local_address). Unix: an old socket file is replaced when nobody listens on it.
+Result<Fd> listen_on(const SocketAddress& at, int backlog = 1024);
+
+}  // namespace pen::async

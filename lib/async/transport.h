@@ -1,0 +1,27 @@
+#pragma once
+/// What a Stream has below its buffers: plain socket calls by default, TLS where start_transport() puts it.
+#include <cstddef>
+#include <span>
+
+#include "lib/base/bytes.h"
+
+namespace pen::async {
+
+/// Moves bytes between the stream's buffers and a descriptor. Non-blocking.
+class Transport {
+ public:
+  enum class Want { nothing, read, write };
+  struct Outcome {
+    std::size_t bytes = 0;  // moved
+    // bytes == 0: what readiness to wait for; nothing with 0 bytes on read: end of input
+    Want want = Want::nothing;
+    int error = 0;  // errno
+  };
+  virtual ~Transport() = default;
+  virtual Outcome read(MutableBytes into) = 0;
+  virtual Outcome write(std::span<const Bytes> pieces) = 0;
+  /// Tells the peer that no more will be written, before the socket is shut down (TLS close_notify).
+  virtual Outcome close_write() { return {}; }
+};
+
+}  // namespace pen::async

@@ -1,0 +1,61 @@
+#include "lib/mail/delivery_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pen::mail {
+
+Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTime ended) {
+  return {.before_active = active - arrival,
+          .active = begun - active,
+          .setup = {},
+          .transmission = ended - begun};
+}
+
+std::string delay_text(microseconds delay) {
+  const auto us = std::max<std::int64_t>(0, delay.count());
+  const auto whole = us / 1'000'000;
+  if (whole >= 10) return std::to_string((us + 500'000) / 1'000'000);
+  // One decimal from 1 s on, two below.
+  std::string text = whole >= 1 ? fmt::format("{:.1f}", static_cast<double>(us) / 1e6)
+                                : fmt::format("{:.2f}", static_cast<double>(us) / 1e6);
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text.empty() ? "0" : text;
+}
+
+namespace {
+std::string_view status_word(Action action) {
+  switch (action) {
+    case Action::delivered:
+    case Action::relayed:
+    case Action::expanded:
+    case Action::transferred:
+      return "sent";
+    case Action::deferred:
+      return "deferred";
+    case Action::failed:
+      return "bounced";
+  }
+  return "deferred";
+}
+}  // namespace
+
+std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
+                          std::string_view relay, std::uint32_t connection_use,
+                          const Delays& delays, const DeliveryStatus& status) {
+  std::string line = std::string(queue_id) + ": to=<" + recipient.address + ">";
+  if (recipient.shown_original() != recipient.address)
+    line += ", orig_to=<" + recipient.original + ">";
+  line += ", relay=";
+  line += relay;
+  if (connection_use > 1) line += ", conn_use=" + std::to_string(connection_use);
+  line += fmt::format(
+      ", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", delay_text(delays.total()),
+      delay_text(delays.before_active), delay_text(delays.active), delay_text(delays.setup),
+      delay_text(delays.transmission), status.dsn, status_word(status.action), status.text);
+  return line;
+}
+
+}  // namespace pen::mail

@@ -1,0 +1,35 @@
+#pragma once
+/// The line that tells one recipient's fate, in the form that Postfix's users and log analysers know.
+///
+/// "4ABC: to=<a@b>, orig_to=<c@d>, relay=mx[192.0.2.1]:25, conn_use=2, delay=0.1, delays=0.05/0/0/0.05, dsn=2.0.0,
+/// status=sent (text)"; orig_to and conn_use only where they say something. Pure functions.
+///
+/// Source:  the log lines of Postfix's delivery agents; pflogsumm reads these.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/time.h"
+#include "lib/mail/delivery_status.h"
+#include "lib/mail/envelope.h"
+
+namespace pen::mail {
+
+/// Postfix's delays=: before the active queue / in it / connection set-up / transmission.
+struct Delays {
+  microseconds before_active{0}, active{0}, setup{0}, transmission{0};
+  microseconds total() const { return before_active + active + setup + transmission; }
+};
+/// Of a delivery that sets up no connection: by when the message arrived and became active, and when its delivery began
+/// and ended.
+Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTime ended);
+
+/// In seconds, two significant digits, at most two decimals, no trailing zeros: "0.05", "1.2", "12", "0". Never negative.
+std::string delay_text(microseconds delay);
+
+/// connection_use: how often the connection has been used, this time included; 1: not shown.
+std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
+                          std::string_view relay, std::uint32_t connection_use,
+                          const Delays& delays, const DeliveryStatus& status);
+
+}  // namespace pen::mail

@@ -1,0 +1,224 @@
+/// Orders of tools for one message, for a set, for all: bounded in what is not yet durable, whatever their number.
+#include <algorithm>
+#include <unordered_set>
+
+#include "lib/async/sync.h"
+#include "lib/queue_log/scan.h"
+#include "qmgr/queue_server.h"
+
+namespace pen::qmgr {
+
+using namespace ipc::queue;
+
+namespace {
+constexpr std::size_t kSlice = 200;    // messages looked at between two turns of the loop
+constexpr std::size_t kWindow = 4096;  // orders given and not yet durable: they share commits
+constexpr std::size_t kWindowBytes = 4 << 20;  // and the bytes of the records that they write anew
+constexpr auto kProgressEvery = milliseconds(250);
+
+bool writes_anew(Verb verb) {
+  return verb == Verb::hold || verb == Verb::release || verb == Verb::requeue;
+}
+}  // namespace
+
+/// One request while it is carried out. Orders hold it: the last of them may end after the tool went.
+struct QueueServer::Run {
+  explicit Run(async::Loop& loop) : moved(loop), reported(loop.now()) {}
+  async::Event moved;      // an order ended
+  std::size_t window = 0;  // orders for messages at rest that are not done
+  std::size_t bytes = 0;
+  std::size_t active = 0;   // orders for messages being worked on: bounded by the active set
+  std::uint64_t count = 0;  // done
+  std::uint64_t failures = 0;
+  std::string failed;  // id of the first that failed
+  Outcome why = Outcome::ok;
+  std::uint64_t looked = 0, of = 0;
+  SteadyTime reported;
+
+  bool full() const { return window >= kWindow || bytes >= kWindowBytes; }
+};
+
+bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log::Listed& l,
+                        WallTime began) {
+  const bool held = l.place.log == queue_log::kHold;
+  const bool by_id = !m.queue_ids.empty();
+  switch (m.verb) {
+    case Verb::flush:
+      if (held || l.active) return false;
+      break;
+    case Verb::release:
+      if (!held) return false;
+      break;
+    case Verb::hold:
+      if (held && !by_id) return false;
+      break;
+    case Verb::remove:
+    case Verb::requeue:
+    case Verb::expire:
+      break;
+  }
+  if (l.later && !by_id) {
+    // New mail; or an old message that moved before the scan came to it. Of the orders that leave a message in the
+    // queue, those that just moved it itself must not meet it again.
+    if (l.arrived > began) return false;
+    if (m.verb == Verb::flush || m.verb == Verb::release || m.verb == Verb::requeue) return false;
+    const Active* active = manager_.find(l.queue_id);
+    if (active != nullptr && (active->order != Active::Order::none || active->forced_expire))
+      return false;
+  }
+  switch (filter.footer(l)) {
+    case QueueFilter::Answer::no:
+      return false;
+    case QueueFilter::Answer::yes:
+      return true;
+    case QueueFilter::Answer::ask:
+      break;
+  }
+  if (const Active* active = manager_.find(l.queue_id)) return filter.envelope(*active);
+  auto stored = manager_.log().read(l.place);
+  if (!stored) return false;  // it moved: the scan comes to where it is now
+  const auto message = from_log(*std::move(stored));
+  return message && filter.envelope(*message);
+}
+
+void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_ptr<Run>& run) {
+  const bool active = manager_.find(l.queue_id) != nullptr;
+  const std::size_t bytes = writes_anew(verb) ? l.stored : 0;
+  ++(active ? run->active : run->window);
+  run->bytes += bytes;
+  manager_.order(l, verb, [run, active, bytes, id = l.queue_id](Outcome o) {
+    --(active ? run->active : run->window);
+    run->bytes -= bytes;
+    if (o == Outcome::ok) ++run->count;
+    if (o == Outcome::failed || o == Outcome::no_space) {
+      if (run->failures++ == 0) {
+        run->failed = id;
+        run->why = o;
+      }
+    }
+    run->moved.set();
+  });
+}
+
+/// false: the tool is gone.
+async::Task<bool> QueueServer::report_progress(Session& s, std::uint64_t request, Run& run) {
+  if (loop_.now() - run.reported >= kProgressEvery) {
+    run.reported = loop_.now();
+    static_cast<void>(s.channel.send(Progress{request, run.looked, run.of, run.count}));
+  }
+  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}))
+    co_return false;
+  co_return s.channel.is_open();
+}
+
+async::Task<void> QueueServer::recovered() {
+  if (manager_.log().recovery() == queue_log::Recovery::done) co_return;
+  auto done = std::make_shared<async::Event>(loop_);
+  manager_.when_recovered([done] { done->set(); });
+  static_cast<void>(co_await done->wait());
+}
+
+async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& run,
+                                      const queue_log::Scan& scan) {
+  while (!scan.settled()) {
+    auto committed = std::make_shared<async::Event>(loop_);
+    manager_.after_commit([committed] { committed->set(); });
+    manager_.log().flush();
+    poke_();
+    static_cast<void>(co_await committed->wait({.deadline = loop_.now() + kProgressEvery}));
+    if (!co_await report_progress(s, request, run)) co_return false;
+  }
+  co_return true;
+}
+
+async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_ptr<Run> run) {
+  const WallTime began = loop_.clock().wall_now();
+  const QueueFilter filter(m.filter, m.site, began);
+  const std::size_t wanted = m.queue_ids.size();
+  std::unordered_set<std::string> met;  // of the ids asked for
+  auto scan = manager_.log().find(m.queue_ids);
+  bool there = co_await settle(s, m.request, *run, *scan);
+  bool second = false;
+  while (there && !scan->done() && (wanted == 0 || met.size() < wanted)) {
+    if (scan->second_pass() && !second) {
+      second = true;
+      there = co_await settle(s, m.request, *run, *scan);
+      if (!there) break;
+    }
+    auto some = scan->step(kSlice);
+    if (!some) {
+      run->why = Outcome::failed;
+      run->failed = some.error().message();
+      break;
+    }
+    const auto progress = scan->progress();
+    run->looked = progress.done;
+    run->of = progress.of;
+    for (const auto& l : *some) {
+      if (wanted != 0 && met.contains(l.queue_id)) continue;
+      if (!meant(m, filter, l, began)) continue;
+      if (wanted != 0) met.insert(l.queue_id);
+      if (m.dry_run) {
+        Entry entry = to_entry(l);
+        entry.request = m.request;
+        static_cast<void>(s.channel.send(entry));
+        ++run->count;
+        continue;
+      }
+      while (there && run->full()) {
+        run->moved.reset();
+        poke_();
+        static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
+        there = co_await report_progress(s, m.request, *run);
+      }
+      if (!there) break;
+      give(l, m.verb, run);
+    }
+    poke_();
+    there = there && co_await report_progress(s, m.request, *run);
+    co_await loop_.yield();
+  }
+  while (run->window + run->active > 0 && there) {
+    run->moved.reset();
+    static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
+    there = co_await report_progress(s, m.request, *run);
+  }
+}
+
+async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
+  Done done{m.request, Outcome::ok, 0, {}};
+  const bool by_id = !m.queue_ids.empty();
+  const QueueFilter filter(m.filter, m.site, {});
+  if (!s->trusted && m.verb != Verb::flush && !m.dry_run) {
+    done.outcome = Outcome::denied;
+    done.text = "only root and the mail owner may do that";
+  } else if (!by_id && !m.all && m.site.empty() && filter.empty()) {
+    done.outcome = Outcome::not_found;  // nothing is meant by nothing
+  } else if (m.queue_ids.size() > kMaxIds) {
+    done.outcome = Outcome::failed;
+    done.text = "too many queue ids in one request";
+  } else if (m.verb == Verb::flush && m.all && !by_id && filter.empty() && !m.dry_run) {
+    co_await recovered();
+    manager_.flush_all();
+    poke_();
+  } else {
+    co_await recovered();
+    if (m.verb == Verb::flush && !m.dry_run) manager_.forgive();
+    auto run = std::make_shared<Run>(loop_);
+    co_await run_order(*s, m, run);
+    if (!m.dry_run && run->count > 0) {
+      manager_.look_again();
+      poke_();
+    }
+    done.count = run->count;
+    if (run->why != Outcome::ok) {
+      done.outcome = run->why;
+      done.text = run->failed;
+    } else if (by_id && done.count == 0 && m.verb != Verb::flush) {
+      done.outcome = Outcome::not_found;
+    }
+  }
+  static_cast<void>(s->channel.send(done));
+}
+
+}  // namespace pen::qmgr

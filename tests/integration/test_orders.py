@@ -1,0 +1,206 @@
+"""Orders for one message, for sets and for all; listings that stream; the log as text."""
+import json
+import os
+import signal
+import subprocess
+
+from harness import *
+
+
+def nobody():
+    """Settings that relay to a port where nobody listens: every message is deferred."""
+    with Peer() as peer:
+        settings = relay_to(peer)
+        peer.close()
+    return settings
+
+
+class Orders(Suite):
+    def queued(self, mx, messages):
+        """Sends (sender, recipient) pairs and waits until all are deferred; their ids."""
+        ids = [send(mx.port, sender, [recipient], mail(f"to {recipient}")).split()[-1] for sender, recipient in messages]
+        eventually(lambda: len(self.places(mx, "deferred")) == len(ids), "all are deferred")
+        return ids
+
+    def places(self, mx, name):
+        return {e["queue_id"] for e in mx.queue() if e["queue_name"] == name}
+
+    def json(self, mx, *words):
+        return [json.loads(line) for line in mx.tool("penqueue", "-j", *words, check=True).stdout.splitlines()]
+
+    def test_sets_are_chosen_by_what_messages_are(self):
+        with Instance(nobody()) as mx:
+            a, b, c, null = self.queued(mx, [("ada@one.example", "x@rcpt.example"), ("bob@one.example", "y@rcpt.example"),
+                                             ("ada@two.example", "x@other.example"), ("", "x@rcpt.example")])
+            everything = {a, b, c, null}
+
+            def chosen(*words):
+                done = mx.tool("pensuper", "-n", "-d", "ALL", *words, check=True)
+                ids = {line.split()[0] for line in done.stdout.splitlines()}
+                self.assertIn(f"Would delete: {len(ids)} message", done.stderr)
+                self.assertEqual(ids, {e["queue_id"] for e in self.json(mx, *words)}, words)
+                return ids
+            self.assertEqual(chosen(), everything)
+            self.assertEqual(chosen("--sender", "ADA@one.example"), {a})
+            self.assertEqual(chosen("--sender", "@one.example"), {a, b})
+            self.assertEqual(chosen("--sender", "<>"), {null})
+            self.assertEqual(chosen("--recipient", "x@rcpt.example"), {a, null})
+            self.assertEqual(chosen("--recipient", "@other.example"), {c})
+            self.assertEqual(chosen("--domain", "rcpt.example"), {a, b, null})
+            self.assertEqual(chosen("--domain", "rcpt.example", "--sender", "@one.example", "--recipient", "y@rcpt.example"), {b})
+            self.assertEqual(chosen("--older", "2h"), set())
+            self.assertEqual(chosen("--reply", "REFUSED"), everything)
+            self.assertEqual(chosen("--reply", "greylisted"), set())
+            self.assertEqual(chosen("hold"), set())
+            self.assertEqual(chosen("hold", "deferred"), everything)
+            self.assertEqual({e["queue_id"] for e in mx.queue()}, everything, "a dry run does nothing")
+
+            done = mx.tool("pensuper", "-d", "ALL", "--domain", "rcpt.example", "--sender", "@one.example", check=True)
+            self.assertIn("Deleted: 2 messages", done.stderr)
+            self.assertEqual({e["queue_id"] for e in mx.queue()}, {c, null})
+
+    def test_what_cannot_be_meant_is_refused(self):
+        with Instance(nobody()) as mx:
+            for words in (["-d", "ALL", "--older", "soon"], ["-d", "ALL", "--sender", ""], ["--sender", "a@b.example"],
+                          ["-d", "ALL", "maildrop"], ["-d", "not an id"], ["-n"]):
+                self.assertEqual(mx.tool("pensuper", *words).returncode, os.EX_USAGE, words)
+            self.assertEqual(mx.tool("penqueue", "-f", "--sender", "a@b.example").returncode, os.EX_USAGE)
+
+    def test_hold_release_and_requeue_by_id_list_and_all(self):
+        with Instance(nobody()) as mx:
+            ids = self.queued(mx, [("ada@one.example", f"r{i}@rcpt.example") for i in range(12)])
+            done = mx.tool("pensuper", "-h", ids[0], "-h", ids[1], "-h", ids[2], check=True)
+            self.assertIn("Placed on hold: 3 messages", done.stderr)
+            self.assertEqual(self.places(mx, "hold"), set(ids[:3]))
+            self.assertIn("on hold: 9 messages", mx.tool("pensuper", "-h", "ALL", check=True).stderr)
+            mx.flush()
+            self.assertEqual(self.places(mx, "hold"), set(ids), "a flush leaves them")
+            done = mx.tool("pensuper", "-H", "-", stdin="\n".join(ids[:5]) + "\n", check=True)
+            self.assertIn("Released from hold: 5 messages", done.stderr)
+            self.assertIn("hold: 7 messages", mx.tool("pensuper", "-H", "ALL", check=True).stderr)
+            eventually(lambda: self.places(mx, "deferred") == set(ids), "tried and deferred again")
+            self.assertIn("Requeued: 12 messages", mx.tool("pensuper", "-r", "ALL", check=True).stderr)
+            eventually(lambda: self.places(mx, "deferred") == set(ids), "tried and deferred again")
+            self.assertIn("Deleted: 1 message\n", mx.tool("pensuper", "-d", ids[3], check=True).stderr)
+            self.assertIn("Deleted: 11 messages", mx.tool("pensuper", "-d", "ALL", check=True).stderr)
+            self.assertEqual(mx.queue(), [])
+
+    def test_a_flush_tries_all_one_site_or_one_message(self):
+        settings = nobody()
+        with Instance({**settings, "minimal_backoff_time": "1000s"}) as mx:
+            ids = self.queued(mx, [("ada@one.example", f"u@site{i}.example") for i in range(4)])
+
+            def tries():
+                return [mx.log().count(f"to=<u@site{i}.example>") for i in range(4)]
+            self.assertEqual(tries(), [1, 1, 1, 1])
+            mx.tool("penqueue", "-i", ids[2], check=True)
+            eventually(lambda: tries() == [1, 1, 2, 1], tries)
+            mx.tool("penqueue", "-s", "site1.example", check=True)
+            eventually(lambda: tries() == [1, 2, 2, 1], tries)
+            mx.tool("penqueue", "-f", check=True)
+            eventually(lambda: tries() == [2, 3, 3, 2], tries)
+
+    def test_an_expired_set_goes_back_to_its_senders(self):
+        with Instance(nobody()) as mx:
+            self.queued(mx, [("ada@local.test.example", "a@rcpt.example"), ("ada@local.test.example", "b@other.example")])
+            self.assertIn("Expired: 1 message", mx.tool("pensuper", "-e", "ALL", "--domain", "rcpt.example", check=True).stderr)
+            eventually(lambda: "returned to sender" in mx.log(), "a notification")
+            eventually(lambda: [r["address"] for e in mx.queue() if e["sender"] for r in e["recipients"]] == ["b@other.example"], "the other one stays")
+
+    def test_many_messages_are_listed_as_they_are_read_and_deleted_once_each(self):
+        with Instance({**nobody(), "qmgr_message_active_limit": "50"}) as mx:
+            recipients = [f"r{i}@d{i % 7}.example" for i in range(700)]
+            with Client(mx.port) as client:
+                for r in recipients:
+                    client.expect("MAIL FROM:<ada@one.example>", "250")
+                    client.expect(f"RCPT TO:<{r}>", "250")
+                    client.expect("DATA", "354")
+                    client.raw(mail(r) + b".\r\n")
+                    self.assertRegex(client.reply(), "^250 ")
+            eventually(lambda: len(self.places(mx, "deferred")) == 700, "all are deferred")
+            # A reader that has seen enough ends the listing.
+            listing = subprocess.Popen([os.path.join(BIN, "penqueue"), "-c", mx.etc, "-p"], stdout=subprocess.PIPE)
+            listing.stdout.readline()
+            listing.stdout.close()
+            self.assertIn(listing.wait(30), (0, -signal.SIGPIPE))
+            seen = [e["queue_id"] for e in self.json(mx)]
+            self.assertEqual((len(seen), len(set(seen))), (700, 700))
+            self.assertEqual(len(self.json(mx, *seen[10:30])), 20)
+            self.assertIn("Deleted: 100 messages", mx.tool("pensuper", "-d", "ALL", "--domain", "d3.example", check=True).stderr)
+            # A site with more messages than the active set holds: each gets its turn.
+            self.assertIn("100 messages", mx.tool("penqueue", "-v", "-s", "d4.example", check=True).stdout)
+            self.assertIn("Deleted: 600 messages", mx.tool("pensuper", "-d", "ALL", check=True).stderr)
+            self.assertEqual(mx.queue(), [])
+            mx.stop()
+            mx.start()
+            self.assertEqual(mx.queue(), [], "and a restart brings none of them back")
+
+    def test_messages_are_shown_in_part_and_several_at_once(self):
+        with Instance({**nobody(), "queue_inline_limit": "4096"}) as mx:
+            small, large = self.queued(mx, [("ada@one.example", "a@rcpt.example"), ("ada@one.example", "b@rcpt.example")])
+            big = send(mx.port, "ada@one.example", ["c@rcpt.example"], mail("large", body="0123456789\r\n" * 40000)).split()[-1]
+            both = mx.tool("pencat", big, small, check=True).stdout
+            self.assertLess(both.index(f"RECORDS {big}"), both.index(f"RECORDS {small}"))
+            self.assertEqual(both.count("0123456789\n"), 40000)
+            self.assertNotIn("\r", both)
+            head = mx.tool("pencat", "-h", small, check=True).stdout
+            self.assertIn("Received:", head)
+            body = mx.tool("pencat", "-b", big, check=True).stdout
+            self.assertEqual(body.strip("\n"), "\n".join(["0123456789"] * 40000))
+            self.assertNotIn("Received:", mx.tool("pencat", "-e", small, check=True).stdout)
+            gone = mx.tool("pencat", "-e", "4bGNsx3Ynxz1kGz8", large)
+            self.assertEqual(gone.returncode, os.EX_DATAERR)
+            self.assertIn("4bGNsx3Ynxz1kGz8: no such message", gone.stderr)
+            self.assertIn("b@rcpt.example", gone.stdout)
+
+    def test_a_message_with_very_many_recipients_is_listed_and_shown_whole(self):
+        with Instance({**nobody(), "smtpd_recipient_limit": "20000"}) as mx:
+            recipients = [f"{'x' * 50}{i}@rcpt.example" for i in range(12000)]
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<ada@one.example>", "250")
+                for start in range(0, len(recipients), 500):
+                    some = recipients[start:start + 500]
+                    client.raw("".join(f"RCPT TO:<{r}>\r\n" for r in some).encode())
+                    for _ in some:
+                        self.assertRegex(client.reply(), "^250 ")
+                client.expect("DATA", "354")
+                client.raw(mail("to many") + b".\r\n")
+                identity = client.reply().split()[-1]
+            mx.tool("pensuper", "-h", identity, check=True, timeout=300)
+            eventually(lambda: self.json(mx, "hold"), "held")
+            entry, = self.json(mx, identity)
+            self.assertEqual({r["address"] for r in entry["recipients"]}, set(recipients))
+            shown = mx.tool("pencat", "-e", identity, check=True).stdout
+            self.assertEqual(sum(line.startswith("recipient: ") for line in shown.splitlines()), 12000)
+
+    def test_the_log_is_shown_as_text_running_or_not_and_damage_is_told(self):
+        with Instance(nobody()) as mx:
+            a, b = self.queued(mx, [("ada@one.example", f"{name}@rcpt.example") for name in "ab"])
+            mx.tool("pensuper", "-d", a, check=True)
+            running = mx.tool("penqueue", "--log")
+            self.assertEqual(running.returncode, 0, running.stdout + running.stderr)
+            self.assertRegex(running.stdout, rf"\d+:\d+ ENVELOPE +live .* {b} generation 1")
+            self.assertRegex(running.stdout, rf"TOMBSTONE .* {a} ")
+            # Written after a sync of what came before: its record tells that this was there.
+            send(mx.port, "ada@one.example", ["c@rcpt.example"], mail())
+            eventually(lambda: len(self.places(mx, "deferred")) == 2, "deferred")
+            mx.tool("pensuper", "-h", "ALL", "--recipient", "c@rcpt.example", check=True)
+            mx.stop()
+            log = mx.path("spool", "log")
+            verbose = mx.tool("penqueue", "-v", "--log", log, check=True).stdout
+            self.assertIn("recipient <b@rcpt.example>", verbose)
+            self.assertIn("positions copy", verbose)
+            where = [line.split() for line in verbose.splitlines() if " ENVELOPE " in line and b in line and "generation 1" in line][0]
+            use, offset = where[0].split(":")
+            file = next(line.split(":")[0] for line in verbose.splitlines() if line.startswith("segment-") and f" use {use} " in line)
+            with open(os.path.join(log, file), "r+b") as out:
+                out.seek(int(offset) + 100)
+                out.write(b"not what was written")
+            hurt = mx.tool("penqueue", "--log", log)
+            self.assertEqual(hurt.returncode, os.EX_DATAERR, hurt.stdout)
+            self.assertRegex(hurt.stdout, rf"DAMAGE {use}:{offset} \d+ bytes: ")
+            self.assertEqual(mx.tool("penqueue", "--log", os.path.join(log, "gone")).returncode, os.EX_NOINPUT)
+
+
+if __name__ == "__main__":
+    unittest.main()
