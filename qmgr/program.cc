@@ -164,6 +164,9 @@ async::Task<void> Program::keep_flushing() {
     report_damage();
     const auto appended = log_.figures().appended_bytes;
     const bool files_wait = spool_ != nullptr && spool_->files_wait();
+    if (spool_ != nullptr)
+      if (auto shrunk = spool_->shrink(loop_.now()); !shrunk)
+        log::warning("spool: {}", shrunk.error().message());
     if (appended == seen && log_.has_space() && !files_wait) continue;
     seen = appended;
     if (files_wait) log_.save_positions();
@@ -218,12 +221,19 @@ void Program::release_body(std::uint64_t spool_file, const std::string&) {
 }
 
 async::Task<void> Program::find_orphans() {
-  // Files found at start are used again once it is known that no message in the queue owns them.
+  // Files found at start are used again once it is known that no message in the queue owns them. Nothing waits for that,
+  // new files are made meanwhile: so a deep queue is read in small slices that leave most of the time to the mail.
   if (spool_ == nullptr) co_return;
-  if (spool_->figures().unknown > 0) {
+  constexpr std::size_t kSlice = 50;
+  constexpr int kPause = 9;  // times what the slice took
+  const std::size_t found = spool_->figures().unknown;
+  if (found > 0) {
+    const SteadyTime start = loop_.clock().now();
+    std::size_t missing = 0;
     auto scan = log_.scan();
     while (!scan->done()) {
-      auto some = scan->step(100);
+      const SteadyTime began = loop_.clock().now();
+      auto some = scan->step(kSlice);
       if (!some) co_return;  // files stay unknown, and unused, until the next start
       writer_.kick();
       for (const auto& l : *some) {
@@ -232,11 +242,20 @@ async::Task<void> Program::find_orphans() {
         const auto message = from_log(*std::move(stored));
         if (!message) co_return;  // its body must not be taken for an orphan
         if (message->spool_file != 0 && !spool_->referenced(message->spool_file)) {
+          ++missing;
           log::error("{}: the spool file with its content is missing", message->id());
         }
       }
-      co_await loop_.yield();
+      const auto took = loop_.clock().now() - began;
+      static_cast<void>(
+          co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
     }
+    const auto orphans = spool_->figures().unknown;
+    log::info(
+        "spool: {} files were there, {} of them without an owner, {} are missing; looked through "
+        "in {} ms",
+        found, orphans, missing,
+        std::chrono::duration_cast<milliseconds>(loop_.clock().now() - start).count());
   }
   spool_->sweep();
 }

@@ -30,6 +30,7 @@ std::optional<Pool::Leased> Pool::lease(bool only_fresh) {
   }
   files_[result.file] = State::leased;
   leases_.emplace(result.lease, result.file);
+  peak_ = std::max(peak_, files_.size() - free_.size());
   return result;
 }
 
@@ -109,6 +110,23 @@ std::vector<FileNumber> Pool::sweep() {
   }
   swept_ = true;
   return orphans;
+}
+
+void Pool::next_period() {
+  last_peak_ = peak_;
+  peak_ = files_.size() - free_.size();
+}
+
+std::vector<FileNumber> Pool::surplus(std::size_t most) {
+  std::vector<FileNumber> out;
+  if (!swept_) return out;
+  const std::size_t wanted = std::max({peak_, last_peak_, keep_});
+  while (out.size() < most && files_.size() > wanted && !free_.empty()) {
+    out.push_back(free_.back());
+    files_.erase(free_.back());
+    free_.pop_back();
+  }
+  return out;
 }
 
 Pool::Figures Pool::figures() const {

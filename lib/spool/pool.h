@@ -5,7 +5,9 @@
 /// Use:     see spool.h, which does the I/O. This part decides and touches nothing: no files, no clock.
 /// States:  unknown ─referenced()→ used        unknown ─sweep()→ free
 ///          free, new ─lease()→ leased ─take()→ used ─release()→ retiring ─reclaim()→ free
-///          leased ─give_back()→ free
+///          leased ─give_back()→ free               free ─surplus()→ gone, its number to be made again
+/// Shrinks: to the most files that were in hand at once during this period and the one before, never below `keep`. So a
+///          burst's files go when two periods have passed without one, and a steady load removes and makes none.
 /// Bounds:  one small entry per file; at most `max_leases` leased at once.
 #include <cstdint>
 #include <deque>
@@ -20,7 +22,10 @@ using FileNumber = std::uint32_t;  // from 1
 
 class Pool {
  public:
-  explicit Pool(std::size_t max_leases = 20000) : max_leases_(max_leases) {}
+  static constexpr std::size_t kKeep = 16;
+  static constexpr std::size_t kMaxLeases = 20000;
+  explicit Pool(std::size_t max_leases = kMaxLeases, std::size_t keep = kKeep)
+      : max_leases_(max_leases), keep_(keep) {}
 
   /// A file that was there at start: nobody may have it before sweep() or referenced() tells what it is.
   void found(FileNumber file);
@@ -54,6 +59,13 @@ class Pool {
   std::vector<FileNumber> sweep();
   bool swept() const { return swept_; }
 
+  /// A period is over.
+  void next_period();
+  /// Free files that nobody is likely to need, the coldest first, at most `most`. They are not the pool's any more: remove
+  /// them, then tell removed(). Nothing before sweep().
+  std::vector<FileNumber> surplus(std::size_t most);
+  void removed(FileNumber file) { unmade_.push_back(file); }
+
   struct Figures {
     std::size_t files = 0, free = 0, leased = 0, used = 0, retiring = 0, unknown = 0;
   };
@@ -62,6 +74,7 @@ class Pool {
  private:
   enum class State : std::uint8_t { unknown, free, leased, used, retiring };
   std::size_t max_leases_;
+  std::size_t keep_;
   std::map<FileNumber, State> files_;
   std::deque<FileNumber> free_;  // last used first: its pages are the warmest
   std::unordered_map<std::uint64_t, FileNumber> leases_;
@@ -70,6 +83,8 @@ class Pool {
   std::uint64_t last_lease_ = 0;
   FileNumber last_file_ = 0;
   bool swept_ = false;
+  std::size_t peak_ = 0;  // files in hand at once, in this period
+  std::size_t last_peak_ = 0;
 };
 
 }  // namespace pen::spool

@@ -75,8 +75,11 @@ std::optional<Spool::Header> Spool::parse_header(std::string block) {
 }
 
 Spool::Spool(std::unique_ptr<Files> files, std::uint64_t reserve,
-             std::function<std::uint64_t()> new_use)
-    : files_(std::move(files)), reserve_(reserve), new_use_(std::move(new_use)) {}
+             std::function<std::uint64_t()> new_use, std::size_t keep)
+    : files_(std::move(files)),
+      reserve_(reserve),
+      new_use_(std::move(new_use)),
+      pool_(Pool::kMaxLeases, keep) {}
 Spool::~Spool() = default;
 
 Result<std::unique_ptr<Spool>> Spool::open(const std::string& directory, std::uint64_t reserve) {
@@ -85,8 +88,9 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::string& directory, std::ui
 }
 
 Result<std::unique_ptr<Spool>> Spool::open(std::unique_ptr<Files> files, std::uint64_t reserve,
-                                           std::function<std::uint64_t()> new_use) {
-  std::unique_ptr<Spool> spool(new Spool(std::move(files), reserve, std::move(new_use)));
+                                           std::function<std::uint64_t()> new_use,
+                                           std::size_t keep) {
+  std::unique_ptr<Spool> spool(new Spool(std::move(files), reserve, std::move(new_use), keep));
   PEN_TRY_ASSIGN(const auto found, spool->files_->list());
   for (const FileNumber file : found) spool->pool_.found(file);
   if (broken(Breakage::found_files_are_free)) spool->pool_.sweep();
@@ -102,13 +106,19 @@ Result<void> Spool::create(FileNumber file) {
       return synced;
     }
   }
+  make_room_to_open();
   open_[file] = {.write = std::move(fd)};
   return {};
 }
 
+/// A descriptor that is closed takes no lock from a receiver: its own copy keeps that.
+void Spool::make_room_to_open() {
+  if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
+}
+
 Result<int> Spool::writable(FileNumber file) {
   if (const auto it = open_.find(file); it != open_.end()) return it->second.write.get();
-  if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
+  make_room_to_open();
   PEN_TRY_ASSIGN(async::Fd fd, files_->open(file, true));
   PEN_TRY_ASSIGN(const std::uint64_t size, files_->size(fd.get()));
   const int result = fd.get();
@@ -203,6 +213,21 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   open_.at(*file).size = size;
   PEN_CHECK(pool_.take(lease));
   return BodyRef{header->use} << 32 | *file;
+}
+
+Result<void> Spool::shrink(SteadyTime now) {
+  if (!period_began_) period_began_ = now;
+  if (now - *period_began_ >= kPeriod) {
+    period_began_ = now;
+    pool_.next_period();
+  }
+  // Not synced: a name that a power cut brings back is a file without an owner.
+  for (const FileNumber file : pool_.surplus(kRemovedAtOnce)) {
+    open_.erase(file);
+    PEN_TRY(files_->remove(file));
+    pool_.removed(file);
+  }
+  return {};
 }
 
 Result<async::Fd> Spool::open_to_read(BodyRef ref) {

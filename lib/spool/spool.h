@@ -13,6 +13,7 @@
 ///          when its envelope is in the queue log: until then the file belongs to nobody, whatever it holds.
 /// Reuse:   a file is neither truncated nor removed when its message is over; the next content overwrites it. A
 ///          reference names file and use, so that a file in other hands is never taken for the message's own.
+/// Growth:  a file is made when none is free. Files that a burst left are removed when half an hour did without them.
 /// Writers: whoever has a lease may still be writing when it is over: its qmgr died, or it gave up and a write of its own is
 ///          under way. So each lease travels with an exclusive flock: it belongs to the open file description, and
 ///          lasts until the last copy of the descriptor is closed, in whatever process. A file is leased only
@@ -31,6 +32,7 @@
 #include "lib/async/stream.h"
 #include "lib/base/random.h"
 #include "lib/base/result.h"
+#include "lib/base/time.h"
 #include "lib/spool/files.h"
 #include "lib/spool/pool.h"
 
@@ -74,10 +76,10 @@ class Spool {
   /// Makes the directory if missing. `reserve`: bytes to leave free on its disk.
   static Result<std::unique_ptr<Spool>> open(const std::string& directory,
                                              std::uint64_t reserve = 0);
-  /// Over any files; `new_use` makes the numbers of uses, which must not come again for a file.
+  /// Over any files; `new_use` makes the numbers of uses, which must not come again for a file; `keep`: see pool.h.
   static Result<std::unique_ptr<Spool>> open(
       std::unique_ptr<Files> files, std::uint64_t reserve,
-      std::function<std::uint64_t()> new_use = secure_random_u64);
+      std::function<std::uint64_t()> new_use = secure_random_u64, std::size_t keep = Pool::kKeep);
   ~Spool();
 
   struct Lease {
@@ -102,6 +104,9 @@ class Spool {
   bool referenced(BodyRef ref) { return pool_.referenced(file_of(ref)); }
   /// Ends the orphan pass; returns how many files nobody owned.
   std::size_t sweep() { return pool_.sweep().size(); }
+  /// Removes a few files that the last half hour did not need; call it once a second. Errors: errno; such a file stays
+  /// where it is until the next start.
+  Result<void> shrink(SteadyTime now);
   Pool::Figures figures() const { return pool_.figures(); }
 
   /// What a file says about itself, for tools; nullopt: no valid header.
@@ -114,8 +119,8 @@ class Spool {
   static Result<std::optional<Header>> read_header(int fd);
 
  private:
-  Spool(std::unique_ptr<Files> files, std::uint64_t reserve,
-        std::function<std::uint64_t()> new_use);
+  Spool(std::unique_ptr<Files> files, std::uint64_t reserve, std::function<std::uint64_t()> new_use,
+        std::size_t keep);
   Result<int> writable(FileNumber file);
   Result<void> create(FileNumber file);
   Result<bool> lock(FileNumber file);
@@ -134,6 +139,11 @@ class Spool {
   };
   std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most kMaxOpen
   static constexpr std::size_t kMaxOpen = 256;
+  static constexpr seconds kPeriod{900};
+  static constexpr std::size_t kRemovedAtOnce =
+      8;  // an unlink of a large file can take milliseconds
+  std::optional<SteadyTime> period_began_;
+  void make_room_to_open();
   /// So many files that someone still has open are passed over before a new one is made.
   static constexpr std::size_t kMaxBusy = 8;
 };

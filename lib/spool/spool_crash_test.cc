@@ -82,7 +82,7 @@ struct Machine {
     auto opened = QueueLog::open(log_disk, log_options(), clock, random);
     if (!opened) throw Violation{"open: " + opened.error().message()};
     log = *std::move(opened);
-    auto bodies = Spool::open(disk.files(), 0, [this] { return random.next(); });
+    auto bodies = Spool::open(disk.files(), 0, [this] { return random.next(); }, 1);
     if (!bodies) throw Violation{"spool: " + bodies.error().message()};
     spool = *std::move(bodies);
   }
@@ -165,6 +165,7 @@ class Checker {
     m.open();
     // New mail comes in before anything is known of the files that are there.
     const std::string early = accept(m);
+    m.clock.advance(seconds(1000));
     while (m.log->recovery() != queue_log::Recovery::done) {
       if (!m.log->recover_step(4096)) throw Violation{"recovery failed"};
       m.commit();
@@ -380,6 +381,10 @@ class Workload {
       receive();
     else
       deliver();
+    if (random_.chance(0.05)) {  // time passes, and the pool has files that it did not need
+      m_.clock.advance(seconds(1000));
+      if (!m_.spool->shrink(m_.clock.now())) throw Violation{"shrink failed"};
+    }
   }
 
   void receive() {

@@ -196,6 +196,57 @@ BOOST_FIXTURE_TEST_CASE(when_many_files_are_held_a_new_one_is_made, Place) {
   for (int i = 0; i < 20; ++i) BOOST_TEST(number_of(*spool->lease(10)) <= 20u);
 }
 
+BOOST_AUTO_TEST_CASE(files_of_a_burst_go_when_half_an_hour_did_without_them) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  SteadyTime now{};
+  auto use = [&](std::size_t count) {
+    std::vector<Spool::Lease> leases;
+    for (std::size_t i = 0; i < count; ++i) leases.push_back(*spool->lease(10));
+    for (const auto& lease : leases) BOOST_TEST(spool->give_back(lease.lease));
+  };
+  auto pass = [&](seconds time) {
+    for (const SteadyTime end = now + time; now < end; now += seconds(10))
+      BOOST_TEST(spool->shrink(now).has_value());
+  };
+  use(100);
+  pass(seconds(1000));
+  BOOST_TEST(disk.file_count() == 100u);  // not before the orphan pass, whatever the time
+  spool->sweep();
+  use(100);
+  pass(seconds(820));
+  BOOST_TEST(disk.file_count() == 100u);
+  use(30);
+  pass(seconds(1500));
+  BOOST_TEST(disk.file_count() == 30u);
+  pass(seconds(2000));
+  BOOST_TEST(disk.file_count() == Pool::kKeep);
+  use(40);
+  BOOST_TEST(disk.file_count() == 40u);
+  BOOST_TEST(spool->figures().free == 40u);
+}
+
+BOOST_AUTO_TEST_CASE(so_many_leases_take_no_more_descriptors_than_the_receivers_have) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  std::vector<Spool::Lease> leases;
+  for (int i = 0; i < 300; ++i) leases.push_back(*spool->lease(10));
+  std::vector<BodyRef> refs;
+  for (const auto& lease : leases) {
+    disk.write(lease.fd.get(), "content", kContentOffset);
+    refs.push_back(*spool->take(lease.lease, "id", 7));
+  }
+  leases.clear();
+  for (const BodyRef ref : refs) {
+    auto fd = spool->open_to_read(ref);
+    BOOST_TEST_REQUIRE(fd.has_value());
+    spool->release(ref, 1);
+  }
+  BOOST_TEST(spool->reclaim(1) == 300u);
+  for (int i = 0; i < 300; ++i) leases.push_back(*spool->lease(10));
+  BOOST_TEST(spool->figures().files == 300u);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_second_owner_of_the_directory_is_refused, Place) {
   BOOST_TEST(!Spool::open(scratch.file("bodies")).has_value());
 }
