@@ -122,7 +122,7 @@ class Workload {
     working_.clear();
     while (log_->recovery() != Recovery::done) {
       if (random_.chance(0.2)) accept();
-      if (random_.chance(0.2)) accept_again();
+      if (random_.chance(0.5)) accept_again();
       if (!log_->recover_step(1024)) throw Violation{"recovery failed"};
       commit();
     }
@@ -175,7 +175,8 @@ class Workload {
       InHand& one = hand[random_.below(hand.size())];
       if (!one.done()) one.executed = one.batch.step(disk_);
       // The process ends before anybody had an answer.
-      if (!quietly && one.executed && random_.chance(0.005)) return restart();
+      if (!quietly && one.executed && random_.chance(one.batch.done() ? 0.03 : 0.003))
+        return restart();
       while (!hand.empty() && hand.front().done()) {
         InHand first = std::move(hand.front());
         hand.pop_front();
@@ -383,7 +384,7 @@ std::optional<std::string> crash(std::uint64_t wanted, std::uint64_t first_seed,
 }
 
 /// Mistakes that no crash shows: fault_test.cc finds them.
-bool shown_by_a_crash(Breakage b) {
+[[maybe_unused]] bool shown_by_a_crash(Breakage b) {
   return b != Breakage::odd_mark_is_garbage && b != Breakage::recycle_damaged &&
          b != Breakage::take_the_reserve;
 }
@@ -406,7 +407,9 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
   BOOST_CHECK_MESSAGE(!violation, violation.value_or(""));
 }
 
-/// A harness that cannot fail proves nothing: each of these mistakes must be found.
+/// A harness that cannot fail proves nothing: each of these mistakes must be found. (Not under sanitizers, which look for
+/// other things, in the test above.)
+#ifndef PEN_FEW_CUTS
 BOOST_AUTO_TEST_CASE(each_deliberate_mistake_is_caught) {
   for (int b = 1; b < static_cast<int>(Breakage::last); ++b) {
     if (!shown_by_a_crash(static_cast<Breakage>(b))) continue;
@@ -418,5 +421,6 @@ BOOST_AUTO_TEST_CASE(each_deliberate_mistake_is_caught) {
                                    << " cuts: " << violation.value_or("not at all"));
   }
 }
+#endif
 
 BOOST_AUTO_TEST_SUITE_END()
