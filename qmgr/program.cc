@@ -220,6 +220,15 @@ void Program::release_body(std::uint64_t spool_file, const std::string&) {
   if (spool_ != nullptr) spool_->release(spool_file, log_.next_save());
 }
 
+async::Task<void> Program::settled(const queue_log::Scan& scan) {
+  while (!scan.settled()) {
+    committed_.reset();
+    log_.flush();
+    writer_.kick();
+    static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
+  }
+}
+
 async::Task<void> Program::find_orphans() {
   // Files found at start are used again once it is known that no message in the queue owns them. Nothing waits for that,
   // new files are made meanwhile: so a deep queue is read in small slices that leave most of the time to the mail.
@@ -230,8 +239,15 @@ async::Task<void> Program::find_orphans() {
   if (found > 0) {
     const SteadyTime start = loop_.clock().now();
     std::size_t missing = 0;
-    auto scan = log_.scan();
+    // A message that is missed loses its body: those on their way to another log are looked at as well.
+    auto scan = log_.scan(queue_log::InTransit::shown);
+    co_await settled(*scan);
+    bool second = false;
     while (!scan->done()) {
+      if (scan->second_pass() && !second) {
+        second = true;
+        co_await settled(*scan);
+      }
       const SteadyTime began = loop_.clock().now();
       auto some = scan->step(kSlice);
       if (!some) co_return;  // files stay unknown, and unused, until the next start

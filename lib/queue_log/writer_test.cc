@@ -1,6 +1,9 @@
 #include "lib/queue_log/writer.h"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <condition_variable>
+#include <mutex>
 
 #include "lib/async/sync.h"
 #include "lib/queue_log/posix_storage.h"
@@ -54,9 +57,76 @@ struct Edge {
   std::uint64_t commits = 0;
 };
 
+/// Files whose syncs, once `meeting`, end only when two are under way at the same time.
+class MeetingStorage final : public Storage {
+ public:
+  explicit MeetingStorage(Storage& inner) : inner_(inner) {}
+  Result<std::vector<SlotInfo>> list() override { return inner_.list(); }
+  Result<void> allocate(Slot slot, std::uint64_t size) override {
+    return inner_.allocate(slot, size);
+  }
+  Result<void> write(Slot slot, std::uint64_t offset, Bytes bytes) override {
+    return inner_.write(slot, offset, bytes);
+  }
+  Result<void> sync(Slot slot) override {
+    std::unique_lock lock(mutex_);
+    if (meeting) {
+      ++inside_;
+      met_.notify_all();
+      // A bound, so that a mistake fails the test instead of hanging it.
+      if (!met_.wait_for(lock, seconds(20), [this] { return inside_ == 2; }))
+        return fail_errno("nobody came", ETIMEDOUT);
+    }
+    lock.unlock();
+    return inner_.sync(slot);
+  }
+  Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) override {
+    return inner_.read(slot, offset, into);
+  }
+  Result<void> drop_cache(Slot slot) override { return inner_.drop_cache(slot); }
+  Result<void> set_aside(Slot slot) override { return inner_.set_aside(slot); }
+
+  std::atomic<bool> meeting = false;
+
+ private:
+  Storage& inner_;
+  std::mutex mutex_;
+  std::condition_variable met_;
+  int inside_ = 0;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(writer)
+
+BOOST_FIXTURE_TEST_CASE(new_mail_does_not_wait_for_a_sync_that_began_before_it, Edge) {
+  auto files = PosixStorage::open(scratch.file("log"));
+  BOOST_REQUIRE(files.has_value());
+  MeetingStorage storage(**files);
+  auto log = QueueLog::open(storage, options, loop.clock(), random);
+  BOOST_REQUIRE(log.has_value());
+  Writer writer(loop, **log, storage, [this](const Error& e) { failure = e.message(); });
+  while (*(*log)->recover_step(1 << 20) != Recovery::done) {
+    writer.kick();
+    loop.run_once(milliseconds(10));
+  }
+  while (failure.empty() &&
+         (*log)->figures().segments_free < (*log)->figures().segments_reserved + 15)
+    loop.run_once(milliseconds(1000));
+  while (writer.busy()) loop.run_once(milliseconds(1000));
+
+  storage.meeting = true;
+  int good = 0;
+  int bad = 0;
+  loop.spawn("first", accept(**log, writer, 0, good, bad));
+  while (!writer.busy()) loop.run_once(milliseconds(1000));
+  loop.spawn("second", accept(**log, writer, 1, good, bad));
+  while (good + bad < 2) loop.run_once(milliseconds(1000));
+  BOOST_TEST(good == 2);
+  BOOST_TEST(failure == "");
+  BOOST_TEST((*log)->figures().commits_beside == 1u);
+  while (writer.busy()) loop.run_once(milliseconds(1000));
+}
 
 BOOST_FIXTURE_TEST_CASE(everybody_who_waits_shares_a_commit, Edge) {
   auto storage = PosixStorage::open(scratch.file("log"));
