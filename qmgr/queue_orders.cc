@@ -1,6 +1,7 @@
 /// Orders of tools for one message, for a set, for all: bounded in what is not yet durable, whatever their number.
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "lib/async/sync.h"
 #include "lib/queue_log/id_filter.h"
@@ -18,6 +19,9 @@ constexpr std::size_t kWindowBytes = 4 << 20;  // and the bytes of the records t
 // Remembers which messages an order met, for those that it meets again where they went: 1,000,000 with one in 20,000
 // mistaken for such, 5,000,000 with one in 25.
 constexpr std::size_t kMetBytes = 4 << 20;
+constexpr std::size_t kMissed =
+    65536;                  // messages that moved away from an order, and are looked for again
+constexpr int kRounds = 5;  // how often
 constexpr auto kProgressEvery = milliseconds(250);
 
 bool writes_anew(Verb verb) {
@@ -37,8 +41,10 @@ struct QueueServer::Run {
   std::string failed;  // id of the first that failed
   Outcome why = Outcome::ok;
   std::uint64_t looked = 0, of = 0;
+  bool again = false;  // looks for what it missed
   SteadyTime reported;
-  queue_log::IdFilter met;  // of those that stay in the queue, and may be met again
+  std::vector<std::string> missed;  // were not where they had been when their turn came
+  queue_log::IdFilter met;          // of those that stay in the queue, and may be met again
 
   static bool remembers(const Act& m) { return m.dry_run || m.verb == Verb::requeue; }
   bool full() const { return window >= kWindow || bytes >= kWindowBytes; }
@@ -63,7 +69,7 @@ bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log
     case Verb::expire:
       break;
   }
-  if (l.later && !by_id) {
+  if (l.later && !by_id && !run.again) {
     // New mail; or an old message that moved before the scan came to it, or because of this very order. What a flush
     // finds moved was just tried; what is on hold now was not when the release began.
     if (l.arrived > began) return false;
@@ -93,11 +99,16 @@ void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_
   const bool active = manager_.find(l.queue_id) != nullptr;
   const std::size_t bytes = writes_anew(verb) ? l.stored : 0;
   ++(active ? run->active : run->window);
+  if (active)
+    run->met.add(queue_log::IdFilter::hash(l.queue_id));  // it is obeyed when its work ends
   run->bytes += bytes;
   manager_.order(l, verb, [run, active, bytes, id = l.queue_id](Outcome o) {
     --(active ? run->active : run->window);
     run->bytes -= bytes;
     if (o == Outcome::ok) ++run->count;
+    // One that was not there any more has moved: it is to be met again.
+    if (o == Outcome::ok && !active) run->met.add(queue_log::IdFilter::hash(id));
+    if (o == Outcome::not_found && run->missed.size() < kMissed) run->missed.push_back(id);
     if (o == Outcome::failed || o == Outcome::no_space) {
       if (run->failures++ == 0) {
         run->failed = id;
@@ -141,11 +152,22 @@ async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& ru
 
 async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_ptr<Run> run) {
   const WallTime began = loop_.clock().wall_now();
+  if (m.queue_ids.empty() && Run::remembers(m)) run->met = queue_log::IdFilter(kMetBytes);
+  bool there = co_await look_through(s, m, run, m.queue_ids, began);
+  for (int round = 0; there && round < kRounds && !run->missed.empty(); ++round) {
+    run->again = true;
+    auto ids = std::exchange(run->missed, {});
+    there = co_await look_through(s, m, run, std::move(ids), began);
+  }
+}
+
+/// Orders what is meant of these messages, or of all, and waits until that is done. false: the tool is gone.
+async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::shared_ptr<Run> run,
+                                            std::vector<std::string> ids, WallTime began) {
   const QueueFilter filter(m.filter, m.site, began);
-  const std::size_t wanted = m.queue_ids.size();
-  if (wanted == 0 && Run::remembers(m)) run->met = queue_log::IdFilter(kMetBytes);
+  const std::size_t wanted = ids.size();
   std::unordered_set<std::string> met;  // of the ids asked for
-  auto scan = manager_.log().find(m.queue_ids);
+  auto scan = manager_.log().find(std::move(ids));
   bool there = co_await settle(s, m.request, *run, *scan);
   bool second = false;
   while (there && !scan->done() && (wanted == 0 || met.size() < wanted)) {
@@ -167,8 +189,8 @@ async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_p
       if (wanted != 0 && met.contains(l.queue_id)) continue;
       if (!meant(m, filter, l, began, *run)) continue;
       if (wanted != 0) met.insert(l.queue_id);
-      if (Run::remembers(m)) run->met.add(queue_log::IdFilter::hash(l.queue_id));
       if (m.dry_run) {
+        run->met.add(queue_log::IdFilter::hash(l.queue_id));
         Entry entry = to_entry(l);
         entry.request = m.request;
         static_cast<void>(s.channel.send(entry));
@@ -184,6 +206,13 @@ async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_p
       if (!there) break;
       give(l, m.verb, run);
     }
+    // What this pass ordered is remembered before the next one begins.
+    while (there && scan->second_pass() && !second && run->window > 0) {
+      run->moved.reset();
+      poke_();
+      static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
+      there = co_await report_progress(s, m.request, *run);
+    }
     poke_();
     there = there && co_await report_progress(s, m.request, *run);
     co_await loop_.yield();
@@ -193,6 +222,7 @@ async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_p
     static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
     there = co_await report_progress(s, m.request, *run);
   }
+  co_return there;
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {

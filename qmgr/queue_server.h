@@ -48,6 +48,8 @@ class QueueServer {
 
   struct Run;
   async::Task<void> run_order(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run);
+  async::Task<bool> look_through(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run,
+                                 std::vector<std::string> ids, WallTime began);
   /// Whether the order is for this message. Reads its envelope if it must.
   bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l,
              WallTime began, const Run& run);
