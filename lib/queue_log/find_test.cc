@@ -286,6 +286,33 @@ BOOST_FIXTURE_TEST_CASE(what_moves_while_the_first_pass_runs_is_met_by_the_secon
   BOOST_TEST(seen.contains(id(7)));
 }
 
+BOOST_FIXTURE_TEST_CASE(what_is_left_to_write_of_a_sealed_segment_is_met_by_the_second_pass, Deep) {
+  int last = 0;
+  for (; last < 20; ++last) BOOST_REQUIRE(log->append(envelope(last)).has_value());
+  commit();
+  // The journal goes on to another segment while the end of this one is still in memory.
+  const auto first = log->append(envelope(last++));
+  BOOST_REQUIRE(first.has_value());
+  for (auto at = first->place.position; at.use == first->place.position.use; ++last) {
+    const auto a = log->append(envelope(last));
+    BOOST_REQUIRE(a.has_value());
+    at = a->place.position;
+  }
+  auto scan = log->scan();
+  std::multiset<std::string> seen;
+  const auto step = [&] {
+    auto some = scan->step(10000);
+    BOOST_REQUIRE(some.has_value());
+    for (const auto& l : *some) seen.insert(l.queue_id);
+  };
+  while (!scan->second_pass()) step();
+  BOOST_TEST(seen.size() == 20u);
+  commit();
+  while (!scan->done()) step();
+  BOOST_TEST(seen.size() == static_cast<std::size_t>(last));  // each once
+  for (int n = 0; n < last; ++n) BOOST_TEST(seen.count(id(n)) == 1u);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_flush_makes_due_what_waits_and_not_what_comes_after, Deep) {
   defer(0, 3);
   BOOST_TEST(!log->next_due(kFirstRetry, clock.wall_now())->message.has_value());

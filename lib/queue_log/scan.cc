@@ -31,6 +31,7 @@ struct Scan::Impl {
   std::vector<Position> bounds;    // where each log ended when the scan began
   std::vector<Position> appended;  // and where when this pass began
   std::vector<Position> reached;   // how far the first pass looked
+  std::vector<bool> unfinished;    // and did not get to the end of the segment
   std::size_t finished = 0;
 
   // The part being read: by its index records, then whole from where they end; or whole.
@@ -51,6 +52,7 @@ struct Scan::Impl {
     }
     appended = bounds;
     reached.resize(s.logs.size());
+    unfinished.resize(s.logs.size());
   }
 
   bool wants(std::string_view queue_id) const {
@@ -108,15 +110,22 @@ struct Scan::Impl {
     met = false;
     tail = false;
     if (!second_pass) {
-      reached[part.log] = {part.use + 1, 0};
-      if (open)
-        reached[part.log] =
-            log.written_to.use == part.use ? log.written_to : Position{part.use, kDataStart};
+      if (unfinished[part.log]) return {};  // all that follows is for the second pass
+      // It may be sealed already and not yet written to its end.
+      const Position end{part.use + 1, 0};
+      reached[part.log] = std::min(end, std::max(log.written_to, Position{part.use, kDataStart}));
+      unfinished[part.log] = reached[part.log] < end;
     }
     if (broken(Breakage::footer_of_torn_segment) ||
         (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch)) {
       PEN_TRY_ASSIGN(const bool footer, read_footer(segment));
-      if (footer) return {};
+      if (footer) {
+        if (!second_pass) {
+          reached[part.log] = {part.use + 1, 0};
+          unfinished[part.log] = false;
+        }
+        return {};
+      }
     }
     tail = true;
     if (open) {
@@ -138,7 +147,9 @@ struct Scan::Impl {
     tail = false;
     const Log& log = s.logs[part.log];
     // A log of which nothing was written yet has a segment already; no position at all would be no limit.
-    const Position limit = std::max(log.written_to, Position{1, 0});
+    Position limit = std::max(log.written_to, Position{1, 0});
+    if (!second_pass)
+      limit = std::min(limit, reached[part.log]);  // the rest is for the second pass
     reader =
         std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met},
                                     limit, SegmentReader::Search::whole);
