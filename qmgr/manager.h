@@ -7,7 +7,7 @@
 /// a report goes to bounce, or a replacement goes to a retry log, from where the runner brings it back.
 /// Use:     edges (enqueue_server, router_feed, delivery_agent, bounce_feed, queue_server) call the events; the
 ///          Manager calls its Ports. After every event the edge calls settle(), and work() when wake_at() has come.
-///          The edge that owns the writer thread takes batches (see writer_feed in main) and calls committed().
+///          The edge that owns the writer thread takes batches (queue_log::Writer in Program) and calls committed().
 /// Rules:   nothing is acknowledged before its record is durable; the active set is bounded in messages and bytes;
 ///          io_error of the log ends the process (Ports::fatal).
 /// Source:  design.md "The queue log", seed 001; log lines as Postfix's qmgr.
