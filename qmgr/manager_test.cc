@@ -314,6 +314,19 @@ BOOST_AUTO_TEST_CASE(the_same_id_again_is_ok_again_and_delivered_once) {
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_stop_leaves_waiting_is_no_failed_try_and_goes_out_at_the_next_start) {
+  qmgr->manager_->transport_up("smtp", false);
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  qmgr->manager_->drain();
+  qmgr->manager_->transport_failed("smtp", "its program went with the stop");
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->figures().deferred == 0U);
+  kill();
+  start();
+  BOOST_TEST(delivered("A1 ok@a.example") == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_malformed_message_is_refused) {
   qmgr->send("A1", "s@x.example", {});
   BOOST_TEST((qmgr->last_ == ipc::enqueue::Outcome::refused));

@@ -1,8 +1,6 @@
 #pragma once
-/// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them.
-/// Off in every program.
-///
-/// Use:     BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
+/// What can be broken here on purpose: see lib/base/breakage.h.
+#include "lib/base/breakage.h"
 
 namespace pen::queue_log {
 
@@ -38,19 +36,6 @@ enum class Breakage {
   odd_mark_is_garbage,  // any mark but 0 counts as garbage
   recycle_damaged,      // a segment with unreadable bytes goes back to the pool
   last,
-};
-
-namespace detail {
-inline Breakage current_breakage = Breakage::none;
-}
-inline bool broken(Breakage b) { return detail::current_breakage == b; }
-
-class BreakageScope {
- public:
-  explicit BreakageScope(Breakage b) { detail::current_breakage = b; }
-  ~BreakageScope() { detail::current_breakage = Breakage::none; }
-  BreakageScope(const BreakageScope&) = delete;
-  BreakageScope& operator=(const BreakageScope&) = delete;
 };
 
 }  // namespace pen::queue_log
