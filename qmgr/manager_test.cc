@@ -103,7 +103,8 @@ class Qmgr : public Ports {
 
   std::size_t listed() {
     log_->flush();
-    commit();
+    while (commit()) {
+    }
     std::set<std::string> ids;
     auto scan = log_->scan();
     while (!scan->done()) {
@@ -115,7 +116,8 @@ class Qmgr : public Ports {
   }
   std::optional<queue_log::Listed> where(const std::string& id) {
     log_->flush();
-    commit();
+    while (commit()) {
+    }
     auto scan = log_->scan();
     while (!scan->done()) {
       auto some = scan->step(100);

@@ -8,11 +8,12 @@ enum class Breakage {
   none,
   skip_commit_sync,   // a commit's fdatasync is left out
   acknowledge_early,  // complete() counts what was gathered after the batch was made
-  beside_anything,  // a second batch is handed out beside one that seals a segment or saves positions
-  mark_before_start,      // an envelope is marked as garbage before its START is durable
-  unkeyed_checksum,       // a recycled segment's stale bytes pass for records
-  positions_before_sync,  // restart positions are written before the logs are synced
-  recycle_before_save,    // a segment is used again before positions that need it no more are saved
+  beside_anything,  // a commit of the journal is handed out beside one that seals a segment, or has no sync
+  mark_before_start,  // an envelope is marked as garbage before its START is durable
+  unkeyed_checksum,   // a recycled segment's stale bytes pass for records
+  positions_before_sync,  // restart positions are written before the other logs and the marks are synced
+  positions_before_journal,  // restart positions are written before the journal is durable as far as they go
+  recycle_before_save,  // a segment is used again before positions that need it no more are saved
   append_after_torn_tail,  // recovery takes up the last segment where its last valid record ends
   moved_before_sync,       // FINISH (moved) is appended before the replacement is durable
   trust_page_cache,        // recovery neither syncs nor drops cached pages before it reads
