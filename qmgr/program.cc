@@ -159,7 +159,8 @@ void Program::give_memory_back() {
   // The messages of a large active set lie between what lives longer: free() gives back only what is at the end, and even
   // malloc_trim() nothing while the log remembers each of them, until its garbage marks are written with a save.
   constexpr std::size_t kWorthIt = 2000;  // messages: some megabytes, for a few milliseconds
-  if (std::exchange(trim_, false)) {
+  if (trim_after_ && log_.last_save() >= *trim_after_) {
+    trim_after_.reset();
 #ifdef __GLIBC__
     ::malloc_trim(0);
 #endif
@@ -167,8 +168,11 @@ void Program::give_memory_back() {
   const std::size_t active = manager_->figures().active;
   most_active_ = std::max(most_active_, active);
   if (active + kWorthIt > most_active_ || active > most_active_ / 2) return;
+  // A load that swings is not to be slowed down by it.
+  if (loop_.now() < give_back_again_) return;
+  give_back_again_ = loop_.now() + seconds(10);
   most_active_ = active;
-  trim_ = true;
+  trim_after_ = log_.next_save();
   log_.save_positions();
   log_.flush();
   writer_.kick();

@@ -104,7 +104,8 @@ class Program final : public Ports {
   async::Event committed_;
   bool draining_ = false;
   std::size_t most_active_ = 0;  // since memory was last given back
-  bool trim_ = false;
+  SteadyTime give_back_again_{};
+  std::optional<std::uint64_t> trim_after_;  // that save of restart positions
 };
 
 }  // namespace pen::qmgr
