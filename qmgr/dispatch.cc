@@ -89,8 +89,22 @@ void Manager::act(const DeferRecipients& a) {
   deferred(m, a.ordinals, a.status);
 }
 
+std::uint64_t Manager::look_up(const std::string& recipient, const std::string& sender,
+                               LookedUp then) {
+  const std::uint64_t request = next_request_++;
+  looked_up_[request] = std::move(then);
+  ports_.route({.request = request, .recipient = recipient, .sender = sender});
+  return request;
+}
+
 void Manager::routed(ipc::route::Routed& answer) {
   enter();
+  if (const auto tool = looked_up_.find(answer.request); tool != looked_up_.end()) {
+    const LookedUp then = std::move(tool->second);
+    looked_up_.erase(tool);
+    then(&answer);
+    return;
+  }
   const auto it = routes_asked_.find(answer.request);
   if (it == routes_asked_.end()) return;  // asked again meanwhile
   const auto [number, ordinal] = it->second;
@@ -118,6 +132,11 @@ void Manager::routed(ipc::route::Routed& answer) {
 
 void Manager::router_lost(std::uint64_t last_sent) {
   enter();
+  while (!looked_up_.empty() && looked_up_.begin()->first <= last_sent) {
+    const LookedUp then = std::move(looked_up_.begin()->second);
+    looked_up_.erase(looked_up_.begin());
+    then(nullptr);
+  }
   std::vector<std::pair<std::uint64_t, RouteAsked>> lost;
   for (const auto& asked : routes_asked_) {
     if (asked.first <= last_sent) lost.emplace_back(asked);

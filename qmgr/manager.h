@@ -94,6 +94,12 @@ class Manager {
   /// never reached it; the edge still holds them.
   void router_lost(std::uint64_t last_sent);
 
+  /// A tool's question where a recipient goes, asked beside the scheduler's. then(nullptr): the program died. Returns the
+  /// number for forget_look_up(), after which `then` is not called.
+  using LookedUp = std::function<void(ipc::route::Routed*)>;
+  std::uint64_t look_up(const std::string& recipient, const std::string& sender, LookedUp then);
+  void forget_look_up(std::uint64_t request) { looked_up_.erase(request); }
+
   // --- delivery programs ---
   void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
   void connection_closed(const ipc::delivery::ConnectionClosed& closed);
@@ -144,6 +150,13 @@ class Manager {
   void forgive() {
     enter();
     scheduler_.forgive();
+  }
+
+  /// Calls the scheduler with the time set.
+  template <class Do>
+  void look(Do&& with) {
+    enter();
+    with(scheduler_);
   }
 
   struct Figures {
@@ -238,6 +251,7 @@ class Manager {
 
   std::uint64_t next_request_ = 1;
   std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
+  std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these
   std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
   std::unordered_map<JobNumber, JobInHand> jobs_;
   struct ReportAsked {

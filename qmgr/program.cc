@@ -28,6 +28,9 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       queue_(
           loop, *manager_, [this] { poke(); }, [this] { return status(); },
           [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
+      destination_server_(
+          loop, *manager_, destinations, options_.limits, [this] { poke(); },
+          [this] { return write_destinations(); }),
       committed_(loop) {}
 
 Program::~Program() = default;
@@ -185,10 +188,18 @@ async::Task<void> Program::keep_destinations() {
       destinations_.collect(loop_.clock().wall_now());
     }
     if (!destinations_.changed()) continue;
-    auto done = co_await pool_.run([changes = destinations_.take_changes(),
-                                    file = destinations_.file()] { return file->write(changes); });
-    if (!done) log::warning("destination database: {}", done.error().message());
+    if (auto done = co_await write_destinations(); !done)
+      log::warning("destination database: {}", done.error().message());
   }
+}
+
+async::Task<Result<void>> Program::write_destinations() {
+  // The pool has one thread: batches are written in the order in which they were taken.
+  auto changes = std::make_shared<const std::vector<destdb::Change>>(destinations_.take_changes());
+  auto done =
+      co_await pool_.run([changes, file = destinations_.file()] { return file->write(*changes); });
+  if (!done) destinations_.put_back(*changes);
+  co_return done;
 }
 
 DeliveryAgent& Program::agent(const std::string& transport) {
@@ -294,6 +305,8 @@ async::Task<void> Program::serve(async::Stream stream) {
     co_await enqueue_.serve(*std::move(opening));
   } else if (opening->conversation == ipc::queue::kName) {
     co_await queue_.serve(*std::move(opening), trusted);
+  } else if (opening->conversation == ipc::destinations::kName) {
+    co_await destination_server_.serve(*std::move(opening), trusted);
   } else {
     log::warning("public/qmgr: unknown conversation {}", opening->conversation);
   }

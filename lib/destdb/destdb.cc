@@ -20,15 +20,21 @@ Result<std::unique_ptr<DestDb>> DestDb::open(const std::string& directory, WallT
   std::filesystem::rename(directory, aside, code);
   if (code) return fail(Error::from_errno(code.value(), "set aside " + directory));
   db = attempt();
-  if (db) (*db)->warning_ = why + "; set aside as " + aside;
+  if (db)
+    (*db)->warning_ =
+        why + "; set aside as " + aside + "; what it held is lost, suspensions by pendest too";
   return db;
 }
 
 Result<std::unique_ptr<DestDb>> DestDb::over(std::shared_ptr<File> file, WallTime now) {
   auto db = std::make_unique<DestDb>();
   db->file_ = std::move(file);
-  PEN_TRY_ASSIGN(auto records, db->file_->load());
-  for (auto& [key, facts] : records) db->facts_.emplace(std::move(key), std::move(facts));
+  PEN_TRY_ASSIGN(auto contents, db->file_->load());
+  for (auto& [key, facts] : contents.facts) db->facts_.emplace(std::move(key), std::move(facts));
+  for (auto& s : contents.suspensions) {
+    std::string name = s.name;
+    db->suspensions_.emplace(std::move(name), std::move(s));
+  }
   db->collect(now);
   return db;
 }
@@ -36,6 +42,17 @@ Result<std::unique_ptr<DestDb>> DestDb::over(std::shared_ptr<File> file, WallTim
 void DestDb::put(std::string_view key, const Facts& facts) {
   MemoryTable::put(key, facts);
   changed_.emplace(key);
+}
+
+void DestDb::suspend(Suspension s) {
+  changed_suspensions_.insert(s.name);
+  MemoryTable::suspend(std::move(s));
+}
+
+bool DestDb::resume(std::string_view name) {
+  if (!MemoryTable::resume(name)) return false;
+  changed_suspensions_.emplace(name);
+  return true;
 }
 
 bool DestDb::forget(std::string_view key) {
@@ -46,11 +63,22 @@ bool DestDb::forget(std::string_view key) {
 
 std::vector<Change> DestDb::take_changes() {
   std::vector<Change> out;
-  out.reserve(changed_.size());
-  for (const auto& key : changed_) out.push_back({key, find(key)});
+  out.reserve(changed_.size() + changed_suspensions_.size());
+  for (const auto& key : changed_) out.push_back({Change::Kind::facts, key, find(key), {}});
+  for (const auto& name : changed_suspensions_) {
+    auto& c = out.emplace_back(Change{Change::Kind::suspension, name, {}, {}});
+    if (const auto it = suspensions_.find(name); it != suspensions_.end())
+      c.suspension = it->second;
+  }
   changed_.clear();
+  changed_suspensions_.clear();
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.key < b.key; });
   return out;
+}
+
+void DestDb::put_back(const std::vector<Change>& changes) {
+  for (const Change& c : changes)
+    (c.kind == Change::Kind::facts ? changed_ : changed_suspensions_).insert(c.key);
 }
 
 std::size_t DestDb::collect(WallTime now) {

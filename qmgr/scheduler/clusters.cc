@@ -30,6 +30,7 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
       slot->facts = std::move(*facts);
       slot->known = true;
     }
+    judge(*slot);
   }
   return *slot;
 }
@@ -67,7 +68,10 @@ RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   encode_to(route_key, answer.nexthop);
   route_key += cluster_key;
   auto& route = routes[route_key];
-  if (route) return *route;
+  if (route) {
+    judge_again(*route);
+    return *route;
+  }
   route = std::make_unique<RouteSet>();
   route->key = std::move(route_key);
   route->nexthop = answer.nexthop;
@@ -88,6 +92,8 @@ RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   }
   route->cluster = cluster.get();
   ++cluster->references;
+  judge(*route);
+  judge_again(*route);
   return *route;
 }
 
@@ -137,6 +143,7 @@ void Model::remember(Destination& d) {
 }
 
 bool Model::dead(const Destination& d) const {
+  if (!d.suspended.empty()) return true;
   return d.facts.failures > 0 && d.connections.empty() && d.facts.next_retry > wall &&
          d.facts.used >= forgiven;
 }
@@ -144,7 +151,7 @@ bool Model::dead(const Destination& d) const {
 std::uint32_t Model::connection_limit(const Destination& d) const {
   if (d.facts.failures > 0) return 1;  // one connection tries whether it is back
   std::uint32_t limit = d.transport->limits.destination_concurrency;
-  if (limit == 0) limit = 1'000'000;
+  if (limit == 0) limit = kNoLimit;
   if (d.facts.tolerated_connections > 0) {
     // Past its time the ceiling is probed by one more connection.
     const std::uint32_t learned =

@@ -24,6 +24,8 @@
 
 namespace pen::qmgr::scheduler {
 
+inline constexpr std::uint32_t kNoLimit = 1'000'000;  // of connections to one destination
+
 struct Message;
 struct Transport;
 struct RouteSet;
@@ -63,6 +65,7 @@ struct Message {
   std::uint64_t concurrency = 0;  // connections that hold jobs of this message
   std::size_t job_count = 0;
   bool isolated = false;  // every job of it runs alone
+  bool flushed = false;   // defer_transports does not hold it
   List<Job> jobs;
   std::unordered_map<RouteSet*, Job*> joinable;  // jobs that can take more recipients
   List<Job> forming;
@@ -133,6 +136,8 @@ struct RouteSet {
   std::string nexthop;
   std::size_t references = 0;  // jobs
   bool parked = false;         // in Model::spare_routes
+  std::string suspended;       // why nothing goes to this next hop; empty: it may
+  SteadyTime judged{};         // when that was found
 };
 
 struct Destination {
@@ -141,6 +146,8 @@ struct Destination {
   Transport* transport = nullptr;
   destdb::Facts facts;
   bool known = false;                    // a record exists in destdb
+  std::string suspended;                 // why nothing goes there; empty: it may
+  SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
   std::uint32_t holding = 0;  // connections not yet closed, those that take no more jobs included
   List<Member> hungry;
@@ -200,14 +207,38 @@ struct Model {
   std::uint32_t connection_limit(const Destination& d) const;
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
 
+  // suspension.cc
+  void judge(RouteSet& r);
+  void judge(Destination& d);
+  /// Asks the rule again of the route and its destinations when its word is old; acts on what changed.
+  void judge_again(RouteSet& r);
+  void suspend(Destination& d);
+  /// Why nothing goes to one of these names or the address; empty: it may.
+  std::string verdict(const std::vector<std::string>& names, std::string_view rule_name,
+                      std::string_view rule_address) const;
+  /// The same for a recipient's domain.
+  std::string verdict_on_recipient(std::string_view recipient) const;
+
+  // inspect.cc
+  DestinationState state_of(const Destination& d) const;
+  Explanation explain(RouteSet& r) const;
+
   // choose.cc
+  /// What try_level() carries out.
+  struct Chosen {
+    Choice rule = Choice::nothing;
+    Connection* connection = nullptr;      // room, idle, ride
+    std::vector<Destination*> candidates;  // for a new connection: one of them
+    bool at_limits = false;  // wait: for a connection of these hosts, not for a worker
+  };
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency) const;
   enum class Outcome : std::uint8_t { assigned, pooled, dead };
   /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
   bool schedule(Job& j, bool from_pool = false);
   Outcome try_level(Job& j, std::size_t level, bool from_pool);
   Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
                         const Connection& newest) const;
-  Destination* pick_new(const std::vector<std::unique_ptr<Member>>& level);
+  void pick_new(const std::vector<std::unique_ptr<Member>>& level, Chosen& into) const;
   /// Full enough that the next job had better open another connection.
   bool backlogged(const Connection& c) const;
   /// Jobs wait because every connection is taken: this one takes more, at least until its window is full, or the

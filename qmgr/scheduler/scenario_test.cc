@@ -14,8 +14,14 @@
 ///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
 ///   done CONN [D]                      the oldest job in hand; service time D
 ///   down | up | flush                  the transport; an administrator's flush
+///   suspend NAME [REASON] | resume NAME | forget HOST        an administrator's orders (pendest)
+///   rule NAME …                        defer_destinations names these from now on
+///   flushed MSG                        the message was flushed: defer_transports does not hold it
 ///   isolate CONN | withdraw MSG COUNT | advance D
-///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN | defer MSG [COUNT]
+///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN |
+///          defer MSG [COUNT [WORDS]]           what its status says
+///   expect explain DOMAIN RULE [HOST …]   what would be chosen for a first message
+///   expect state HOST CLASS            as pendest shows it
 ///   expect nothing                     every action so far was expected
 ///   expect finished MSG within D       after its arrival, of hosts that answer by themselves
 ///   expect connections N | delivered MSG N
@@ -99,10 +105,16 @@ class World {
   Scheduler& core() {
     if (!core_) {
       random_.emplace(seed_);
+      if (!rule_.empty()) set_rule();
       core_.emplace(options_, [this](std::string_view) { return limits_; }, table_, *random_);
       core_->set_time(now_, wall());
     }
     return *core_;
+  }
+  void set_rule() {
+    options_.deferral_rule = [this](std::string_view name, std::string_view address) {
+      return rule_.contains(name.empty() ? address : name) ? "defer_destinations" : "";
+    };
   }
   WallTime wall() const {
     return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) +
@@ -327,6 +339,8 @@ class World {
         valid_ = std::chrono::duration_cast<seconds>(duration(w.at(2)));
       else if (w[1] == "backlog_time")
         options_.backlog_time = duration(w.at(2));
+      else if (w[1] == "deferred")
+        limits_.deferred = w.at(2) == "yes";
       else if (w[1] == "seed")
         seed_ = n();
       else
@@ -442,6 +456,21 @@ class World {
       core().isolate(live_.at(connection(w.at(1))).in_hand.front().job);
     } else if (verb == "withdraw") {
       BOOST_TEST(core().withdraw(message(w.at(1)).number).size() == std::stoul(w.at(2)));
+    } else if (verb == "suspend") {
+      std::string reason;
+      for (std::size_t i = 2; i < w.size(); ++i) reason += (i > 2 ? " " : "") + w[i];
+      table_.suspend({w.at(1), reason, wall()});
+      core().suspensions_changed();
+    } else if (verb == "resume") {
+      BOOST_TEST(table_.resume(w.at(1)));
+      core().suspensions_changed();
+    } else if (verb == "forget") {
+      core().forgotten(destination(w.at(1)).key());
+    } else if (verb == "rule") {
+      rule_ = std::set<std::string, std::less<>>(w.begin() + 1, w.end());
+      if (rule_.empty()) rule_.insert("nobody");
+    } else if (verb == "flushed") {
+      core().override_deferral(message(w.at(1)).number);
     } else if (verb == "flush") {
       core().forgive();
     } else if (verb == "advance") {
@@ -452,7 +481,8 @@ class World {
     } else {
       BOOST_FAIL(where_ << "unknown verb " << verb);
     }
-    collect();
+    // Every setting counts, not only the first: the scheduler is made by the first event.
+    if (core_) collect();
   }
 
   void expect(const std::vector<std::string>& w) {
@@ -487,8 +517,30 @@ class World {
     } else if (what == "defer") {
       const auto m = message(w.at(2)).number;
       const auto n = count(3);
-      take<DeferRecipients>(
-          [&](auto& a) { return a.message == m && (n == 0 || a.ordinals.size() == n); });
+      std::string says;
+      for (std::size_t i = 4; i < w.size(); ++i) says += (i > 4 ? " " : "") + w[i];
+      take<DeferRecipients>([&](auto& a) {
+        return a.message == m && (n == 0 || a.ordinals.size() == n) &&
+               a.status.text.find(says) != std::string::npos;
+      });
+    } else if (what == "explain") {
+      static constexpr const char* kRules[] = {"room",   "idle", "unused", "closed", "retry",
+                                               "fewest", "ride", "wait",   "nothing"};
+      const auto e = core().explain(resolved(w.at(2), 0));
+      BOOST_TEST(kRules[static_cast<int>(e.choice)] == w.at(3));
+      std::set<std::string> chosen, wanted;
+      for (std::size_t i = 4; i < w.size(); ++i) wanted.insert(destination(w[i]).key());
+      chosen.insert(e.chosen.begin(), e.chosen.end());
+      BOOST_CHECK_MESSAGE(chosen == wanted, where_ << "other hosts would be chosen");
+      if (e.choice == Choice::nothing) BOOST_TEST(e.level == e.levels.size());
+    } else if (what == "state") {
+      static constexpr const char* kStates[] = {"active", "idle",    "closed",   "unused",
+                                                "retry",  "failing", "suspended"};
+      std::string state = "none";
+      core().each_destination([&](const DestinationState& d) {
+        if (d.address.host == w.at(2)) state = kStates[static_cast<int>(d.classification)];
+      });
+      BOOST_TEST(state == w.at(3));
     } else if (what == "finished") {
       const Message& m = message(w.at(2));
       BOOST_REQUIRE_MESSAGE(m.ended != kNever,
@@ -522,6 +574,7 @@ class World {
   std::deque<Action> pending_;
   std::vector<Timed> timed_;
   std::uint64_t order_ = 0;
+  std::set<std::string, std::less<>> rule_;
   std::string where_;
 };
 

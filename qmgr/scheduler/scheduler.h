@@ -42,6 +42,7 @@ struct TransportLimits {
   std::uint32_t destination_recipients = 50;
   milliseconds idle_age{2000};    // an idle connection is closed after this (connection cache time)
   milliseconds max_age{300'000};  // connection_max_age: then no new jobs, and closed
+  bool deferred = false;          // defer_transports: its jobs wait for a flush
 };
 
 struct Options {
@@ -58,6 +59,11 @@ struct Options {
   seconds backoff_max{4000};
   seconds ceiling_time{600};         // a learned connection limit is believed this long
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
+  /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or numeric address is
+  /// put off, else "". One of the two is empty. Asked when a destination or next hop is met, and again when what it said
+  /// is older than rule_time. Must not wait.
+  std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
+  seconds rule_time{10};
 };
 
 struct RouteRecipient {  // ask trivial-rewrite
@@ -90,6 +96,48 @@ struct DeferRecipients {  // no destination left, or in doubt after a lost conne
 };
 using Action =
     std::variant<RouteRecipient, OpenConnection, HandJob, CloseConnection, DeferRecipients>;
+
+/// A destination as the choice of a connection sees it.
+enum class DestinationClass : std::uint8_t {
+  active,     // a connection has jobs
+  idle,       // connections without jobs
+  closed,     // none, but there was one
+  unused,     // never met, or forgotten
+  retry,      // failed, and may be tried again
+  failing,    // failed, its retry time has not come
+  suspended,  // by hand or by a rule
+};
+struct DestinationState {
+  std::string key;
+  ipc::Destination address;
+  DestinationClass classification = DestinationClass::unused;
+  std::string suspended;                     // why; empty: it is not
+  std::uint32_t connections = 0, limit = 0;  // limit 0: none
+  std::uint64_t in_hand = 0, waiting = 0;    // jobs on its connections
+  destdb::Facts facts;
+};
+/// Which rule of design.md ("Choosing a connection") decides for a job.
+enum class Choice : std::uint8_t {
+  room,     // 1: an active connection with room
+  idle,     // 3: an idle connection
+  unused,   // 3: a new connection, to one of these at random
+  closed,   // 3: … to the one closed longest ago
+  retry,    // 3: … to one of the retry list at random
+  fewest,   // 3: … a further one, to one of those with the fewest
+  ride,     // 2: a free ride on an active connection
+  wait,     // 2: until a worker or a connection is free
+  nothing,  // 4: no destination works: deferred
+};
+struct Explanation {
+  std::string suspended;  // the route or its transport is; else empty
+  std::vector<std::vector<DestinationState>> levels;
+  std::size_t level = 0;  // that the choice fell on; levels.size(): none
+  Choice choice = Choice::nothing;
+  std::vector<std::string> chosen;  // keys: one of these
+  std::uint64_t pooled = 0;         // jobs of the same hosts that wait for a connection
+  std::uint32_t free_workers = 0;   // of the transport
+  bool transport_up = true;
+};
 
 namespace scheduler {
 struct Job;
@@ -145,6 +193,13 @@ class Scheduler {
   void transport_up(std::string_view transport, bool up);
   /// The transport stays down: every waiting job of it is deferred.
   void transport_failed(std::string_view transport, const mail::DeliveryStatus& status);
+  /// The table's suspensions have changed: what is suspended now is deferred and its connections close, jobs in hand
+  /// end; what was resumed is tried. Walks over all jobs and destinations.
+  void suspensions_changed();
+  /// The message was flushed: defer_transports does not hold it.
+  void override_deferral(MessageNumber message);
+  /// The facts of this destination were forgotten by hand: nothing is known of it but its open connections.
+  void forgotten(std::string_view key);
   /// An administrator's flush: destinations that wait for their next retry may be tried at once.
   /// What they have failed so far is remembered, so one probe goes first.
   void forgive();
@@ -154,6 +209,14 @@ class Scheduler {
   // --- time ---
   void tick();
   SteadyTime next_wake() const;
+
+  // --- looking ---
+  /// What would become of a first job of a message with this route now. Knows the route set from then on.
+  Explanation explain(const ipc::route::Resolved& answer);
+  /// Every destination in memory: those with jobs or connections, and those of routes kept for re-use.
+  void each_destination(const std::function<void(const DestinationState&)>& see) const;
+  /// Keys of the destinations that next hops of this name lead to, as far as they are in memory.
+  std::vector<std::string> destinations_of(std::string_view name) const;
 
   /// In order. Valid until the next event.
   std::vector<Action> take_actions();
