@@ -98,7 +98,7 @@ void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
   });
 }
 
-void Manager::admit(std::unique_ptr<Active> owned) {
+MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
   Active& m = *owned;
   m.number = next_number_++;
   m.active = now();
@@ -132,6 +132,7 @@ void Manager::admit(std::unique_ptr<Active> owned) {
       scheduler_.isolate_message(m.number);
       break;
     }
+  return m.number;
 }
 
 void Manager::leave(Active& m) {
@@ -172,6 +173,7 @@ void Manager::each_active(const std::function<void(const Active&)>& see) const {
 bool Manager::take_stored(queue_log::Stored&& stored) {
   must(log_.start(stored));
   const std::string id = stored.envelope.queue_id;
+  const bool flushed = stored.appended <= flushed_at_ && stored.place.log != kJournal;
   queue_log::Envelope as_it_is;
   as_it_is = stored.envelope;
   auto m = from_log(std::move(stored));
@@ -185,7 +187,8 @@ bool Manager::take_stored(queue_log::Stored&& stored) {
   if (known_discharges_.size() < kMaxKnownDischarges) {
     for (const auto& d : m->envelope.discharges) known_discharges_[d.queue_id].push_back(d);
   }
-  admit(std::move(m));
+  const MessageNumber number = admit(std::move(m));
+  if (flushed) scheduler_.override_deferral(number);
   return true;
 }
 
@@ -245,6 +248,7 @@ bool Manager::run_order() {
 
 void Manager::flush_all() {
   forgive();
+  flushed_at_ = now();
   log_.make_due();
   for (Runner& r : runners_) r.look = true;
   runners_[queue_log::kHold].look = false;

@@ -1,8 +1,12 @@
 /// qmgr: the queue manager. See man/qmgr.8.
+#include <algorithm>
+
 #include "lib/base/log.h"
 #include "lib/base/random.h"
+#include "lib/base/text.h"
 #include "lib/queue_log/posix_storage.h"
 #include "lib/service/service.h"
+#include "qmgr/deferral_rule.h"
 #include "qmgr/program.h"
 
 namespace {
@@ -34,6 +38,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
       limits.workers = static_cast<std::uint32_t>(*service->process_limit);
     }
     limits.max_age = c.settings().connection_max_age;
+    const auto& deferred = c.settings().defer_transports;
+    limits.deferred = std::find(deferred.begin(), deferred.end(), name) != deferred.end();
     return limits;
   };
   o.path = [&c](std::string_view name) { return c.queue_path(name); };
@@ -45,6 +51,11 @@ qmgr::ProgramOptions options_of(service::Context& c) {
 
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
+  auto program_options = options_of(c);
+  map::OpenOptions tables;
+  tables.default_type = s.default_database_type;
+  PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,
+                 qmgr::deferral_rule(join(s.defer_destinations, ", "), tables));
   // Everything lives until the process ends: nothing depends on a destructor.
   auto advise = [](const std::string& directory) {
     log::error(
@@ -83,7 +94,7 @@ Result<service::Hooks> start(service::Context& c) {
       destdb::DestDb::open(s.data_directory + "/destdb", c.loop().clock().wall_now());
   if (!destinations) return fail(std::move(destinations).error());
   if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
-  auto* program = new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(),
+  auto* program = new qmgr::Program(c.loop(), std::move(program_options), *kept, *log->release(),
                                     spool->release(), *destinations->release());
   program->start();
   c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });

@@ -184,7 +184,7 @@ class Manager {
 
   // active_set.cc
   bool has_room() const;
-  void admit(std::unique_ptr<Active> m);
+  MessageNumber admit(std::unique_ptr<Active> m);
   void leave(Active& m);
   void drop_body(Active& m);
   std::string body_of(Active& m);
@@ -286,6 +286,8 @@ class Manager {
   bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;
   std::size_t retry_turn_ = 0;
+  WallTime
+      flushed_at_{};  // what was deferred before that is tried even if defer_transports says no
   bool accepting_ = true;
   Figures figures_;
 };

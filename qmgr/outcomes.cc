@@ -482,7 +482,8 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     return;
   }
   m->forced_expire = m->forced_expire || verb == Verb::expire;
-  admit(std::move(m));
+  const MessageNumber number = admit(std::move(m));
+  if (verb == Verb::flush) scheduler_.override_deferral(number);
   done_with(Outcome::ok);
 }
 

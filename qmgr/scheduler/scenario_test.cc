@@ -113,7 +113,7 @@ class World {
   }
   void set_rule() {
     options_.deferral_rule = [this](std::string_view name, std::string_view address) {
-      return rule_.contains(name.empty() ? address : name) ? "defer_destinations" : "";
+      return rule_.contains(name) || rule_.contains(address) ? "defer_destinations" : "";
     };
   }
   WallTime wall() const {

@@ -59,9 +59,9 @@ struct Options {
   seconds backoff_max{4000};
   seconds ceiling_time{600};         // a learned connection limit is believed this long
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
-  /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or numeric address is
-  /// put off, else "". One of the two is empty. Asked when a destination or next hop is met, and again when what it said
-  /// is older than rule_time. Must not wait.
+  /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or address (if it is a
+  /// numeric one) is put off, else "". Asked when a destination or next hop is met, and again when what it said is older
+  /// than rule_time. Must not wait.
   std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
   seconds rule_time{10};
 };

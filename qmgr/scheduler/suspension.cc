@@ -20,13 +20,10 @@ std::string Model::verdict(const std::vector<std::string>& names, std::string_vi
     }
   }
   if (options.deferral_rule) {
-    for (const bool address : {false, true}) {
-      const std::string_view what = address ? rule_address : rule_name;
-      if (what.empty()) continue;
-      const std::string rule = options.deferral_rule(address ? std::string_view() : what,
-                                                     address ? what : std::string_view());
-      if (!rule.empty()) return "delivery to " + std::string(what) + " is suspended by " + rule;
-    }
+    const std::string rule = options.deferral_rule(rule_name, rule_address);
+    if (!rule.empty())
+      return "delivery to " + std::string(rule_name.empty() ? rule_address : rule_name) +
+             " is suspended by " + rule;
   }
   return {};
 }
@@ -42,7 +39,7 @@ std::string Model::verdict_on_recipient(std::string_view recipient) const {
 void Model::judge(RouteSet& r) {
   r.judged = now;
   const auto names = destdb::names_of_nexthop(r.nexthop);
-  r.suspended = names.empty() ? std::string() : verdict(names, names.front(), {});
+  r.suspended = names.empty() ? std::string() : verdict(names, names.front(), names.front());
 }
 
 void Model::judge(Destination& d) {

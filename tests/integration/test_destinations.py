@@ -63,6 +63,35 @@ class Destinations(Suite):
                 first.wait_messages(2, seconds=60)
                 mx.wait_empty_queue()
 
+    def test_defer_destinations_holds_mail_until_its_table_says_otherwise(self):
+        with Peer() as peer, Instance({**relay_to(peer, "rcpt.example", "other.example"), **SOON}, start=False) as mx:
+            listed = mx.write("listed", "rcpt.example x\n")
+            mx.set(defer_destinations=f"texthash:{listed}")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["a@rcpt.example", "b@other.example"], mail())
+            self.assertEqual(peer.wait_messages(1)[0].recipients, ["b@other.example"])
+            mx.wait_log(r"to=<a@rcpt\.example>, .*dsn=4\.3\.2, status=deferred "
+                        r"\(delivery to rcpt\.example is suspended by defer_destinations\)")
+            mx.flush()  # does not override it
+            mx.wait_log(r"(?s)(suspended by defer_destinations.*){2}")
+            self.assertEqual(self.lines(mx, "explain", "a@rcpt.example")[0]["decision"], "suspended")
+            mx.write("listed", "nobody.example x\n")
+            self.assertEqual(peer.wait_messages(2, seconds=60)[1].recipients, ["a@rcpt.example"])
+
+    def test_defer_transports_holds_mail_until_it_is_flushed(self):
+        with Peer() as peer, Instance({**relay_to(peer), **SOON, "minimal_backoff_time": "300s",
+                                       "maximal_backoff_time": "300s", "defer_transports": "smtp"}) as mx:
+            for name in ("a", "b", "c"):
+                send(mx.port, "ada@sender.example", [f"{name}@rcpt.example"], mail())
+            mx.wait_log(r"(?s)(dsn=4\.3\.2, status=deferred \(deferred transport\).*){3}")
+            eventually(lambda: [e["queue_name"] for e in mx.queue()] == ["deferred"] * 3, "deferred")
+            first = mx.queue()[0]
+            mx.tool("penqueue", "-i", first["queue_id"], check=True)
+            self.assertEqual(peer.wait_messages(1)[0].recipients, [first["recipients"][0]["address"]])
+            mx.flush()
+            peer.wait_messages(3)
+            mx.wait_empty_queue()
+
     def test_a_failing_host_is_shown_with_its_next_try_and_forgotten_on_demand(self):
         peer = Peer()
         settings = relay_to(peer)
