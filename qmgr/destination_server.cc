@@ -32,6 +32,7 @@ Entry to_entry(std::uint64_t request, const DestinationState& s) {
   e.in_hand = s.in_hand;
   e.waiting = s.waiting;
   e.facts = encode(s.facts);
+  e.paused = s.paused;
   return e;
 }
 
@@ -202,6 +203,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   e.workers = limits.workers;
   e.concurrency = limits.destination_concurrency;
   e.recipients = limits.destination_recipients;
+  e.rate_delay = limits.rate_delay;
   static_cast<void>(channel.send(e));
   std::uint64_t count = 0;
   for (std::size_t level = 0; level < found.levels.size(); ++level) {

@@ -32,6 +32,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
     qmgr::TransportLimits limits;
     limits.destination_concurrency = static_cast<std::uint32_t>(t.destination_concurrency_limit);
     limits.destination_recipients = static_cast<std::uint32_t>(t.destination_recipient_limit);
+    limits.initial_concurrency = static_cast<std::uint32_t>(t.initial_destination_concurrency);
+    limits.rate_delay = t.destination_rate_delay;
     limits.workers = static_cast<std::uint32_t>(c.settings().default_process_limit);
     const auto* service = c.config().find_service(name, config::ServiceType::unix_stream);
     if (service != nullptr && service->process_limit) {

@@ -99,6 +99,7 @@ ordered_json json_of(const Seen& d) {
     j["connection_limit"] = d.entry.limit;
     j["jobs_in_hand"] = d.entry.in_hand;
     j["jobs_waiting"] = d.entry.waiting;
+    if (d.entry.paused.count() > 0) j["rate_delay_left_ms"] = d.entry.paused.count();
   }
   j["failures"] = f.failures;
   if (f.failures > 0) {
@@ -269,6 +270,9 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, Wal
       text += fmt::format(", {} connections with {} jobs", entry.connections,
                           entry.in_hand + entry.waiting);
     text += ", limit " + limit_of(entry.limit);
+    if (entry.paused.count() > 0)
+      text += fmt::format(", next delivery in {} s by its rate delay",
+                          (entry.paused.count() + 999) / 1000);
     if (d.facts.failures > 0) {
       const auto left = std::chrono::ceil<seconds>(d.facts.next_retry - now);
       text += fmt::format(", {} failures, next try {}", d.facts.failures,

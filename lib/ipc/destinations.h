@@ -50,9 +50,10 @@ struct Entry {
   std::uint32_t connections = 0, limit = 0;
   std::uint64_t in_hand = 0, waiting = 0;
   bool chosen = false;
-  std::string facts;  // destdb::Facts, encoded
+  std::string facts;       // destdb::Facts, encoded
+  milliseconds paused{0};  // until the rate delay allows the next delivery
   PEN_FIELDS(request, level, key, shown, transport, classification, suspended, connections, limit,
-             in_hand, waiting, chosen, facts)
+             in_hand, waiting, chosen, facts, paused)
 };
 struct Suspended {
   std::uint64_t request = 0;

@@ -171,7 +171,7 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, Chosen& 
   Destination* closed = nullptr;
   for (const auto& member : level) {
     Destination* d = member->destination;
-    if (dead(*d) || d->holding >= connection_limit(*d)) continue;
+    if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d)) continue;
     if (!d->connections.empty()) {
       if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
         fewest.clear();

@@ -30,6 +30,7 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
       slot->facts = std::move(*facts);
       slot->known = true;
     }
+    if (!slot->known) slot->allowance = t.limits.initial_concurrency;
     judge(*slot);
   }
   return *slot;
@@ -121,11 +122,9 @@ void Model::drop_route(RouteSet& r) {
         for (Connection* held : d.connections) {
           if (held->last_cluster == &c) held->last_cluster = nullptr;
         }
-        if (--d.references == 0 && d.holding == 0) {
-          m->hungry.unlink();
-          const std::string key = d.key;
-          destinations.erase(key);
-        }
+        m->hungry.unlink();
+        --d.references;
+        drop_if_unused(d);
       }
     }
     const std::string key = c.key;
@@ -150,8 +149,10 @@ bool Model::dead(const Destination& d) const {
 
 std::uint32_t Model::connection_limit(const Destination& d) const {
   if (d.facts.failures > 0) return 1;  // one connection tries whether it is back
+  if (keeps_pace(d)) return 1;
   std::uint32_t limit = d.transport->limits.destination_concurrency;
   if (limit == 0) limit = kNoLimit;
+  if (d.allowance > 0) limit = std::min(limit, d.allowance);
   if (d.facts.tolerated_connections > 0) {
     // Past its time the ceiling is probed by one more connection.
     const std::uint32_t learned =

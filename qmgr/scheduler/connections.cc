@@ -59,6 +59,7 @@ void Model::unassign(Job& j) {
   if (j.place == Job::Place::handed) {
     c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
     --c.destination->transport->in_hand;
+    --c.destination->handed;
     --figures.in_hand;
   } else {
     j.in_line.unlink();
@@ -87,6 +88,7 @@ void Model::hand(Connection& c, Job& j) {
   j.place = Job::Place::handed;
   c.handed.push_back(&j);
   ++c.destination->transport->in_hand;
+  ++c.destination->handed;
   ++figures.in_hand;
   actions.emplace_back(HandJob{c.number, j.number, j.message->number,
                                c.destination->transport->name, j.route->nexthop, j.ordinals});
@@ -94,6 +96,7 @@ void Model::hand(Connection& c, Job& j) {
 
 void Model::hand_out(Connection& c) {
   if (c.state != Connection::State::open || draining) return;
+  if (must_pause(*c.destination)) return;  // end_pauses() goes on
   Transport& t = *c.destination->transport;
   if (t.solo != nullptr || !t.alone.empty()) {  // nothing moves but the job that runs alone
     Job* j = t.solo;
@@ -108,7 +111,7 @@ void Model::hand_out(Connection& c) {
   }
   while (may_pull(c) && pull(c)) {
   }
-  while (c.handed.size() < c.window) {
+  while (c.handed.size() < c.window && !must_pause(*c.destination)) {
     if (c.waiting == 0 && !steal(c)) break;
     ConnectionShare* turn = c.round.front();  // one job of each message in turn
     c.round.rotate();
@@ -198,10 +201,7 @@ void Model::erase(Connection& c) {
   connections.erase(c.number);
   mark_dirty(t);
   unblock(d);
-  if (d.holding == 0 && d.references == 0) {
-    const std::string key = d.key;
-    destinations.erase(key);
-  }
+  drop_if_unused(d);
 }
 
 void Model::closed(Connection& c, bool was_opened, Trouble trouble,
@@ -234,6 +234,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
     if (j->place == Job::Place::handed) unassign(*j);
   }
   for (Job* j : lost) unassign(*j);
+  if (!lost.empty()) pause(d);
   const std::uint64_t done = c.done;
   const bool had_work = !again.empty() || !lost.empty();
   unset_idle(c);
@@ -266,10 +267,8 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   }
   recheck(d);
   if (t.in_hand == 0) run_alone(t);
-  if (--d.references == 0 && d.holding == 0) {
-    const std::string key = d.key;
-    destinations.erase(key);
-  }
+  --d.references;
+  drop_if_unused(d);
 }
 
 void Model::drop(Job& j) {

@@ -16,6 +16,8 @@ DestinationState Model::state_of(const Destination& d) const {
   if (s.limit >= kNoLimit) s.limit = 0;
   s.facts = d.facts;
   if (s.facts.shown.empty()) s.facts.shown = d.address.shown();
+  if (must_pause(d) && d.paused_until > now)
+    s.paused = std::chrono::ceil<milliseconds>(d.paused_until - now);
   bool active = false;
   for (const Connection* c : d.connections) {
     s.in_hand += c->handed.size();

@@ -149,7 +149,10 @@ struct Destination {
   std::string suspended;                 // why nothing goes there; empty: it may
   SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
-  std::uint32_t holding = 0;  // connections not yet closed, those that take no more jobs included
+  std::uint32_t holding = 0;    // connections not yet closed, those that take no more jobs included
+  std::uint32_t handed = 0;     // jobs in hand
+  std::uint32_t allowance = 0;  // connections while it is new or just back; 0: no matter
+  SteadyTime paused_until{};    // rate delay; in Model::paused until then
   List<Member> hungry;
   std::size_t references = 0;  // clusters
 };
@@ -222,6 +225,21 @@ struct Model {
   // inspect.cc
   DestinationState state_of(const Destination& d) const;
   Explanation explain(RouteSet& r) const;
+
+  // rate_delay.cc
+  /// The destination is one whose deliveries keep a distance.
+  static bool keeps_pace(const Destination& d) {
+    return d.transport->limits.rate_delay.count() > 0;
+  }
+  /// No delivery may begin now.
+  bool must_pause(const Destination& d) const {
+    return keeps_pace(d) && (d.handed > 0 || d.paused_until > now);
+  }
+  /// A delivery ended, whatever its result.
+  void pause(Destination& d);
+  void end_pauses();
+  /// Forgets a destination that nothing refers to; one that pauses later.
+  void drop_if_unused(Destination& d);
 
   // choose.cc
   /// What try_level() carries out.
@@ -306,7 +324,8 @@ struct Model {
   std::uint64_t routing = 0;
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;
-  List<Job> forming;  // oldest first
+  List<Job> forming;                                                  // oldest first
+  std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;
 
   void mark_dirty(Transport& t) {

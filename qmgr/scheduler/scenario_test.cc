@@ -1,7 +1,7 @@
 /// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language, a statement a line:
 ///
-///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency recipients
-///                                      threshold max_message scale routers idle_age max_age backoff kept seed
+///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency initial
+///                                      recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
 ///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
 ///   route DOMAIN = HOST HOST … | HOST …                      preference levels
 ///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time
@@ -339,6 +339,10 @@ class World {
         valid_ = std::chrono::duration_cast<seconds>(duration(w.at(2)));
       else if (w[1] == "backlog_time")
         options_.backlog_time = duration(w.at(2));
+      else if (w[1] == "rate_delay")
+        limits_.rate_delay = duration(w.at(2));
+      else if (w[1] == "initial")
+        limits_.initial_concurrency = n();
       else if (w[1] == "deferred")
         limits_.deferred = w.at(2) == "yes";
       else if (w[1] == "seed")

@@ -43,6 +43,10 @@ struct TransportLimits {
   milliseconds idle_age{2000};    // an idle connection is closed after this (connection cache time)
   milliseconds max_age{300'000};  // connection_max_age: then no new jobs, and closed
   bool deferred = false;          // defer_transports: its jobs wait for a flush
+  // <transport>_destination_rate_delay: from the end of a delivery to the begin of the next; then one connection only
+  milliseconds rate_delay{0};
+  // initial_destination_concurrency: connections to a destination that is new, or back; each job done allows one more
+  std::uint32_t initial_concurrency = 0;
 };
 
 struct Options {
@@ -114,6 +118,7 @@ struct DestinationState {
   std::string suspended;                     // why; empty: it is not
   std::uint32_t connections = 0, limit = 0;  // limit 0: none
   std::uint64_t in_hand = 0, waiting = 0;    // jobs on its connections
+  milliseconds paused{0};                    // until its rate delay allows the next delivery
   destdb::Facts facts;
 };
 /// Which rule of design.md ("Choosing a connection") decides for a job.

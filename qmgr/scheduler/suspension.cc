@@ -73,10 +73,8 @@ void Model::suspend(Destination& d) {
   ++d.references;  // stays while its connections go
   for (Connection* c : std::vector<Connection*>(d.connections)) retire(*c);
   recheck(d);
-  if (--d.references == 0 && d.holding == 0) {
-    const std::string key = d.key;
-    destinations.erase(key);
-  }
+  --d.references;
+  drop_if_unused(d);
 }
 
 }  // namespace pen::qmgr::scheduler
@@ -122,9 +120,8 @@ void Scheduler::suspensions_changed() {
   for (Destination* d : resumed) s.unblock(*d);
   for (auto* list : {&suspended, &resumed}) {
     for (Destination* d : *list) {
-      if (--d->references > 0 || d->holding > 0) continue;
-      const std::string key = d->key;
-      s.destinations.erase(key);
+      --d->references;
+      s.drop_if_unused(*d);
     }
   }
   s.settle();

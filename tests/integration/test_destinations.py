@@ -1,6 +1,7 @@
 """What is known of destinations, seen and ordered with pendest; what follows from it on the wire."""
 import json
 import subprocess
+import time
 
 from harness import *
 
@@ -91,6 +92,29 @@ class Destinations(Suite):
             mx.flush()
             peer.wait_messages(3)
             mx.wait_empty_queue()
+
+    def test_a_rate_delay_keeps_deliveries_to_one_destination_apart_and_no_other(self):
+        with Peer() as peer, Peer() as other:
+            settings = relay_to(peer)
+            settings["relay_domains"] += ", fast.example"
+            settings["transport_maps"] = inline({"rcpt.example": f"slow:[127.0.0.1]:{peer.port}",
+                                                 "fast.example": f"smtp:[127.0.0.1]:{other.port}"})
+            with Instance({**settings, "slow_destination_rate_delay": "1s", "slow_destination_recipient_limit": "2"},
+                          {"slow": "unix - - n - - smtp"}) as mx:
+                begins = []
+                peer.replies["MAIL"] = lambda session, line: begins.append(time.monotonic())
+                send(mx.port, "ada@sender.example", [f"u{i}@rcpt.example" for i in range(6)], mail())
+                send(mx.port, "ada@sender.example", [f"u{i}@fast.example" for i in range(3)], mail())
+                other.wait_messages(1)
+                self.assertLessEqual(len(begins), 1)
+                explained = eventually(lambda: [e for e in self.lines(mx, "explain", "x@rcpt.example")
+                                                if "rate_delay_left_ms" in e["hosts"][0]], "pausing")[0]
+                self.assertEqual(explained["destination_rate_delay_ms"], 1000)
+                got = peer.wait_messages(3)
+                self.assertEqual(sorted(len(m.recipients) for m in got), [2, 2, 2])
+                mx.wait_empty_queue()
+                for before, after in zip(begins, begins[1:]):
+                    self.assertGreaterEqual(after - before, 0.99)
 
     def test_a_failing_host_is_shown_with_its_next_try_and_forgotten_on_demand(self):
         peer = Peer()
