@@ -26,7 +26,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
       static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
-  o.scheduler.backoff_max = o.manager.backoff_max;
+  o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
+  o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));
   o.limits = [&c](std::string_view name) {
     const auto t = c.config().transport(name);
     qmgr::TransportLimits limits;

@@ -212,6 +212,7 @@ class Manager {
   bool start_report(Active& m);
   void finish(Active& m);
   void defer(Active& m);
+  seconds next_delay(const Active& m, seconds usual) const;
   void obey(Active& m);
   void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
   void discharge(const mail::Discharge& d);

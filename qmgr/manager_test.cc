@@ -211,7 +211,7 @@ class Qmgr : public Ports {
       mail::DeliveryStatus status{mail::Action::delivered, "2.0.0", "250 ok", {}, {}};
       if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
       if (a.starts_with("later") && !all_well)
-        status = {mail::Action::deferred, "4.2.1", "450 later", {}, {}};
+        status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
       if (status.action == mail::Action::delivered) ++outside_.delivered[job.queue_id + " " + a];
       result.results.push_back({{r.ordinal}, status});
     }
@@ -261,6 +261,7 @@ class Qmgr : public Ports {
   std::map<JobNumber, std::string> job_bodies_;
   std::map<std::string, std::string> bodies;
   std::vector<bool> states;
+  std::string later_text = "later";
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
        all_well = false, bounce_waits = false;
 };
@@ -337,6 +338,29 @@ BOOST_AUTO_TEST_CASE(a_deferred_recipient_is_tried_again_at_growing_intervals) {
   BOOST_TEST(delivered("A1 later@a.example") == 1);
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
   BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_says_when_to_come_back_is_believed_within_bounds) {
+  const auto tries = [&] { return qmgr->manager_->figures().deferred; };
+  qmgr->later_text = "greylisted, try again in 1000 seconds";
+  qmgr->send("A1", "s@x.example", {"later@a.example", "later2@a.example"});
+  qmgr->run();
+  BOOST_TEST(tries() == 1U);
+  qmgr->advance(seconds(999));  // its age alone would have it tried after 300
+  BOOST_TEST(tries() == 1U);
+  qmgr->later_text = "try again in 10 seconds";  // sooner than a quarter of its age: not believed
+  qmgr->advance(seconds(900));
+  BOOST_TEST(tries() == 2U);
+  qmgr->advance(seconds(200));
+  BOOST_TEST(tries() == 2U);
+  qmgr->later_text = "try again in 9 hours";
+  qmgr->advance(seconds(1000));
+  const auto before = tries();
+  qmgr->advance(seconds(3900));
+  BOOST_TEST(tries() == before);
+  qmgr->all_well = true;
+  qmgr->advance(seconds(200));
+  BOOST_TEST(delivered("A1 later@a.example") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(failures_are_reported_once_and_the_message_ends) {

@@ -2,6 +2,7 @@
 /// knows of a destination.
 #include <algorithm>
 
+#include "lib/mail/stated_delay.h"
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
@@ -162,6 +163,31 @@ std::uint32_t Model::connection_limit(const Destination& d) const {
   return limit;
 }
 
+microseconds Model::back_off(std::uint32_t failures, Trouble trouble,
+                             std::optional<seconds> stated) {
+  const auto most = options.backoff_max;
+  const auto part = [this](microseconds t, std::int64_t divisor) {
+    return microseconds(static_cast<std::int64_t>(
+        random.below(static_cast<std::uint64_t>(t.count() / divisor) + 1)));
+  };
+  if (stated) {
+    // Its word, within bounds; not before its time, and not all at once.
+    const microseconds wait = std::clamp(*stated, std::min(kLeastStated, most), most);
+    return wait + part(wait, 10);
+  }
+  // What costs a worker for the whole of a time-out is tried less often, and who turned us away with 5xx means it. Our
+  // own trouble says nothing about the destination.
+  const std::int64_t weight = trouble == Trouble::timed_out      ? 2
+                              : trouble == Trouble::greeting_5xx ? 4
+                                                                 : 1;
+  const unsigned shift = trouble == Trouble::local ? 0 : std::min<std::uint32_t>(failures, 16);
+  const microseconds wait =
+      std::min<seconds>(options.backoff_min * weight * (std::int64_t{1} << shift), most);
+  // Up to a quarter less: hosts that failed together are not tried together, and a message that comes back after the
+  // same time finds the destination ready to be tried.
+  return wait - part(wait, 4);
+}
+
 void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& status) {
   d.facts.trouble = static_cast<std::uint8_t>(trouble);
   d.facts.dsn = status.dsn;
@@ -181,15 +207,8 @@ void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& 
     remember(d);
     return;
   }
-  const unsigned shift = std::min<std::uint32_t>(d.facts.failures, 16);
+  d.facts.next_retry = wall + back_off(d.facts.failures, trouble, mail::stated_delay(status));
   ++d.facts.failures;
-  auto wait =
-      std::min<std::int64_t>(options.backoff_min.count() << shift, options.backoff_max.count());
-  if (trouble == Trouble::local) wait = std::min<std::int64_t>(wait, options.backoff_min.count());
-  // Jitter of a quarter upwards: hosts that failed together are not tried together.
-  const auto base = seconds(wait);
-  const auto jitter = milliseconds(random.below(static_cast<std::uint64_t>(wait) * 250 + 1));
-  d.facts.next_retry = wall + base + jitter;
   remember(d);
 }
 

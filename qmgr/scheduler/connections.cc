@@ -2,6 +2,7 @@
 /// that run alone.
 #include <algorithm>
 
+#include "lib/mail/stated_delay.h"
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
@@ -242,8 +243,12 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
       it != d.connections.end()) {
     d.connections.erase(it);
   }
+  // After deliveries a close is its right, unless it says when to come back.
   const bool failure =
-      was_opened ? trouble != Trouble::none && done == 0 && had_work : trouble != Trouble::replaced;
+      was_opened ? trouble != Trouble::none &&
+                       ((done == 0 && had_work) ||
+                        (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
+                 : trouble != Trouble::replaced;
   if (failure) {
     failed(d, trouble, status);
   } else {

@@ -24,6 +24,7 @@
 
 namespace pen::qmgr::scheduler {
 
+inline constexpr seconds kLeastStated{5};             // who says "in 1 second" means soon
 inline constexpr std::uint32_t kNoLimit = 1'000'000;  // of connections to one destination
 
 struct Message;
@@ -208,6 +209,9 @@ struct Model {
   void remember(Destination& d);
   bool dead(const Destination& d) const;
   std::uint32_t connection_limit(const Destination& d) const;
+  /// How long a destination is left alone after so many failures in a row before this one.
+  microseconds back_off(std::uint32_t failures, ipc::delivery::Trouble trouble,
+                        std::optional<seconds> stated);
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
 
   // suspension.cc

@@ -9,7 +9,8 @@
 ///   arrive MSG DOMAIN[*N] …            N recipients each
 ///   routed MSG ORDINAL DOMAIN | unroutable MSG ORDINAL
 ///   opened CONN [N]                    with a window of N
-///   refused CONN | lost CONN [all|none]      how many jobs were unstarted; "all" when left out
+///   refused CONN [TROUBLE [WORDS]]     trouble: refused timed_out unreachable 4xx 5xx 421 tls local; what the host says
+///   lost CONN [all|none [TROUBLE [WORDS]]]   how many jobs were unstarted; "all" when left out
 ///   died CONN …                        the same, and not the peer's doing
 ///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
 ///   done CONN [D]                      the oldest job in hand; service time D
@@ -22,6 +23,7 @@
 ///          defer MSG [COUNT [WORDS]]           what its status says
 ///   expect explain DOMAIN RULE [HOST …]   what would be chosen for a first message
 ///   expect state HOST CLASS            as pendest shows it
+///   expect retry HOST between D and D  when a failing one may be tried again
 ///   expect nothing                     every action so far was expected
 ///   expect finished MSG within D       after its arrival, of hosts that answer by themselves
 ///   expect connections N | delivered MSG N
@@ -311,6 +313,26 @@ class World {
     return out;
   }
 
+  static std::string says(const std::vector<std::string>& w, std::size_t from,
+                          const std::string& otherwise = {}) {
+    std::string out;
+    for (std::size_t i = from; i < w.size(); ++i) out += (i > from ? " " : "") + w[i];
+    return out.empty() ? otherwise : out;
+  }
+  static ipc::delivery::Trouble trouble(const std::vector<std::string>& w, std::size_t at,
+                                        ipc::delivery::Trouble otherwise) {
+    using ipc::delivery::Trouble;
+    static const std::map<std::string, Trouble> kTroubles = {{"refused", Trouble::refused},
+                                                             {"timed_out", Trouble::timed_out},
+                                                             {"unreachable", Trouble::unreachable},
+                                                             {"4xx", Trouble::greeting_4xx},
+                                                             {"5xx", Trouble::greeting_5xx},
+                                                             {"421", Trouble::peer_421},
+                                                             {"tls", Trouble::tls},
+                                                             {"local", Trouble::local}};
+    return w.size() > at ? kTroubles.at(w[at]) : otherwise;
+  }
+
   void step(const std::vector<std::string>& w) {
     const std::string& verb = w[0];
     if (verb == "set") {
@@ -426,8 +448,9 @@ class World {
     } else if (verb == "refused") {
       const auto c = connection(w.at(1));
       live_.erase(c);
-      core().closed(c, false, ipc::delivery::Trouble::refused,
-                    {mail::Action::deferred, "4.4.1", "connection refused", {}, {}}, {});
+      core().closed(c, false, trouble(w, 2, ipc::delivery::Trouble::refused),
+                    {mail::Action::deferred, "4.4.1", says(w, 3, "connection refused"), {}, {}},
+                    {});
     } else if (verb == "lost" || verb == "died") {
       const auto c = connection(w.at(1));
       std::vector<JobNumber> rest;
@@ -435,10 +458,9 @@ class World {
         for (auto& j : live_[c].in_hand) rest.push_back(j.job);
       }
       live_.erase(c);
-      const auto trouble =
-          verb == "lost" ? ipc::delivery::Trouble::lost : ipc::delivery::Trouble::none;
-      core().closed(c, true, trouble, {mail::Action::deferred, "4.4.2", "lost connection", {}, {}},
-                    rest);
+      const auto why = verb == "lost" ? ipc::delivery::Trouble::lost : ipc::delivery::Trouble::none;
+      core().closed(c, true, trouble(w, 3, why),
+                    {mail::Action::deferred, "4.4.2", says(w, 4, "lost connection"), {}, {}}, rest);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
     } else if (verb == "replaced") {
@@ -461,9 +483,7 @@ class World {
     } else if (verb == "withdraw") {
       BOOST_TEST(core().withdraw(message(w.at(1)).number).size() == std::stoul(w.at(2)));
     } else if (verb == "suspend") {
-      std::string reason;
-      for (std::size_t i = 2; i < w.size(); ++i) reason += (i > 2 ? " " : "") + w[i];
-      table_.suspend({w.at(1), reason, wall()});
+      table_.suspend({w.at(1), says(w, 2), wall()});
       core().suspensions_changed();
     } else if (verb == "resume") {
       BOOST_TEST(table_.resume(w.at(1)));
@@ -521,11 +541,10 @@ class World {
     } else if (what == "defer") {
       const auto m = message(w.at(2)).number;
       const auto n = count(3);
-      std::string says;
-      for (std::size_t i = 4; i < w.size(); ++i) says += (i > 4 ? " " : "") + w[i];
+      const std::string words = says(w, 4);
       take<DeferRecipients>([&](auto& a) {
         return a.message == m && (n == 0 || a.ordinals.size() == n) &&
-               a.status.text.find(says) != std::string::npos;
+               a.status.text.find(words) != std::string::npos;
       });
     } else if (what == "explain") {
       static constexpr const char* kRules[] = {"room",   "idle", "unused", "closed", "retry",
@@ -551,6 +570,12 @@ class World {
                             where_ << "not finished: " << m.delivered << " delivered");
       const auto took = std::chrono::duration_cast<milliseconds>(m.ended - m.arrived);
       BOOST_CHECK_MESSAGE(took <= duration(w.at(4)), where_ << "took " << took.count() << " ms");
+    } else if (what == "retry") {  // HOST between A and B: when it may be tried again
+      const auto facts = table_.find(destination(w.at(2)).key());
+      BOOST_REQUIRE(facts.has_value());
+      const auto in = std::chrono::duration_cast<milliseconds>(facts->next_retry - wall());
+      BOOST_CHECK_MESSAGE(in >= duration(w.at(4)) && in <= duration(w.at(6)),
+                          where_ << "in " << in.count() << " ms");
     } else if (what == "connections") {
       BOOST_TEST(core().figures().connections_opened == count(2));
     } else if (what == "delivered") {

@@ -116,6 +116,29 @@ class Destinations(Suite):
                 for before, after in zip(begins, begins[1:]):
                     self.assertGreaterEqual(after - before, 0.99)
 
+    def test_a_host_that_says_when_to_come_back_is_believed_and_so_is_greylisting(self):
+        with Peer() as peer, Peer() as grey:
+            settings = relay_to(peer)
+            settings["relay_domains"] += ", grey.example"
+            settings["transport_maps"] = inline({"rcpt.example": f"smtp:[127.0.0.1]:{peer.port}",
+                                                 "grey.example": f"smtp:[127.0.0.1]:{grey.port}"})
+            peer.replies["GREETING"] = ["421 4.7.0 Too many connections, try again in 10 minutes"]
+            grey.replies["RCPT"] = lambda session, line: "450 4.2.0 Greylisted, try again in 50 minutes"
+            with Instance(settings) as mx:
+                began = time.time()
+                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                send(mx.port, "ada@sender.example", ["b@grey.example"], mail())
+                mx.wait_log(r"(?s)(status=deferred.*){2}")
+                shown = self.lines(mx, "show", f"[127.0.0.1]:{peer.port}")[0]
+                self.assertEqual(shown["trouble"], "greeting 4xx")
+                self.assertGreaterEqual(shown["next_retry"], began + 599)
+                self.assertLessEqual(shown["next_retry"], time.time() + 661)
+                waits = eventually(lambda: [e for e in mx.queue() if e["queue_name"] == "deferred"][1:] and mx.queue(), "two")
+                due = {e["recipients"][0]["address"]: e["next_try"] - began for e in waits}
+                self.assertGreaterEqual(due["a@rcpt.example"], 595)
+                self.assertGreaterEqual(due["b@grey.example"], 2995)
+                self.assertLessEqual(due["b@grey.example"], 4100)
+
     def test_a_failing_host_is_shown_with_its_next_try_and_forgotten_on_demand(self):
         peer = Peer()
         settings = relay_to(peer)
