@@ -145,7 +145,12 @@ class Manager {
   void settle();
   /// When settle() is wanted without an event; kNever: not.
   SteadyTime wake_at() const;
-  void drain() { scheduler_.drain(); }
+  /// Nothing more is handed out. What waits then waits for the next start, which tries it at once: a transport that is
+  /// gone now was told to go, so transport_failed() has no effect any more.
+  void drain() {
+    draining_ = true;
+    scheduler_.drain();
+  }
   /// A flush: destinations that wait for their retry time may be tried at once.
   void forgive() {
     enter();
@@ -290,6 +295,7 @@ class Manager {
   WallTime
       flushed_at_{};  // what was deferred before that is tried even if defer_transports says no
   bool accepting_ = true;
+  bool draining_ = false;
   Figures figures_;
 };
 
