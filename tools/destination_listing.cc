@@ -123,7 +123,10 @@ ordered_json json_of(const Seen& d) {
     j["round_trip_us"] = f.round_trip.count();
     j["service_time_us"] = f.service_time.count();
   }
-  if (f.messages_per_connection > 0) j["messages_per_connection"] = f.messages_per_connection;
+  if (f.messages_per_connection > 0) {
+    j["messages_per_connection"] = f.messages_per_connection;
+    j["messages_until"] = unix_seconds(f.messages_until);
+  }
   if (f.tolerated_connections > 0) {
     j["tolerated_connections"] = f.tolerated_connections;
     j["tolerated_until"] = unix_seconds(f.tolerated_until);
@@ -233,7 +236,8 @@ std::string show_text(const Seen& d) {
     line("tolerates", fmt::format("{} connections; one more is tried after {}",
                                   f.tolerated_connections, when(f.tolerated_until)));
   if (f.messages_per_connection > 0)
-    line("closes after", fmt::format("{} messages", f.messages_per_connection));
+    line("closes after", fmt::format("{} messages; more are tried after {}",
+                                     f.messages_per_connection, when(f.messages_until)));
   return out;
 }
 

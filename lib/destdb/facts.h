@@ -32,14 +32,18 @@ struct Facts {
   microseconds connect_time{0};
   microseconds round_trip{0};
   microseconds service_time{0};               // per job, a moving mean
-  std::uint32_t messages_per_connection = 0;  // after which the peer closed; 0: not known
+  std::uint32_t messages_per_connection = 0;  // after which the peer closes; 0: not known
   std::uint32_t tolerated_connections = 0;    // before it refused another; 0: not known
   WallTime tolerated_until{};                 // when to try one more than that
   WallTime used{};                            // last change: what the garbage collector goes by
   std::string shown;                          // for people: host[address]:port
+  std::uint32_t closed_after = 0;  // messages when the peer last closed by itself; 0: never
+  WallTime messages_until{};       // when to try more than messages_per_connection
+  WallTime measured{};             // when service_time last changed
   PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
              chunking, starttls, size_limit, connect_time, round_trip, service_time,
-             messages_per_connection, tolerated_connections, tolerated_until, used, shown)
+             messages_per_connection, tolerated_connections, tolerated_until, used, shown,
+             closed_after, messages_until, measured)
   bool operator==(const Facts&) const = default;
 };
 

@@ -15,7 +15,7 @@ bool Model::may_pull(const Connection& c) const {
 
 bool Model::backlogged(const Connection& c, std::size_t threshold) const {
   const std::size_t n = c.jobs();
-  if (n >= threshold) return true;
+  if (n >= threshold || (c.quota > 0 && c.done + n >= c.quota)) return true;
   if (n == 0 || c.state == Connection::State::opening) return false;
   const auto expected =
       c.destination->facts.service_time * static_cast<std::int64_t>(n) / std::max(1U, c.window);
@@ -77,6 +77,19 @@ bool Model::schedule(Job& j, bool from_pool) {
 Model::Chosen Model::choose(const Cluster& cluster, std::size_t index,
                             std::uint64_t concurrency) const {
   const auto& level = cluster.levels[index];
+  const microseconds best = level.size() > 1 ? best_service_time(level) : microseconds(0);
+  if (best.count() > 0) {
+    // First without those that are much slower; they get what the others have no room for.
+    Chosen chosen = choose(cluster, index, concurrency, best);
+    if (chosen.connection != nullptr ? chosen.rule != Choice::ride : !chosen.candidates.empty())
+      return chosen;
+  }
+  return choose(cluster, index, concurrency, microseconds(0));
+}
+
+Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
+                            microseconds best) const {
+  const auto& level = cluster.levels[index];
   const Transport& t = *cluster.transport;
   Chosen out;
   bool working = false;
@@ -87,6 +100,7 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index,
     const Destination& d = *member->destination;
     if (dead(d)) continue;
     working = true;
+    if (best.count() > 0 && measured_lately(d) && slow(d, best)) continue;
     for (auto it = d.connections.rbegin(); it != d.connections.rend(); ++it) {
       Connection* c = *it;
       if (c->jobs() == 0 && c->state == Connection::State::open) {
@@ -112,7 +126,7 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index,
       return out;
     }
     if (t.free() > 0) {
-      pick_new(level, out);
+      pick_new(level, best, out);
       if (!out.candidates.empty()) return out;
       out.at_limits = true;
     }
@@ -166,12 +180,14 @@ Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
   return const_cast<Connection*>(best);
 }
 
-void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, Chosen& into) const {
+void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
+                     Chosen& into) const {
   std::vector<Destination*> unused, retry, fewest;
   Destination* closed = nullptr;
   for (const auto& member : level) {
     Destination* d = member->destination;
     if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d)) continue;
+    if (best.count() > 0 && measured_lately(*d) && slow(*d, best)) continue;
     if (!d->connections.empty()) {
       if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
         fewest.clear();

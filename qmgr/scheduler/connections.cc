@@ -22,6 +22,7 @@ Connection& Model::open(Destination& d, const Job& cause) {
   Connection& c = *owned;
   c.number = next_connection++;
   c.destination = &d;
+  c.quota = quota_of(d);
   connections.emplace(c.number, std::move(owned));
   d.connections.push_back(&c);
   ++d.holding;
@@ -88,6 +89,7 @@ void Model::hand(Connection& c, Job& j) {
   }
   j.place = Job::Place::handed;
   c.handed.push_back(&j);
+  if (c.spent()) spent.push_back(c.number);
   ++c.destination->transport->in_hand;
   ++c.destination->handed;
   ++figures.in_hand;
@@ -112,7 +114,7 @@ void Model::hand_out(Connection& c) {
   }
   while (may_pull(c) && pull(c)) {
   }
-  while (c.handed.size() < c.window && !must_pause(*c.destination)) {
+  while (c.handed.size() < c.window && !c.spent() && !must_pause(*c.destination)) {
     if (c.waiting == 0 && !steal(c)) break;
     ConnectionShare* turn = c.round.front();  // one job of each message in turn
     c.round.rotate();
@@ -252,10 +254,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   if (failure) {
     failed(d, trouble, status);
   } else {
-    if (was_opened && trouble != Trouble::none && done > 0) {
-      d.facts.messages_per_connection =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(done, 1'000'000));
-    }
+    if (was_opened && trouble != Trouble::none && done > 0) learn_quota(d, done);
     d.facts.last_close = wall;
     remember(d);
   }
@@ -298,7 +297,10 @@ void Model::drop(Job& j) {
 }
 
 void Model::settle() {
-  pump_workers();
+  do {
+    retire_spent();
+    pump_workers();
+  } while (!spent.empty());
   pump_routing();
 }
 

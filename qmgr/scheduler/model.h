@@ -178,6 +178,7 @@ struct Connection {
   std::size_t waiting = 0;
   std::vector<Job*> handed;
   std::uint64_t done = 0;
+  std::uint64_t quota = 0;  // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
   std::unordered_map<Message*, std::unique_ptr<ConnectionShare>> shares;
   List<ConnectionShare> round;
@@ -186,6 +187,7 @@ struct Connection {
   Node<Connection> in_age{this};
   Node<Connection> in_all{this};
   std::size_t jobs() const { return waiting + handed.size(); }
+  bool spent() const { return quota > 0 && done + handed.size() >= quota; }
 };
 
 struct Model {
@@ -245,6 +247,20 @@ struct Model {
   /// Forgets a destination that nothing refers to; one that pauses later.
   void drop_if_unused(Destination& d);
 
+  // ceilings.cc
+  /// How many messages a connection opened now may carry; 0: any number.
+  std::uint64_t quota_of(Destination& d);
+  /// The peer closed a connection by itself after so many.
+  void learn_quota(Destination& d, std::uint64_t done);
+  /// A job of the connection is done: what it bears, and how long that took.
+  void measured(Connection& c, microseconds service_time);
+  /// So much slower than the best of its level that it had better be left to when that is full.
+  static bool slow(const Destination& d, microseconds best);
+  /// The shortest service time in the level, as far as it was measured lately; 0: only one host works.
+  microseconds best_service_time(const std::vector<std::unique_ptr<Member>>& level) const;
+  bool measured_lately(const Destination& d) const;
+  void retire_spent();
+
   // choose.cc
   /// What try_level() carries out.
   struct Chosen {
@@ -260,7 +276,11 @@ struct Model {
   Outcome try_level(Job& j, std::size_t level, bool from_pool);
   Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
                         const Connection& newest) const;
-  void pick_new(const std::vector<std::unique_ptr<Member>>& level, Chosen& into) const;
+  /// best: destinations that are slow beside it are left out; 0: none is.
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency,
+                microseconds best) const;
+  void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
+                Chosen& into) const;
   /// Full enough that the next job had better open another connection.
   bool backlogged(const Connection& c) const;
   /// Jobs wait because every connection is taken: this one takes more, at least until its window is full, or the
@@ -328,7 +348,8 @@ struct Model {
   std::uint64_t routing = 0;
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;
-  List<Job> forming;                                                  // oldest first
+  List<Job> forming;                    // oldest first
+  std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes
   std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;
 

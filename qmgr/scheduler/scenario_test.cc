@@ -22,6 +22,7 @@
 ///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN |
 ///          defer MSG [COUNT [WORDS]]           what its status says
 ///   expect explain DOMAIN RULE [HOST …]   what would be chosen for a first message
+///   expect served HOST at_most|at_least N    jobs, of hosts that answer by themselves
 ///   expect state HOST CLASS            as pendest shows it
 ///   expect retry HOST between D and D  when a failing one may be tried again
 ///   expect nothing                     every action so far was expected
@@ -60,6 +61,7 @@ struct Host {
   milliseconds connect{0}, reply{0};
   std::uint32_t window = 1;
   std::uint32_t closes_after = 0;
+  std::size_t served = 0;
   bool refuses = false;
   bool automatic = false;
 };
@@ -212,8 +214,10 @@ class World {
       if (it == live_.end()) return;
       it->second.replying = false;
       const Host& host = hosts_[it->second.host];
+      ++hosts_[it->second.host].served;
       finish(c, host.reply);
       collect();
+      if (!live_.contains(c)) return;  // closed by us
       if (host.closes_after != 0 && ++live_[c].served >= host.closes_after) {
         std::vector<JobNumber> rest;
         for (auto& j : live_[c].in_hand) rest.push_back(j.job);
@@ -570,6 +574,10 @@ class World {
                             where_ << "not finished: " << m.delivered << " delivered");
       const auto took = std::chrono::duration_cast<milliseconds>(m.ended - m.arrived);
       BOOST_CHECK_MESSAGE(took <= duration(w.at(4)), where_ << "took " << took.count() << " ms");
+    } else if (what == "served") {  // HOST at_most|at_least N
+      const auto served = hosts_[w.at(2)].served;
+      BOOST_CHECK_MESSAGE(w.at(3) == "at_most" ? served <= count(4) : served >= count(4),
+                          where_ << "served " << served);
     } else if (what == "retry") {  // HOST between A and B: when it may be tried again
       const auto facts = table_.find(destination(w.at(2)).key());
       BOOST_REQUIRE(facts.has_value());

@@ -164,10 +164,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   const ConnectionNumber connection = c.number;
   Destination& d = *c.destination;
   Transport& t = *d.transport;
-  auto& mean = d.facts.service_time;
-  mean = mean.count() == 0 ? service_time
-                           : microseconds((mean.count() * 7 + service_time.count()) / 8);
-  ++c.done;
+  s.measured(c, service_time);
   ++s.figures.jobs_done;
   s.pause(d);
   s.drop(j);
