@@ -8,12 +8,13 @@
 ///          scheduler uses it as a Table;
 ///          auto changes = db->take_changes();
 ///          pool.run([changes, file = db->file()] { return file->write(changes); });
-///          db->collect(wall_now);                                         // now and then: forgets stale records
+///          db->collect_some(wall_now, 1000);                              // now and then: forgets stale records
 /// Rules:   hints, but for suspensions, whose order is done when write() is back. A kill loses the changes since the last
 ///          write(), nothing else: LMDB's transactions are synced.
-/// Bounds:  kMaxRecords in memory and on disk; the least recently changed go first.
+/// Bounds:  kMaxRecords in memory and on disk; for a new one the least recently changed of a few goes.
 /// Source:  seed 000 (destdb, its garbage collector), design.md.
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -90,15 +91,21 @@ class DestDb final : public MemoryTable {
     std::sort(out.begin(), out.end());
     return out;
   }
-  /// Changes since the last call.
-  std::vector<Change> take_changes();
+  /// Changes since the last call, at most `most`; changed() tells whether there are more.
+  std::vector<Change> take_changes(std::size_t most = SIZE_MAX);
   /// They could not be written: what these keys hold by then is taken again.
   void put_back(const std::vector<Change>& changes);
-  bool changed() const { return !changed_.empty() || !changed_suspensions_.empty(); }
+  bool changed() const { return changes() > 0; }
+  std::size_t changes() const { return changed_.size() + changed_suspensions_.size(); }
   /// Forgets what is stale: destinations not used for kKeptFor, failures whose retry time is kKeptFailing past; and the
   /// longest unused beyond kMaxRecords.
-  /// Returns how many.
+  /// Returns how many. Walks over all: for the start.
   std::size_t collect(WallTime now);
+  /// The same rules for the next `most` places of the table, in turn: short however many records there are.
+  std::size_t collect_some(WallTime now, std::size_t most);
+  std::size_t places() const { return facts_.bucket_count(); }
+  /// For tests: another bound than kMaxRecords.
+  void limit_records(std::size_t most) { max_records_ = most; }
   const std::shared_ptr<File>& file() const { return file_; }
   /// What went wrong at open() and was repaired; empty: nothing.
   const std::string& warning() const { return warning_; }
@@ -108,7 +115,11 @@ class DestDb final : public MemoryTable {
 
  private:
   std::shared_ptr<File> file_;
+  static bool stale(const Facts& f, WallTime now);
+  void make_room();
   std::unordered_set<std::string> changed_, changed_suspensions_;
+  std::size_t max_records_ = kMaxRecords;
+  std::size_t place_ = 0;  // of collect_some()
   std::string warning_;
 };
 

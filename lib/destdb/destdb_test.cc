@@ -127,6 +127,49 @@ BOOST_AUTO_TEST_CASE(stale_records_are_collected) {
   BOOST_TEST(db->find("failing").has_value());
 }
 
+BOOST_AUTO_TEST_CASE(the_collector_goes_round_in_slices) {
+  auto db = open();
+  for (int i = 0; i < 3000; ++i)
+    db->put("d" + std::to_string(i), used_at(kNow - std::chrono::hours(i % 3 == 0 ? 24 * 8 : 1)));
+  std::size_t gone = 0, most_at_once = 0;
+  for (int slice = 0; slice < 2000 && gone < 1000; ++slice) {
+    const std::size_t n = db->collect_some(kNow, 10);
+    most_at_once = std::max(most_at_once, n);
+    gone += n;
+  }
+  BOOST_TEST(gone == 1000U);
+  BOOST_TEST(most_at_once < 100U);
+  BOOST_TEST(db->size() == 2000U);
+  BOOST_TEST(!db->find("d3").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_full_table_drops_what_was_not_used_for_long) {
+  auto db = open();
+  db->limit_records(1000);
+  for (int i = 0; i < 1000; ++i) db->put("old" + std::to_string(i), used_at(kNow - seconds(5000)));
+  for (int i = 0; i < 500; ++i) db->put("new" + std::to_string(i), used_at(kNow));
+  BOOST_TEST(db->size() == 1000U);
+  int kept = 0;
+  for (int i = 0; i < 500; ++i) kept += db->find("new" + std::to_string(i)).has_value() ? 1 : 0;
+  BOOST_TEST(kept > 450);
+  db->put("new499", used_at(kNow));  // known: drops nobody
+  BOOST_TEST(db->size() == 1000U);
+}
+
+BOOST_AUTO_TEST_CASE(changes_are_taken_in_batches_orders_first) {
+  auto db = open();
+  for (int i = 0; i < 10; ++i) db->put("d" + std::to_string(i), used_at(kNow));
+  db->suspend({"mx.example", "why", kNow});
+  const auto first = db->take_changes(4);
+  BOOST_TEST(first.size() == 4U);
+  BOOST_TEST(std::any_of(first.begin(), first.end(),
+                         [](const Change& c) { return c.kind == Change::Kind::suspension; }));
+  BOOST_TEST(db->changed());
+  BOOST_TEST(db->take_changes(4).size() == 4U);
+  BOOST_TEST(db->take_changes(4).size() == 3U);
+  BOOST_TEST(!db->changed());
+}
+
 BOOST_AUTO_TEST_CASE(a_suspension_outlives_a_restart_and_every_collection) {
   {
     auto db = open();
