@@ -1,6 +1,7 @@
 /// Who is in the active set: new mail from memory, the runners' messages, and how they leave again.
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "qmgr/manager.h"
 
@@ -237,6 +238,37 @@ void Manager::run_runners() {
   }
 }
 
+bool Manager::others_wait() const {
+  if (!orders_waiting_.empty()) return true;
+  const WallTime t = now();
+  return std::any_of(runners_.begin(), runners_.end(),
+                     [t](const Runner& r) { return r.look || (r.next && *r.next <= t); });
+}
+
+void Manager::park_excess() {
+  if (has_room() || log_.recovery() != queue_log::Recovery::done || !scheduler_.crowded() ||
+      !others_wait())
+    return;
+  for (std::size_t i = 0; i < options_.runner_slice; ++i) {
+    const auto number = scheduler_.excess();
+    if (!number) return;
+    Active& m = *find(*number);
+    const Ordinals back = scheduler_.withdraw(*number);
+    PEN_CHECK(m.outstanding >= back.size() && !back.empty());
+    m.outstanding -= back.size();
+    m.parked = true;
+    ++figures_.parked;
+    to_conclude_.push_back(*number);
+    if (clock_.now() - parked_told_ >= seconds(60)) {
+      parked_told_ = clock_.now();
+      log::info(
+          "the active set is full: messages for slow destinations with more than "
+          "active_share_limit of it make room for others ({} so far)",
+          figures_.parked);
+    }
+  }
+}
+
 /// The oldest order that waits for room.
 bool Manager::run_order() {
   if (orders_waiting_.empty()) return false;
@@ -315,6 +347,8 @@ void Manager::settle() {
       }
       continue;
     }
+    park_excess();
+    if (!to_conclude_.empty()) continue;
     run_runners();
     find_discharges();
     do_actions();
@@ -329,6 +363,8 @@ SteadyTime Manager::wake_at() const {
   SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
   if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
   if (discharge_scan_) return clock_.now();
+  if (scheduler_.crowded() && !has_room() && others_wait())
+    at = std::min(at, clock_.now() + seconds(1));
   if (log_.recovery() == queue_log::Recovery::done && has_room()) {
     if (!orders_waiting_.empty()) return clock_.now();
     const WallTime t = clock_.wall_now();

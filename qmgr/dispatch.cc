@@ -1,6 +1,7 @@
 /// Carries out what the scheduler decides, and tells it what the programs report.
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/mail/delivery_line.h"
 #include "qmgr/manager.h"
@@ -85,6 +86,12 @@ void Manager::act(HandJob& a) {
 void Manager::act(const DeferRecipients& a) {
   jobs_.erase(a.job);
   Active& m = *find(a.message);
+  if (a.withdrawn && m.parked) {  // nothing happened to them
+    PEN_CHECK(m.outstanding >= a.ordinals.size());
+    m.outstanding -= a.ordinals.size();
+    to_conclude_.push_back(m.number);
+    return;
+  }
   if (m.order == Active::Order::none) report_undeliverable(m, a.ordinals, a.status, a.relay, {});
   deferred(m, a.ordinals, a.status);
 }

@@ -28,6 +28,10 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
   o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
   o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));
+  if (s.active_share_limit < 100)
+    o.scheduler.share_limit = std::max<std::size_t>(
+        1, o.manager.active_messages * static_cast<std::size_t>(s.active_share_limit) / 100);
+  o.scheduler.share_time = o.manager.backoff_min;
   o.limits = [&c](std::string_view name) {
     const auto t = c.config().transport(name);
     qmgr::TransportLimits limits;

@@ -165,7 +165,7 @@ class Manager {
   }
 
   struct Figures {
-    std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, recovered = 0;
+    std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, recovered = 0, parked = 0;
     std::size_t active = 0, active_bytes = 0, kept_body_bytes = 0;
   };
   Figures figures() const;
@@ -194,6 +194,10 @@ class Manager {
   void drop_body(Active& m);
   std::string body_of(Active& m);
   void run_runners();
+  /// Something is due and finds no room.
+  bool others_wait() const;
+  /// Makes room: messages that wait for slow hosts with more than their share go to the shortest retry log.
+  void park_excess();
   bool run_log(queue_log::LogId log);
   bool run_order();
   bool take_stored(queue_log::Stored&& stored);
@@ -292,8 +296,9 @@ class Manager {
   bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;
   std::size_t retry_turn_ = 0;
-  WallTime
-      flushed_at_{};  // what was deferred before that is tried even if defer_transports says no
+  SteadyTime parked_told_{};
+  // what was deferred before that is tried even if defer_transports says no
+  WallTime flushed_at_{};
   bool accepting_ = true;
   bool draining_ = false;
   Figures figures_;

@@ -337,12 +337,12 @@ void Manager::defer(Active& m) {
   // The interval grows with the message's age, as in Postfix: each try comes after about twice the time of the last.
   const auto age = std::chrono::duration_cast<seconds>(now() - m.envelope.arrival);
   const auto usual = std::clamp(age, options_.backoff_min, options_.backoff_max);
-  const auto log = log_.retry_log_for(next_delay(m, usual));
+  const auto log = log_.retry_log_for(m.parked ? seconds(0) : next_delay(m, usual));
   must(log_.defer(m.id(), log, to_log(m, body_of(m))));
   Runner& r = runners_[log];
   const WallTime due = now() + log_.interval(log);
   r.next = r.next ? std::min(*r.next, due) : due;
-  ++figures_.deferred;
+  if (!m.parked) ++figures_.deferred;
   leave(m);
 }
 

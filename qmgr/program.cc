@@ -355,6 +355,7 @@ std::vector<ipc::queue::StatusLine> Program::status() const {
   add("accepted", m.accepted);
   add("finished", m.finished);
   add("deferred", m.deferred);
+  add("parked", m.parked);
   add("reports", m.bounced);
   add("routing", s.routing);
   add("jobs", s.jobs);

@@ -34,7 +34,13 @@ std::size_t Model::usable_level(const Cluster& c) const {
 bool Model::schedule(Job& j, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
   if (j.message->withdrawn) {
-    defer(j, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none");
+    actions.emplace_back(DeferRecipients{j.message->number,
+                                         j.ordinals,
+                                         {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
+                                         "none",
+                                         j.number,
+                                         true});
+    drop(j);
     return true;
   }
   if (j.expiry <= now) {

@@ -42,6 +42,7 @@ struct PoolShare {
   Message* message;
   List<Job> jobs;
   std::size_t count = 0;
+  SteadyTime since{};
   bool candidate = true;  // may take a free worker; false: its destinations are at their limits
   Node<PoolShare> round{this};    // in Cluster::round: free rides go round the messages
   Node<PoolShare> waiting{this};  // in Claim::shares if candidate, else in Cluster::full
@@ -129,6 +130,7 @@ struct Cluster {
   List<PoolShare> full;  // shares whose destinations were all at their limits
   std::size_t pooled = 0;
   std::size_t references = 0;
+  Node<Cluster> crowded{this};  // in Model::crowded while more than share_limit messages wait here
 };
 
 struct RouteSet {
@@ -231,6 +233,11 @@ struct Model {
   // inspect.cc
   DestinationState state_of(const Destination& d) const;
   Explanation explain(RouteSet& r) const;
+
+  // share.cc
+  void note_share(Cluster& c);
+  /// The messages that wait for it will wait for long.
+  bool drains_slowly(const Cluster& c) const;
 
   // rate_delay.cc
   /// The destination is one whose deliveries keep a distance.
@@ -348,7 +355,8 @@ struct Model {
   std::uint64_t routing = 0;
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;
-  List<Job> forming;                    // oldest first
+  List<Job> forming;  // oldest first
+  List<Cluster> crowded;
   std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes
   std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;

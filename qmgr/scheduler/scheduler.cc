@@ -37,8 +37,12 @@ void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
   Model& s = *model_;
   Message& m = *s.messages.at(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(DeferRecipients{
-        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0});
+    s.actions.emplace_back(DeferRecipients{number,
+                                           {ordinal},
+                                           {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
+                                           "none",
+                                           0,
+                                           true});
   } else {
     s.add_to_job(m, ordinal, answer);
   }
@@ -56,8 +60,12 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
   Model& s = *model_;
   Message& m = *s.messages.at(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(DeferRecipients{
-        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0});
+    s.actions.emplace_back(DeferRecipients{number,
+                                           {ordinal},
+                                           {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
+                                           "none",
+                                           0,
+                                           true});
     s.routing_ended(m);
   } else if (alone) {
     // Still counts as the message's look-up; it is no longer under way.

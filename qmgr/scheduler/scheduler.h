@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -63,6 +64,10 @@ struct Options {
   seconds backoff_max{4000};
   seconds ceiling_time{600};         // a learned connection limit is believed this long
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
+  // Messages that may wait for the same hosts while others wait for room in the active set (active_share_limit); 0: any
+  // number. Only where they wait for long: the hosts would take longer than share_time for them.
+  std::size_t share_limit = 0;
+  seconds share_time{300};  // the shortest retry interval: who is parked comes back after that
   /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or address (if it is a
   /// numeric one) is put off, else "". Asked when a destination or next hop is met, and again when what it said is older
   /// than rule_time. Must not wait.
@@ -95,8 +100,9 @@ struct DeferRecipients {  // no destination left, or in doubt after a lost conne
   MessageNumber message = 0;
   Ordinals ordinals;
   mail::DeliveryStatus status;
-  std::string relay;  // Postfix's relay= word: the destination that said so, or "none"
-  JobNumber job = 0;  // 0: it was never formed
+  std::string relay;       // Postfix's relay= word: the destination that said so, or "none"
+  JobNumber job = 0;       // 0: it was never formed
+  bool withdrawn = false;  // handed back after withdraw(), and not for any trouble
 };
 using Action =
     std::variant<RouteRecipient, OpenConnection, HandJob, CloseConnection, DeferRecipients>;
@@ -205,6 +211,11 @@ class Scheduler {
   void override_deferral(MessageNumber message);
   /// The facts of this destination were forgotten by hand: nothing is known of it but its open connections.
   void forgotten(std::string_view key);
+  /// A message that waits for hosts that have more than their share of the active set, and are slow: the caller parks it
+  /// (withdraws it and puts it off) if others wait for its place. nullopt: there is none.
+  std::optional<MessageNumber> excess() const;
+  /// More than its share waits for some hosts: excess() may come to name a message when time passes.
+  bool crowded() const;
   /// An administrator's flush: destinations that wait for their next retry may be tried at once.
   /// What they have failed so far is remembered, so one probe goes first.
   void forgive();
