@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "lib/mail/reply.h"
+#include "lib/mail/stated_delay.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   pen::mail::ReplyParser parser;
@@ -13,6 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     const auto reply = parser.feed(line);
+    if (const auto wait = pen::mail::stated_delay(line);
+        wait && (wait->count() <= 0 || *wait > pen::mail::kMaxStatedDelay))
+      std::abort();
     if (!reply) continue;
     if (reply->malformed != (reply->code == 0)) std::abort();
     if (!reply->malformed && (reply->code < 200 || reply->code > 599)) std::abort();

@@ -1,6 +1,7 @@
 /// Who is in the active set: new mail from memory, the runners' messages, and how they leave again.
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "qmgr/manager.h"
 
@@ -99,7 +100,7 @@ void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
   });
 }
 
-void Manager::admit(std::unique_ptr<Active> owned) {
+MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
   Active& m = *owned;
   m.number = next_number_++;
   m.active = now();
@@ -134,6 +135,7 @@ void Manager::admit(std::unique_ptr<Active> owned) {
       scheduler_.isolate_message(m.number);
       break;
     }
+  return m.number;
 }
 
 void Manager::leave(Active& m) {
@@ -178,6 +180,7 @@ void Manager::each_active(const std::function<void(const Active&)>& see) const {
 bool Manager::take_stored(queue_log::Stored&& stored) {
   must(log_.start(stored));
   const std::string id = stored.envelope.queue_id;
+  const bool flushed = stored.appended <= flushed_at_ && stored.place.log != kJournal;
   queue_log::Envelope as_it_is;
   as_it_is = stored.envelope;
   auto m = from_log(std::move(stored));
@@ -191,7 +194,8 @@ bool Manager::take_stored(queue_log::Stored&& stored) {
   if (known_discharges_.size() < kMaxKnownDischarges) {
     for (const auto& d : m->envelope().discharges) known_discharges_[d.queue_id].push_back(d);
   }
-  admit(std::move(m));
+  const MessageNumber number = admit(std::move(m));
+  if (flushed) scheduler_.override_deferral(number);
   return true;
 }
 
@@ -241,6 +245,37 @@ void Manager::run_runners() {
   }
 }
 
+bool Manager::others_wait() const {
+  if (!orders_waiting_.empty()) return true;
+  const WallTime t = now();
+  return std::any_of(runners_.begin(), runners_.end(),
+                     [t](const Runner& r) { return r.look || (r.next && *r.next <= t); });
+}
+
+void Manager::park_excess() {
+  if (has_room() || log_.recovery() != queue_log::Recovery::done || !scheduler_.crowded() ||
+      !others_wait())
+    return;
+  for (std::size_t i = 0; i < options_.runner_slice; ++i) {
+    const auto number = scheduler_.excess();
+    if (!number) return;
+    Active& m = *find(*number);
+    const Ordinals back = scheduler_.withdraw(*number);
+    PEN_CHECK(m.outstanding >= back.size() && !back.empty());
+    m.outstanding -= back.size();
+    m.parked = true;
+    ++figures_.parked;
+    to_conclude_.push_back(*number);
+    if (clock_.now() - parked_told_ >= seconds(60)) {
+      parked_told_ = clock_.now();
+      log::info(
+          "the active set is full: messages for slow destinations with more than "
+          "active_share_limit of it make room for others ({} so far)",
+          figures_.parked);
+    }
+  }
+}
+
 /// The oldest order that waits for room.
 bool Manager::run_order() {
   if (orders_waiting_.empty()) return false;
@@ -252,6 +287,7 @@ bool Manager::run_order() {
 
 void Manager::flush_all() {
   forgive();
+  flushed_at_ = now();
   log_.make_due();
   for (Runner& r : runners_) r.look = true;
   runners_[queue_log::kHold].look = false;
@@ -319,6 +355,8 @@ void Manager::settle() {
       }
       continue;
     }
+    park_excess();
+    if (!to_conclude_.empty()) continue;
     run_runners();
     find_discharges();
     do_actions();
@@ -333,6 +371,8 @@ SteadyTime Manager::wake_at() const {
   SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
   if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
   if (discharge_scan_) return clock_.now();
+  if (scheduler_.crowded() && !has_room() && others_wait())
+    at = std::min(at, clock_.now() + seconds(1));
   if (log_.recovery() == queue_log::Recovery::done && has_room()) {
     if (!orders_waiting_.empty()) return clock_.now();
     const WallTime t = clock_.wall_now();

@@ -1,6 +1,7 @@
 /// Carries out what the scheduler decides, and tells it what the programs report.
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/mail/delivery_line.h"
 #include "qmgr/manager.h"
@@ -89,12 +90,32 @@ void Manager::act(HandJob& a) {
 void Manager::act(const DeferRecipients& a) {
   jobs_.erase(a.job);
   Active& m = *find(a.message);
+  if (a.withdrawn && m.parked) {  // nothing happened to them
+    PEN_CHECK(m.outstanding >= a.ordinals.size());
+    m.outstanding -= a.ordinals.size();
+    to_conclude_.push_back(m.number);
+    return;
+  }
   if (m.order == Active::Order::none) report_undeliverable(m, a.ordinals, a.status, a.relay, {});
   deferred(m, a.ordinals, a.status);
 }
 
+std::uint64_t Manager::look_up(const std::string& recipient, const std::string& sender,
+                               LookedUp then) {
+  const std::uint64_t request = next_request_++;
+  looked_up_[request] = std::move(then);
+  ports_.route({.request = request, .recipient = recipient, .sender = sender});
+  return request;
+}
+
 void Manager::routed(ipc::route::Routed& answer) {
   enter();
+  if (const auto tool = looked_up_.find(answer.request); tool != looked_up_.end()) {
+    const LookedUp then = std::move(tool->second);
+    looked_up_.erase(tool);
+    then(&answer);
+    return;
+  }
   const auto it = routes_asked_.find(answer.request);
   if (it == routes_asked_.end()) return;  // asked again meanwhile
   const auto [number, ordinal] = it->second;
@@ -122,6 +143,11 @@ void Manager::routed(ipc::route::Routed& answer) {
 
 void Manager::router_lost(std::uint64_t last_sent) {
   enter();
+  while (!looked_up_.empty() && looked_up_.begin()->first <= last_sent) {
+    const LookedUp then = std::move(looked_up_.begin()->second);
+    looked_up_.erase(looked_up_.begin());
+    then(nullptr);
+  }
   std::vector<std::pair<std::uint64_t, RouteAsked>> lost;
   for (const auto& asked : routes_asked_) {
     if (asked.first <= last_sent) lost.emplace_back(asked);

@@ -1,8 +1,12 @@
 /// qmgr: the queue manager. See man/qmgr.8.
+#include <algorithm>
+
 #include "lib/base/log.h"
 #include "lib/base/random.h"
+#include "lib/base/text.h"
 #include "lib/queue_log/posix_storage.h"
 #include "lib/service/service.h"
+#include "qmgr/deferral_rule.h"
 #include "qmgr/program.h"
 
 namespace {
@@ -22,18 +26,27 @@ qmgr::ProgramOptions options_of(service::Context& c) {
       static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
-  o.scheduler.backoff_max = o.manager.backoff_max;
+  o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
+  o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));
+  if (s.active_share_limit < 100)
+    o.scheduler.share_limit = std::max<std::size_t>(
+        1, o.manager.active_messages * static_cast<std::size_t>(s.active_share_limit) / 100);
+  o.scheduler.share_time = o.manager.backoff_min;
   o.limits = [&c](std::string_view name) {
     const auto t = c.config().transport(name);
     qmgr::TransportLimits limits;
     limits.destination_concurrency = static_cast<std::uint32_t>(t.destination_concurrency_limit);
     limits.destination_recipients = static_cast<std::uint32_t>(t.destination_recipient_limit);
+    limits.initial_concurrency = static_cast<std::uint32_t>(t.initial_destination_concurrency);
+    limits.rate_delay = t.destination_rate_delay;
     limits.workers = static_cast<std::uint32_t>(c.settings().default_process_limit);
     const auto* service = c.config().find_service(name, config::ServiceType::unix_stream);
     if (service != nullptr && service->process_limit) {
       limits.workers = static_cast<std::uint32_t>(*service->process_limit);
     }
     limits.max_age = c.settings().connection_max_age;
+    const auto& deferred = c.settings().defer_transports;
+    limits.deferred = std::find(deferred.begin(), deferred.end(), name) != deferred.end();
     return limits;
   };
   o.path = [&c](std::string_view name) { return c.queue_path(name); };
@@ -45,6 +58,11 @@ qmgr::ProgramOptions options_of(service::Context& c) {
 
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
+  auto program_options = options_of(c);
+  map::OpenOptions tables;
+  tables.default_type = s.default_database_type;
+  PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,
+                 qmgr::deferral_rule(join(s.defer_destinations, ", "), tables));
   // Everything lives until the process ends: nothing depends on a destructor.
   auto advise = [](const std::string& directory) {
     log::error(
@@ -83,7 +101,7 @@ Result<service::Hooks> start(service::Context& c) {
       destdb::DestDb::open(s.data_directory + "/destdb", c.loop().clock().wall_now());
   if (!destinations) return fail(std::move(destinations).error());
   if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
-  auto* program = new qmgr::Program(c.loop(), options_of(c), *kept, *log->release(),
+  auto* program = new qmgr::Program(c.loop(), std::move(program_options), *kept, *log->release(),
                                     spool->release(), *destinations->release());
   program->start();
   c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });

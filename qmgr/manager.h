@@ -95,6 +95,12 @@ class Manager {
   /// never reached it; the edge still holds them.
   void router_lost(std::uint64_t last_sent);
 
+  /// A tool's question where a recipient goes, asked beside the scheduler's. then(nullptr): the program died. Returns the
+  /// number for forget_look_up(), after which `then` is not called.
+  using LookedUp = std::function<void(ipc::route::Routed*)>;
+  std::uint64_t look_up(const std::string& recipient, const std::string& sender, LookedUp then);
+  void forget_look_up(std::uint64_t request) { looked_up_.erase(request); }
+
   // --- delivery programs ---
   void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
   void connection_closed(const ipc::delivery::ConnectionClosed& closed);
@@ -152,8 +158,15 @@ class Manager {
     scheduler_.forgive();
   }
 
+  /// Calls the scheduler with the time set.
+  template <class Do>
+  void look(Do&& with) {
+    enter();
+    with(scheduler_);
+  }
+
   struct Figures {
-    std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, recovered = 0;
+    std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, recovered = 0, parked = 0;
     std::size_t active = 0, active_bytes = 0, kept_body_bytes = 0;
   };
   Figures figures() const;
@@ -177,7 +190,7 @@ class Manager {
 
   // active_set.cc
   bool has_room() const;
-  void admit(std::unique_ptr<Active> m);
+  MessageNumber admit(std::unique_ptr<Active> m);
   void leave(Active& m);
   void drop_body(Active& m);
   /// Packs the envelopes that were unpacked first, but for the last kUnpacked. Between two events only: it ends the life
@@ -186,6 +199,10 @@ class Manager {
   static constexpr std::size_t kUnpacked = 256;
   std::string body_of(Active& m);
   void run_runners();
+  /// Something is due and finds no room.
+  bool others_wait() const;
+  /// Makes room: messages that wait for slow hosts with more than their share go to the shortest retry log.
+  void park_excess();
   bool run_log(queue_log::LogId log);
   bool run_order();
   bool take_stored(queue_log::Stored&& stored);
@@ -209,6 +226,7 @@ class Manager {
   bool start_report(Active& m);
   void finish(Active& m);
   void defer(Active& m);
+  seconds next_delay(const Active& m, seconds usual) const;
   void obey(Active& m);
   void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
   void discharge(const mail::Discharge& d);
@@ -249,6 +267,7 @@ class Manager {
 
   std::uint64_t next_request_ = 1;
   std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
+  std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these
   std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
   std::unordered_map<JobNumber, JobInHand> jobs_;
   struct ReportAsked {
@@ -283,6 +302,9 @@ class Manager {
   bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;
   std::size_t retry_turn_ = 0;
+  SteadyTime parked_told_{};
+  // what was deferred before that is tried even if defer_transports says no
+  WallTime flushed_at_{};
   bool accepting_ = true;
   bool draining_ = false;
   Figures figures_;

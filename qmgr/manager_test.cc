@@ -32,7 +32,7 @@ struct Outside {
 
 class Qmgr : public Ports {
  public:
-  Qmgr(Outside& outside, FaultStorage& storage, ManagerOptions options = {})
+  Qmgr(Outside& outside, FaultStorage& storage, ManagerOptions options = {}, Options scheduler = {})
       : outside_(outside), storage_(storage), random_(7), scheduler_random_(8) {
     queue_log::Options log_options;
     log_options.segment_size = 32768;
@@ -42,7 +42,7 @@ class Qmgr : public Ports {
     BOOST_REQUIRE_MESSAGE(log.has_value(), (log ? "" : log.error().message()));
     log_ = std::move(*log);
     scheduler_ = std::make_unique<Scheduler>(
-        Options{}, [](std::string_view) { return TransportLimits{}; }, table_, scheduler_random_);
+        scheduler, [](std::string_view) { return TransportLimits{}; }, table_, scheduler_random_);
     manager_ = std::make_unique<Manager>(options, *log_, *scheduler_, *this, outside.clock);
   }
 
@@ -147,7 +147,7 @@ class Qmgr : public Ports {
         ipc::Destination d;
         d.transport = "smtp";
         d.host = "mx." + resolved.nexthop;
-        d.address = "192.0.2.1";
+        d.address = resolved.nexthop == "tar.example" ? "192.0.2.66" : "192.0.2.1";
         d.port = 25;
         resolved.levels.push_back({{d}});
         answer.answer = resolved;
@@ -213,7 +213,7 @@ class Qmgr : public Ports {
       mail::DeliveryStatus status{mail::Action::delivered, "2.0.0", "250 ok", {}, {}};
       if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
       if (a.starts_with("later") && !all_well)
-        status = {mail::Action::deferred, "4.2.1", "450 later", {}, {}};
+        status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
       if (status.action == mail::Action::delivered) ++outside_.delivered[job.queue_id + " " + a];
       result.results.push_back({{r.ordinal}, status});
     }
@@ -263,6 +263,7 @@ class Qmgr : public Ports {
   std::map<JobNumber, std::string> job_bodies_;
   std::map<std::string, std::string> bodies;
   std::vector<bool> states;
+  std::string later_text = "later";
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
        all_well = false, bounce_waits = false;
 };
@@ -272,9 +273,9 @@ struct Fixture {
   FaultStorage disk;
   std::unique_ptr<Qmgr> qmgr;
   Fixture() { start(); }
-  void start(ManagerOptions options = {}) {
+  void start(ManagerOptions options = {}, Options scheduler = {}) {
     qmgr.reset();
-    qmgr = std::make_unique<Qmgr>(outside, disk, options);
+    qmgr = std::make_unique<Qmgr>(outside, disk, options, scheduler);
     qmgr->recover();
     qmgr->run();
   }
@@ -352,6 +353,29 @@ BOOST_AUTO_TEST_CASE(a_deferred_recipient_is_tried_again_at_growing_intervals) {
   BOOST_TEST(delivered("A1 later@a.example") == 1);
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
   BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_says_when_to_come_back_is_believed_within_bounds) {
+  const auto tries = [&] { return qmgr->manager_->figures().deferred; };
+  qmgr->later_text = "greylisted, try again in 1000 seconds";
+  qmgr->send("A1", "s@x.example", {"later@a.example", "later2@a.example"});
+  qmgr->run();
+  BOOST_TEST(tries() == 1U);
+  qmgr->advance(seconds(999));  // its age alone would have it tried after 300
+  BOOST_TEST(tries() == 1U);
+  qmgr->later_text = "try again in 10 seconds";  // sooner than a quarter of its age: not believed
+  qmgr->advance(seconds(900));
+  BOOST_TEST(tries() == 2U);
+  qmgr->advance(seconds(200));
+  BOOST_TEST(tries() == 2U);
+  qmgr->later_text = "try again in 9 hours";
+  qmgr->advance(seconds(1000));
+  const auto before = tries();
+  qmgr->advance(seconds(3900));
+  BOOST_TEST(tries() == before);
+  qmgr->all_well = true;
+  qmgr->advance(seconds(200));
+  BOOST_TEST(delivered("A1 later@a.example") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(failures_are_reported_once_and_the_message_ends) {
@@ -455,6 +479,52 @@ BOOST_AUTO_TEST_CASE(more_mail_than_the_active_set_holds_follows_from_the_log) {
   qmgr->run();
   for (int i = 0; i < 20; ++i)
     BOOST_TEST(delivered("A" + std::to_string(i) + " ok@a.example") == 1);
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_tarpit_keeps_its_share_of_the_active_set_and_makes_room_for_others) {
+  ManagerOptions options;
+  options.active_messages = 150;
+  Options scheduler;
+  scheduler.backlog_threshold = scheduler.ride_limit = 1;
+  scheduler.share_limit = 5;
+  start(options, scheduler);
+  for (int i = 0; i < 200; ++i)
+    qmgr->send("T" + std::to_string(i), "s@x.example", {"hang@tar.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->figures().active == 150U);
+  const auto parked = [&] { return qmgr->manager_->figures().parked; };
+  BOOST_TEST(parked() == 0U);
+  for (int i = 0; i < 10; ++i) qmgr->send("A" + std::to_string(i), "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST(parked() == 0U);  // nobody has waited for long
+  for (int i = 0; i < 10; ++i) qmgr->advance(seconds(1));
+  for (int i = 0; i < 10; ++i)
+    BOOST_TEST(delivered("A" + std::to_string(i) + " ok@a.example") == 1);
+  BOOST_TEST(parked() > 0U);
+  BOOST_TEST(qmgr->manager_->figures().deferred == 0U);
+  BOOST_TEST(qmgr->listed() == 200U);
+  // They come back, and the whole of what waits for the tarpit is delivered when it answers.
+  qmgr->advance(seconds(301));
+  for (int i = 0; i < 200 && qmgr->listed() > 0; ++i) {
+    for (const auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
+    qmgr->run();
+    qmgr->advance(seconds(100));
+  }
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_relay_host_that_takes_what_it_is_given_may_have_the_whole_active_set) {
+  ManagerOptions options;
+  options.active_messages = 40;
+  Options scheduler;
+  scheduler.backlog_threshold = scheduler.ride_limit = 1;
+  scheduler.share_limit = 5;
+  start(options, scheduler);
+  for (int i = 0; i < 500; ++i)
+    qmgr->send("A" + std::to_string(i), "s@x.example", {"ok@a.example"});
+  for (int i = 0; i < 8; ++i) qmgr->advance(seconds(1));
+  BOOST_TEST(qmgr->manager_->figures().parked == 0U);
   BOOST_TEST(qmgr->listed() == 0U);
 }
 

@@ -109,6 +109,7 @@ struct Active {
   bool reporting = false;
   bool report_refused = false;  // this round: the bounce program could not take the report
   bool forced_expire = false;
+  bool parked = false;  // put off to make room: its age does not count for how long
   enum class Order : std::uint8_t { none, remove, hold, requeue } order = Order::none;
 
   struct Rare {

@@ -3,6 +3,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/mail/stated_delay.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {
@@ -309,15 +310,40 @@ void Manager::finish(Active& m) {
   leave(m);
 }
 
+seconds Manager::next_delay(const Active& m, seconds usual) const {
+  // A peer that says when to come back is believed, within the bounds: later than usual if every recipient was told so,
+  // sooner down to a quarter, so that "in five minutes" does not bring us every five minutes for days.
+  std::optional<seconds> least;
+  const std::string* last = nullptr;
+  seconds last_wait = usual;
+  for (const auto& range : m.remaining.ranges()) {
+    for (std::uint32_t i = range.first; i < range.end; ++i) {
+      const auto note = m.notes.find(i);
+      seconds wait = usual;
+      if (note != m.notes.end()) {
+        const mail::DeliveryStatus& status = note->second.status;
+        if (last == nullptr || *last != status.text)
+          last_wait = mail::stated_delay(status).value_or(usual);
+        last = &status.text;
+        wait = last_wait;
+      }
+      least = least ? std::min(*least, wait) : wait;
+    }
+  }
+  return std::clamp(least.value_or(usual), std::max(options_.backoff_min, usual / 4),
+                    options_.backoff_max);
+}
+
 void Manager::defer(Active& m) {
   // The interval grows with the message's age, as in Postfix: each try comes after about twice the time of the last.
   const auto age = std::chrono::duration_cast<seconds>(now() - m.envelope().arrival);
-  const auto log = log_.retry_log_for(std::clamp(age, options_.backoff_min, options_.backoff_max));
+  const auto usual = std::clamp(age, options_.backoff_min, options_.backoff_max);
+  const auto log = log_.retry_log_for(m.parked ? seconds(0) : next_delay(m, usual));
   must(log_.defer(m.id(), log, to_log(m, body_of(m))));
   Runner& r = runners_[log];
   const WallTime due = now() + log_.interval(log);
   r.next = r.next ? std::min(*r.next, due) : due;
-  ++figures_.deferred;
+  if (!m.parked) ++figures_.deferred;
   leave(m);
 }
 
@@ -483,7 +509,8 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     return;
   }
   m->forced_expire = m->forced_expire || verb == Verb::expire;
-  admit(std::move(m));
+  const MessageNumber number = admit(std::move(m));
+  if (verb == Verb::flush) scheduler_.override_deferral(number);
   done_with(Outcome::ok);
 }
 

@@ -29,6 +29,9 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       queue_(
           loop, *manager_, [this] { poke(); }, [this] { return status(); },
           [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
+      destination_server_(
+          loop, *manager_, destinations, options_.limits, [this] { poke(); },
+          [this] { return write_destinations(); }),
       committed_(loop) {}
 
 Program::~Program() = default;
@@ -201,19 +204,41 @@ async::Task<void> Program::keep_flushing() {
 }
 
 async::Task<void> Program::keep_destinations() {
-  // Off the hot path: what changed in five seconds is one transaction on another thread.
-  SteadyTime collected = loop_.now();
+  // Off the hot path: what changed in five seconds is written on another thread, some thousands in one transaction. Stale
+  // records are looked for in slices that go round in about an hour: no turn of the loop walks over all of them.
+  constexpr seconds kEvery{5};
+  constexpr std::size_t kRounds = 3600 / 5;
+  SteadyTime warned = loop_.now() - seconds(600);
   for (;;) {
-    static_cast<void>(co_await loop_.sleep(seconds(5)));
-    if (loop_.now() - collected > seconds(3600)) {
-      collected = loop_.now();
-      destinations_.collect(loop_.clock().wall_now());
-    }
+    static_cast<void>(co_await loop_.sleep(kEvery));
+    destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
     if (!destinations_.changed()) continue;
-    auto done = co_await pool_.run([changes = destinations_.take_changes(),
-                                    file = destinations_.file()] { return file->write(changes); });
-    if (!done) log::warning("destination database: {}", done.error().message());
+    auto done = co_await write_destinations();
+    if (done || loop_.now() - warned < seconds(600)) continue;
+    warned = loop_.now();
+    log::warning(
+        "destination database: {}; what was learned stays in memory, and is written when it can be",
+        done.error().message());
   }
+}
+
+async::Task<Result<void>> Program::write_destinations() {
+  constexpr std::size_t kBatch = 5000;
+  // The pool has one thread: batches are written in the order in which they were taken.
+  // What changes meanwhile is for the next time.
+  for (std::size_t left = destinations_.changes(); left > 0;) {
+    auto changes =
+        std::make_shared<const std::vector<destdb::Change>>(destinations_.take_changes(kBatch));
+    if (changes->empty()) break;  // written by another caller
+    auto done = co_await pool_.run(
+        [changes, file = destinations_.file()] { return file->write(*changes); });
+    if (!done) {
+      destinations_.put_back(*changes);
+      co_return done;
+    }
+    left -= std::min(left, changes->size());
+  }
+  co_return Result<void>{};
 }
 
 DeliveryAgent& Program::agent(const std::string& transport) {
@@ -305,6 +330,8 @@ async::Task<void> Program::serve(async::Stream stream) {
     co_await enqueue_.serve(*std::move(opening));
   } else if (opening->conversation == ipc::queue::kName) {
     co_await queue_.serve(*std::move(opening), trusted);
+  } else if (opening->conversation == ipc::destinations::kName) {
+    co_await destination_server_.serve(*std::move(opening), trusted);
   } else {
     log::warning("public/qmgr: unknown conversation {}", opening->conversation);
   }
@@ -353,6 +380,7 @@ std::vector<ipc::queue::StatusLine> Program::status() const {
   add("accepted", m.accepted);
   add("finished", m.finished);
   add("deferred", m.deferred);
+  add("parked", m.parked);
   add("reports", m.bounced);
   add("routing", s.routing);
   add("jobs", s.jobs);

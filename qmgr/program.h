@@ -19,6 +19,7 @@
 #include "lib/spool/spool.h"
 #include "qmgr/bounce_feed.h"
 #include "qmgr/delivery_agent.h"
+#include "qmgr/destination_server.h"
 #include "qmgr/enqueue_server.h"
 #include "qmgr/manager.h"
 #include "qmgr/queue_server.h"
@@ -80,6 +81,8 @@ class Program final : public Ports {
   async::Task<void> keep_flushing();
   async::Task<void> find_orphans();
   async::Task<void> keep_destinations();
+  /// What changed in destdb is on disk afterwards; on failure it is tried again with the next changes.
+  async::Task<Result<void>> write_destinations();
 
   async::Loop& loop_;
   ProgramOptions options_;
@@ -97,6 +100,7 @@ class Program final : public Ports {
   std::unique_ptr<Manager> manager_;
   EnqueueServer enqueue_;
   QueueServer queue_;
+  DestinationServer destination_server_;
   std::map<std::string, std::unique_ptr<DeliveryAgent>> agents_;
   bool poked_ = false;
   SteadyTime timer_at_ = kNever;

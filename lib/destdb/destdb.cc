@@ -20,22 +20,58 @@ Result<std::unique_ptr<DestDb>> DestDb::open(const std::string& directory, WallT
   std::filesystem::rename(directory, aside, code);
   if (code) return fail(Error::from_errno(code.value(), "set aside " + directory));
   db = attempt();
-  if (db) (*db)->warning_ = why + "; set aside as " + aside;
+  if (db)
+    (*db)->warning_ =
+        why + "; set aside as " + aside + "; what it held is lost, suspensions by pendest too";
   return db;
 }
 
 Result<std::unique_ptr<DestDb>> DestDb::over(std::shared_ptr<File> file, WallTime now) {
   auto db = std::make_unique<DestDb>();
   db->file_ = std::move(file);
-  PEN_TRY_ASSIGN(auto records, db->file_->load());
-  for (auto& [key, facts] : records) db->facts_.emplace(std::move(key), std::move(facts));
+  PEN_TRY_ASSIGN(auto contents, db->file_->load());
+  for (auto& [key, facts] : contents.facts) db->facts_.emplace(std::move(key), std::move(facts));
+  for (auto& s : contents.suspensions) {
+    std::string name = s.name;
+    db->suspensions_.emplace(std::move(name), std::move(s));
+  }
   db->collect(now);
   return db;
 }
 
 void DestDb::put(std::string_view key, const Facts& facts) {
+  if (facts_.size() >= max_records_ && !facts_.contains(std::string(key))) make_room();
   MemoryTable::put(key, facts);
   changed_.emplace(key);
+}
+
+void DestDb::make_room() {
+  // The oldest of a few, found at a place that moves on: nobody sorts a million records for one more.
+  constexpr std::size_t kLookedAt = 8;
+  const std::string* oldest = nullptr;
+  WallTime age = WallTime::max();
+  std::size_t seen = 0;
+  for (std::size_t tries = 0; tries < facts_.bucket_count() && seen < kLookedAt; ++tries) {
+    if (++place_ >= facts_.bucket_count()) place_ = 0;
+    for (auto it = facts_.begin(place_); it != facts_.end(place_); ++it) {
+      ++seen;
+      if (oldest != nullptr && it->second.used >= age) continue;
+      oldest = &it->first;
+      age = it->second.used;
+    }
+  }
+  if (oldest != nullptr) forget(std::string(*oldest));
+}
+
+void DestDb::suspend(Suspension s) {
+  changed_suspensions_.insert(s.name);
+  MemoryTable::suspend(std::move(s));
+}
+
+bool DestDb::resume(std::string_view name) {
+  if (!MemoryTable::resume(name)) return false;
+  changed_suspensions_.emplace(name);
+  return true;
 }
 
 bool DestDb::forget(std::string_view key) {
@@ -44,35 +80,62 @@ bool DestDb::forget(std::string_view key) {
   return true;
 }
 
-std::vector<Change> DestDb::take_changes() {
+std::vector<Change> DestDb::take_changes(std::size_t most) {
   std::vector<Change> out;
-  out.reserve(changed_.size());
-  for (const auto& key : changed_) out.push_back({key, find(key)});
-  changed_.clear();
+  out.reserve(std::min(most, changed_.size() + changed_suspensions_.size()));
+  // Orders of people first.
+  const auto take = [&](std::unordered_set<std::string>& from, auto&& make) {
+    for (auto it = from.begin(); it != from.end() && out.size() < most; it = from.erase(it))
+      out.push_back(make(*it));
+  };
+  take(changed_suspensions_, [this](const std::string& name) {
+    Change c{Change::Kind::suspension, name, {}, {}};
+    if (const auto it = suspensions_.find(name); it != suspensions_.end())
+      c.suspension = it->second;
+    return c;
+  });
+  take(changed_,
+       [this](const std::string& key) { return Change{Change::Kind::facts, key, find(key), {}}; });
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.key < b.key; });
   return out;
 }
 
+void DestDb::put_back(const std::vector<Change>& changes) {
+  for (const Change& c : changes)
+    (c.kind == Change::Kind::facts ? changed_ : changed_suspensions_).insert(c.key);
+}
+
+bool DestDb::stale(const Facts& f, WallTime now) {
+  // A record from the future tells of a clock that was set back: it is as good as new.
+  if (f.used <= now && now - f.used > kKeptFor) return true;
+  return f.failures > 0 && f.next_retry <= now && now - f.next_retry > kKeptFailing;
+}
+
 std::size_t DestDb::collect(WallTime now) {
-  std::vector<std::string> stale;
+  std::vector<std::string> gone;
   for (const auto& [key, f] : facts_) {
-    // A record from the future tells of a clock that was set back: it is as good as new.
-    if (f.used <= now && now - f.used > kKeptFor) {
-      stale.push_back(key);
-    } else if (f.failures > 0 && f.next_retry <= now && now - f.next_retry > kKeptFailing) {
-      stale.push_back(key);
-    }
+    if (stale(f, now)) gone.push_back(key);
   }
-  if (facts_.size() - stale.size() > kMaxRecords) {
-    std::vector<std::pair<WallTime, std::string>> by_age;
-    for (const auto& [key, f] : facts_) by_age.emplace_back(f.used, key);
-    std::sort(by_age.begin(), by_age.end());
-    by_age.resize(facts_.size() - kMaxRecords);
-    for (auto& [used, key] : by_age) stale.push_back(std::move(key));
+  for (const auto& key : gone) forget(key);
+  if (facts_.size() <= max_records_) return gone.size();
+  std::vector<std::pair<WallTime, std::string>> by_age;
+  for (const auto& [key, f] : facts_) by_age.emplace_back(f.used, key);
+  std::sort(by_age.begin(), by_age.end());
+  by_age.resize(facts_.size() - max_records_);
+  for (const auto& [used, key] : by_age) forget(key);
+  return gone.size() + by_age.size();
+}
+
+std::size_t DestDb::collect_some(WallTime now, std::size_t most) {
+  // When the table grew in between its places have moved: what is missed is met in the next round.
+  std::vector<std::string> gone;
+  for (std::size_t i = 0; i < std::min(most, facts_.bucket_count()); ++i) {
+    if (++place_ >= facts_.bucket_count()) place_ = 0;
+    for (auto it = facts_.begin(place_); it != facts_.end(place_); ++it)
+      if (stale(it->second, now)) gone.push_back(it->first);
   }
-  std::size_t gone = 0;
-  for (const auto& key : stale) gone += forget(key) ? 1 : 0;
-  return gone;
+  for (const auto& key : gone) forget(key);
+  return gone.size();
 }
 
 }  // namespace pen::destdb

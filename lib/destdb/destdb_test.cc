@@ -1,4 +1,5 @@
 #include "lib/destdb/destdb.h"
+#include "lib/destdb/name.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -124,6 +125,133 @@ BOOST_AUTO_TEST_CASE(stale_records_are_collected) {
   BOOST_TEST(db->collect(kNow) == 2U);
   BOOST_TEST(db->find("new").has_value());
   BOOST_TEST(db->find("failing").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_collector_goes_round_in_slices) {
+  auto db = open();
+  for (int i = 0; i < 3000; ++i)
+    db->put("d" + std::to_string(i), used_at(kNow - std::chrono::hours(i % 3 == 0 ? 24 * 8 : 1)));
+  std::size_t gone = 0, most_at_once = 0;
+  for (int slice = 0; slice < 2000 && gone < 1000; ++slice) {
+    const std::size_t n = db->collect_some(kNow, 10);
+    most_at_once = std::max(most_at_once, n);
+    gone += n;
+  }
+  BOOST_TEST(gone == 1000U);
+  BOOST_TEST(most_at_once < 100U);
+  BOOST_TEST(db->size() == 2000U);
+  BOOST_TEST(!db->find("d3").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_full_table_drops_what_was_not_used_for_long) {
+  auto db = open();
+  db->limit_records(1000);
+  for (int i = 0; i < 1000; ++i) db->put("old" + std::to_string(i), used_at(kNow - seconds(5000)));
+  for (int i = 0; i < 500; ++i) db->put("new" + std::to_string(i), used_at(kNow));
+  BOOST_TEST(db->size() == 1000U);
+  int kept = 0;
+  for (int i = 0; i < 500; ++i) kept += db->find("new" + std::to_string(i)).has_value() ? 1 : 0;
+  BOOST_TEST(kept > 450);
+  db->put("new499", used_at(kNow));  // known: drops nobody
+  BOOST_TEST(db->size() == 1000U);
+}
+
+BOOST_AUTO_TEST_CASE(changes_are_taken_in_batches_orders_first) {
+  auto db = open();
+  for (int i = 0; i < 10; ++i) db->put("d" + std::to_string(i), used_at(kNow));
+  db->suspend({"mx.example", "why", kNow});
+  const auto first = db->take_changes(4);
+  BOOST_TEST(first.size() == 4U);
+  BOOST_TEST(std::any_of(first.begin(), first.end(),
+                         [](const Change& c) { return c.kind == Change::Kind::suspension; }));
+  BOOST_TEST(db->changed());
+  BOOST_TEST(db->take_changes(4).size() == 4U);
+  BOOST_TEST(db->take_changes(4).size() == 3U);
+  BOOST_TEST(!db->changed());
+}
+
+BOOST_AUTO_TEST_CASE(a_suspension_outlives_a_restart_and_every_collection) {
+  {
+    auto db = open();
+    db->suspend({"mx.example", "moving house", kNow});
+    db->suspend({"other.example", "", kNow});
+    BOOST_TEST(db->changed());
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  {
+    auto db = open(kNow + std::chrono::hours(24 * 365));
+    BOOST_REQUIRE(db->suspensions().contains("mx.example"));
+    BOOST_TEST(db->suspensions().at("mx.example").reason == "moving house");
+    BOOST_TEST(db->resume("mx.example"));
+    BOOST_TEST(!db->resume("mx.example"));
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  auto db = open();
+  BOOST_TEST(!db->suspensions().contains("mx.example"));
+  BOOST_TEST(db->suspensions().contains("other.example"));
+}
+
+BOOST_AUTO_TEST_CASE(what_could_not_be_written_is_written_with_the_next_changes) {
+  auto db = open();
+  db->put("a", used_at(kNow));
+  db->suspend({"mx.example", "why", kNow});
+  const auto lost = db->take_changes();
+  BOOST_TEST(lost.size() == 2U);
+  db->put_back(lost);
+  db->resume("mx.example");
+  const auto again = db->take_changes();
+  BOOST_REQUIRE(again.size() == 2U);
+  BOOST_TEST(again[0].facts.has_value());
+  BOOST_TEST(!again[1].suspension.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_tool_reads_in_slices_while_its_owner_writes) {
+  auto db = open();
+  for (int i = 0; i < 1000; ++i) db->put("d" + std::to_string(i), used_at(kNow));
+  db->suspend({"mx.example", "why", kNow});
+  BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  auto reader = open_reader(directory, false);
+  BOOST_REQUIRE(reader.has_value());
+  std::size_t records = 0, suspensions = 0;
+  for (int slice = 0; !(*reader)->done(); ++slice) {
+    auto some = (*reader)->next(7);
+    BOOST_REQUIRE(some.has_value());
+    BOOST_TEST(some->facts.size() <= 7U);
+    records += some->facts.size();
+    suspensions += some->suspensions.size();
+    // The writer waits for nobody, and what is removed under the reader's hands does no harm.
+    db->put("e" + std::to_string(slice), used_at(kNow));
+    if (slice == 0 && !some->facts.empty()) db->forget(some->facts.back().first);
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  BOOST_TEST(records >= 1000U);
+  BOOST_TEST(suspensions == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_says_that_there_is_nothing_to_read) {
+  BOOST_TEST(!open_reader(directory, true).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(names_have_one_form) {
+  const auto form = [](std::string_view text) { return destination_name(text).value_or("none"); };
+  BOOST_TEST(form(" MX.Example.org. ") == "mx.example.org");
+  BOOST_TEST(form("[192.0.2.1]") == "192.0.2.1");
+  BOOST_TEST(form("[192.0.2.1]:25") == "[192.0.2.1]:25");
+  BOOST_TEST(form("mx.example:587") == "[mx.example]:587");
+  BOOST_TEST(form("2001:DB8::1") == "2001:db8::1");
+  for (const char* wrong : {"", "a b", "user@example.org", "[mx", "mx]", "mx.example:",
+                            "mx.example:0", "[mx.example]:70000", "[]:25", "*", "a,b"})
+    BOOST_TEST(form(wrong) == "none", wrong);
+  BOOST_TEST(form(std::string(301, 'a')) == "none");
+  BOOST_TEST(
+      (names_of("MX.example", "192.0.2.1", 25) ==
+       std::vector<std::string>{"mx.example", "[mx.example]:25", "192.0.2.1", "[192.0.2.1]:25"}));
+  BOOST_TEST((names_of_nexthop("[relay.example]:587") ==
+              std::vector<std::string>{"relay.example", "[relay.example]:587"}));
+  const auto shown = parse_shown("mx.example[2001:db8::1]:25");
+  BOOST_TEST(shown.host == "mx.example");
+  BOOST_TEST(shown.address == "2001:db8::1");
+  BOOST_TEST(shown.port == 25);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 /// Rules:   hints only: nothing is lost or delivered twice when a record is missing, old or wrong.
 /// Source:  design.md "destdb"; seed 000.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,16 +32,30 @@ struct Facts {
   microseconds connect_time{0};
   microseconds round_trip{0};
   microseconds service_time{0};               // per job, a moving mean
-  std::uint32_t messages_per_connection = 0;  // after which the peer closed; 0: not known
+  std::uint32_t messages_per_connection = 0;  // after which the peer closes; 0: not known
   std::uint32_t tolerated_connections = 0;    // before it refused another; 0: not known
   WallTime tolerated_until{};                 // when to try one more than that
   WallTime used{};                            // last change: what the garbage collector goes by
   std::string shown;                          // for people: host[address]:port
+  std::uint32_t closed_after = 0;  // messages when the peer last closed by itself; 0: never
+  WallTime messages_until{};       // when to try more than messages_per_connection
+  WallTime measured{};             // when service_time last changed
   PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
              chunking, starttls, size_limit, connect_time, round_trip, service_time,
-             messages_per_connection, tolerated_connections, tolerated_until, used, shown)
+             messages_per_connection, tolerated_connections, tolerated_until, used, shown,
+             closed_after, messages_until, measured)
   bool operator==(const Facts&) const = default;
 };
+
+/// An administrator's word: nothing is delivered to what has this name (name.h) until it is resumed. Never collected.
+struct Suspension {
+  std::string name;    // as destination_name() gives it
+  std::string reason;  // one line; may be empty
+  WallTime since{};
+  PEN_FIELDS(name, reason, since)
+  bool operator==(const Suspension&) const = default;
+};
+using Suspensions = std::map<std::string, Suspension, std::less<>>;  // by name
 
 /// Where facts are kept. Thread: the caller's one. Never waits.
 class Table {
@@ -48,6 +63,7 @@ class Table {
   virtual ~Table() = default;
   virtual std::optional<Facts> find(std::string_view key) = 0;
   virtual void put(std::string_view key, const Facts& facts) = 0;
+  virtual const Suspensions& suspensions() const = 0;
 };
 
 class MemoryTable : public Table {
@@ -61,9 +77,22 @@ class MemoryTable : public Table {
     facts_.insert_or_assign(std::string(key), facts);
   }
   std::size_t size() const { return facts_.size(); }
+  const Suspensions& suspensions() const override { return suspensions_; }
+  virtual void suspend(Suspension s) {
+    std::string name = s.name;
+    suspensions_.insert_or_assign(std::move(name), std::move(s));
+  }
+  /// False: it was not suspended.
+  virtual bool resume(std::string_view name) {
+    const auto it = suspensions_.find(name);
+    if (it == suspensions_.end()) return false;
+    suspensions_.erase(it);
+    return true;
+  }
 
  protected:
   std::unordered_map<std::string, Facts> facts_;
+  Suspensions suspensions_;
 };
 
 }  // namespace pen::destdb

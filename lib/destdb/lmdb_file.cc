@@ -1,6 +1,7 @@
 /// The destination database's file: one unnamed LMDB database.
 ///
-/// Record: key, or its hash where LMDB's keys are too short for it; value encode(Record).
+/// Facts:       "k" and the key, or "h" and its hash where LMDB's keys are too short for it; value encode(Record).
+/// Suspensions: "s" and the name; value encode(Suspension).
 #include <fcntl.h>
 #include <lmdb.h>
 #include <sys/stat.h>
@@ -31,6 +32,33 @@ std::string stored_key(const std::string& key) {
   return "h" + std::string(reinterpret_cast<const char*>(&h), sizeof h);
 }
 
+std::string stored_key(const Change& c) {
+  return c.kind == Change::Kind::suspension ? "s" + c.key : stored_key(c.key);
+}
+
+/// A record that cannot be read is a hint less, not damage: an older or newer form.
+void take_record(const MDB_val& key, const MDB_val& value, Contents& into) {
+  const std::string_view bytes(static_cast<const char*>(value.mv_data), value.mv_size);
+  if (key.mv_size > 0 && *static_cast<const char*>(key.mv_data) == 's') {
+    if (auto s = decode<Suspension>(bytes)) into.suspensions.push_back(*std::move(s));
+  } else if (auto record = decode<Record>(bytes)) {
+    into.facts.emplace_back(std::move(record->key), std::move(record->facts));
+  }
+}
+
+/// liblmdb believes what it maps: a damaged file would end the process at the first touch.
+Result<void> check_file(const std::string& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return {};
+  if (fd < 0) return fail_errno("open " + file);
+  struct stat st{};
+  const bool empty = ::fstat(fd, &st) == 0 && st.st_size == 0;  // liblmdb will fill it
+  const auto whole = empty ? Result<void>() : check_lmdb_pages(fd);
+  ::close(fd);
+  if (whole) return {};
+  return fail(DestDbError::damaged, file + ": " + whole.error().message());
+}
+
 std::unexpected<Error> lmdb_error(int code, const std::string& what) {
   if (code > 0) return fail_errno(what, code);
   const bool damaged = code == MDB_INVALID || code == MDB_CORRUPTED || code == MDB_PAGE_NOTFOUND ||
@@ -51,7 +79,7 @@ class LmdbFile final : public File {
     std::filesystem::create_directories(directory, code);
     if (code) return fail(Error::from_errno(code.value(), directory));
     path_ = directory;
-    PEN_TRY(check(directory + "/data.mdb"));
+    PEN_TRY(check_file(directory + "/data.mdb"));
     if (int rc = ::mdb_env_create(&env_); rc != 0) return lmdb_error(rc, path_);
     ::mdb_env_set_mapsize(env_, kMapSize);
     if (int rc = ::mdb_env_open(env_, directory.c_str(), MDB_NOTLS, 0600); rc != 0)
@@ -66,8 +94,8 @@ class LmdbFile final : public File {
     return {};
   }
 
-  Result<std::vector<std::pair<std::string, Facts>>> load() override {
-    std::vector<std::pair<std::string, Facts>> out;
+  Result<Contents> load() override {
+    Contents out;
     MDB_txn* txn = nullptr;
     if (int rc = ::mdb_txn_begin(env_, nullptr, MDB_RDONLY, &txn); rc != 0)
       return lmdb_error(rc, path_);
@@ -75,11 +103,8 @@ class LmdbFile final : public File {
     int rc = ::mdb_cursor_open(txn, dbi_, &cursor);
     if (rc == 0) {
       MDB_val key{}, value{};
-      while ((rc = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
-        auto record = decode<Record>({static_cast<const char*>(value.mv_data), value.mv_size});
-        // A record that cannot be read is a hint less, not damage: an older or newer form.
-        if (record) out.emplace_back(std::move(record->key), std::move(record->facts));
-      }
+      while ((rc = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
+        take_record(key, value, out);
       ::mdb_cursor_close(cursor);
     }
     ::mdb_txn_abort(txn);
@@ -88,14 +113,16 @@ class LmdbFile final : public File {
   }
 
   Result<void> write(const std::vector<Change>& changes) override {
+    // A tool that was killed while it read would keep its pages from being used again.
+    ::mdb_reader_check(env_, nullptr);
     MDB_txn* txn = nullptr;
     if (int rc = ::mdb_txn_begin(env_, nullptr, 0, &txn); rc != 0) return lmdb_error(rc, path_);
     for (const Change& c : changes) {
-      std::string name = stored_key(c.key);
+      std::string name = stored_key(c);
       MDB_val key{name.size(), name.data()};
       int rc = 0;
-      if (c.facts) {
-        std::string text = encode(Record{c.key, *c.facts});
+      if (c.facts || c.suspension) {
+        std::string text = c.suspension ? encode(*c.suspension) : encode(Record{c.key, *c.facts});
         MDB_val value{text.size(), text.data()};
         rc = ::mdb_put(txn, dbi_, &key, &value, 0);
       } else {
@@ -112,25 +139,74 @@ class LmdbFile final : public File {
   }
 
  private:
-  // liblmdb believes what it maps: a damaged file would end the process at the first touch.
-  static Result<void> check(const std::string& file) {
-    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) return {};
-    if (fd < 0) return fail_errno("open " + file);
-    struct stat st{};
-    const bool empty = ::fstat(fd, &st) == 0 && st.st_size == 0;  // liblmdb will fill it
-    const auto whole = empty ? Result<void>() : check_lmdb_pages(fd);
-    ::close(fd);
-    if (whole) return {};
-    return fail(DestDbError::damaged, file + ": " + whole.error().message());
-  }
-
   std::string path_;
   MDB_env* env_ = nullptr;
   MDB_dbi dbi_ = 0;
 };
 
+class LmdbReader final : public Reader {
+ public:
+  ~LmdbReader() override {
+    if (env_ != nullptr) ::mdb_env_close(env_);
+  }
+
+  Result<void> open(const std::string& directory, bool quiet) {
+    path_ = directory;
+    const std::string file = directory + "/data.mdb";
+    if (::access(file.c_str(), R_OK) != 0) return fail_errno(file);
+    if (quiet) PEN_TRY(check_file(file));
+    if (int rc = ::mdb_env_create(&env_); rc != 0) return lmdb_error(rc, path_);
+    ::mdb_env_set_mapsize(env_, kMapSize);
+    if (int rc = ::mdb_env_open(env_, directory.c_str(), MDB_RDONLY | MDB_NOTLS, 0600); rc != 0)
+      return lmdb_error(rc, path_);
+    return {};
+  }
+
+  Result<Contents> next(std::size_t most) override {
+    Contents out;
+    MDB_txn* txn = nullptr;
+    if (int rc = ::mdb_txn_begin(env_, nullptr, MDB_RDONLY, &txn); rc != 0)
+      return lmdb_error(rc, path_);
+    MDB_dbi dbi = 0;
+    MDB_cursor* cursor = nullptr;
+    int rc = ::mdb_dbi_open(txn, nullptr, 0, &dbi);
+    if (rc == 0) rc = ::mdb_cursor_open(txn, dbi, &cursor);
+    if (rc == 0) {
+      MDB_val key{last_.size(), last_.data()}, value{};
+      rc = ::mdb_cursor_get(cursor, &key, &value, last_.empty() ? MDB_FIRST : MDB_SET_RANGE);
+      for (std::size_t n = 0; rc == 0 && n < most; ++n) {
+        const std::string_view at(static_cast<const char*>(key.mv_data), key.mv_size);
+        if (at != last_) {
+          take_record(key, value, out);
+          last_ = at;
+        }
+        rc = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+      }
+      ::mdb_cursor_close(cursor);
+    }
+    ::mdb_txn_abort(txn);
+    if (rc == MDB_NOTFOUND) {
+      done_ = true;
+      rc = 0;
+    }
+    if (rc != 0) return lmdb_error(rc, path_);
+    return out;
+  }
+  bool done() const override { return done_; }
+
+ private:
+  std::string path_, last_;
+  MDB_env* env_ = nullptr;
+  bool done_ = false;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<Reader>> open_reader(const std::string& directory, bool quiet) {
+  auto reader = std::make_unique<LmdbReader>();
+  PEN_TRY(reader->open(directory, quiet));
+  return reader;
+}
 
 Result<std::shared_ptr<File>> open_lmdb(const std::string& directory) {
   auto file = std::make_shared<LmdbFile>();

@@ -15,7 +15,7 @@ bool Model::may_pull(const Connection& c) const {
 
 bool Model::backlogged(const Connection& c, std::size_t threshold) const {
   const std::size_t n = c.jobs();
-  if (n >= threshold) return true;
+  if (n >= threshold || (c.quota > 0 && c.done + n >= c.quota)) return true;
   if (n == 0 || c.state == Connection::State::opening) return false;
   const auto expected =
       c.destination->facts.service_time * static_cast<std::int64_t>(n) / std::max(1U, c.window);
@@ -34,11 +34,25 @@ std::size_t Model::usable_level(const Cluster& c) const {
 bool Model::schedule(Job& j, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
   if (j.message->withdrawn) {
-    defer(j, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none");
+    actions.emplace_back(DeferRecipients{j.message->number,
+                                         j.ordinals,
+                                         {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
+                                         "none",
+                                         j.number,
+                                         true});
+    drop(j);
     return true;
   }
   if (j.expiry <= now) {
     reroute(j);
+    return true;
+  }
+  if (!j.route->suspended.empty()) {
+    defer(j, {mail::Action::deferred, "4.3.2", j.route->suspended, {}, {}}, "none");
+    return true;
+  }
+  if (t.limits.deferred && !j.message->flushed) {
+    defer(j, {mail::Action::deferred, "4.3.2", "deferred transport", {}, {}}, "none");
     return true;
   }
   if ((j.isolated || j.message->isolated) && t.solo != &j) {
@@ -66,9 +80,24 @@ bool Model::schedule(Job& j, bool from_pool) {
   return true;
 }
 
-Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
-  const auto& level = j.route->cluster->levels[index];
-  Transport& t = *j.route->cluster->transport;
+Model::Chosen Model::choose(const Cluster& cluster, std::size_t index,
+                            std::uint64_t concurrency) const {
+  const auto& level = cluster.levels[index];
+  const microseconds best = level.size() > 1 ? best_service_time(level) : microseconds(0);
+  if (best.count() > 0) {
+    // First without those that are much slower; they get what the others have no room for.
+    Chosen chosen = choose(cluster, index, concurrency, best);
+    if (chosen.connection != nullptr ? chosen.rule != Choice::ride : !chosen.candidates.empty())
+      return chosen;
+  }
+  return choose(cluster, index, concurrency, microseconds(0));
+}
+
+Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
+                            microseconds best) const {
+  const auto& level = cluster.levels[index];
+  const Transport& t = *cluster.transport;
+  Chosen out;
   bool working = false;
   Connection* roomy = nullptr;   // the most recent active connection that is not backlogged
   Connection* newest = nullptr;  // the most recent active connection
@@ -77,6 +106,7 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
     const Destination& d = *member->destination;
     if (dead(d)) continue;
     working = true;
+    if (best.count() > 0 && measured_lately(d) && slow(d, best)) continue;
     for (auto it = d.connections.rbegin(); it != d.connections.rend(); ++it) {
       Connection* c = *it;
       if (c->jobs() == 0 && c->state == Connection::State::open) {
@@ -87,37 +117,55 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
       if ((roomy == nullptr || c->number > roomy->number) && !backlogged(*c)) roomy = c;
     }
   }
-  if (!working) return Outcome::dead;
+  if (!working) return out;
   // 1. An active connection with room, the most recent first: older ones fall idle when the load goes down.
   if (roomy != nullptr) {
-    assign(j, *roomy);
-    return Outcome::assigned;
+    out.rule = Choice::room;
+    out.connection = roomy;
+    return out;
   }
   // 2. and 3. A new worker, or a free ride.
-  bool at_limits = false;
-  if (options.fairness.allowed(j.message->concurrency, t.free())) {
+  if (options.fairness.allowed(concurrency, t.free())) {
     if (idle != nullptr) {
-      assign(j, *idle);
-      return Outcome::assigned;
+      out.rule = Choice::idle;
+      out.connection = idle;
+      return out;
     }
     if (t.free() > 0) {
-      if (Destination* d = pick_new(level)) {
-        if (t.limits.workers != 0 && t.connections >= t.limits.workers) close_one_idle(t);
-        assign(j, open(*d, j));
-        return Outcome::assigned;
-      }
-      at_limits = true;
+      pick_new(level, best, out);
+      if (!out.candidates.empty()) return out;
+      out.at_limits = true;
     }
   }
+  out.rule = Choice::wait;
   if (newest != nullptr) {
     Connection* ride = pick_ride(level, *newest);
     if (ride->jobs() < std::size_t{options.backlog_threshold} * options.ride_limit) {
-      assign(j, *ride);
-      return Outcome::assigned;
+      out.rule = Choice::ride;
+      out.connection = ride;
     }
   }
-  pool(j, !at_limits, from_pool);
-  return Outcome::pooled;
+  return out;
+}
+
+Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
+  const Chosen chosen = choose(*j.route->cluster, index, j.message->concurrency);
+  if (chosen.rule == Choice::nothing) return Outcome::dead;
+  if (chosen.connection != nullptr) {
+    assign(j, *chosen.connection);
+    return Outcome::assigned;
+  }
+  if (chosen.rule == Choice::wait) {
+    pool(j, !chosen.at_limits, from_pool);
+    return Outcome::pooled;
+  }
+  Transport& t = *j.route->cluster->transport;
+  Destination& d =
+      *(chosen.candidates.size() == 1 ? chosen.candidates.front()
+                                      : chosen.candidates[random.below(chosen.candidates.size())]);
+  if (t.limits.workers != 0 && t.connections >= t.limits.workers) close_one_idle(t);
+  assign(j, open(d, j));
+  return Outcome::assigned;
 }
 
 Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
@@ -138,12 +186,14 @@ Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
   return const_cast<Connection*>(best);
 }
 
-Destination* Model::pick_new(const std::vector<std::unique_ptr<Member>>& level) {
+void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
+                     Chosen& into) const {
   std::vector<Destination*> unused, retry, fewest;
   Destination* closed = nullptr;
   for (const auto& member : level) {
     Destination* d = member->destination;
-    if (dead(*d) || d->holding >= connection_limit(*d)) continue;
+    if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d)) continue;
+    if (best.count() > 0 && measured_lately(*d) && slow(*d, best)) continue;
     if (!d->connections.empty()) {
       if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
         fewest.clear();
@@ -157,11 +207,18 @@ Destination* Model::pick_new(const std::vector<std::unique_ptr<Member>>& level) 
       closed = d;
     }
   }
-  if (!unused.empty()) return unused[random.below(unused.size())];
-  if (closed != nullptr) return closed;
-  if (!retry.empty()) return retry[random.below(retry.size())];
-  if (!fewest.empty()) return fewest[random.below(fewest.size())];
-  return nullptr;
+  const auto take = [&into](Choice rule, std::vector<Destination*> candidates) {
+    into.rule = rule;
+    into.candidates = std::move(candidates);
+  };
+  if (!unused.empty())
+    take(Choice::unused, std::move(unused));
+  else if (closed != nullptr)
+    take(Choice::closed, {closed});
+  else if (!retry.empty())
+    take(Choice::retry, std::move(retry));
+  else if (!fewest.empty())
+    take(Choice::fewest, std::move(fewest));
 }
 
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
@@ -175,6 +232,10 @@ void Model::defer_dead(Job& j) {
   // What the most preferred destination said last is what the sender's postmaster wants to read.
   for (const auto& level : j.route->cluster->levels) {
     for (const auto& m : level) {
+      if (const auto& why = m->destination->suspended; !why.empty()) {
+        defer(j, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
+        return;
+      }
       const destdb::Facts& f = m->destination->facts;
       if (f.failures == 0) continue;
       mail::DeliveryStatus status{mail::Action::deferred,

@@ -2,6 +2,7 @@
 /// knows of a destination.
 #include <algorithm>
 
+#include "lib/mail/stated_delay.h"
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
@@ -30,6 +31,8 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
       slot->facts = std::move(*facts);
       slot->known = true;
     }
+    if (!slot->known) slot->allowance = t.limits.initial_concurrency;
+    judge(*slot);
   }
   return *slot;
 }
@@ -67,7 +70,10 @@ RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   encode_to(route_key, answer.nexthop);
   route_key += cluster_key;
   auto& route = routes[route_key];
-  if (route) return *route;
+  if (route) {
+    judge_again(*route);
+    return *route;
+  }
   route = std::make_unique<RouteSet>();
   route->key = std::move(route_key);
   route->nexthop = answer.nexthop;
@@ -88,6 +94,8 @@ RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   }
   route->cluster = cluster.get();
   ++cluster->references;
+  judge(*route);
+  judge_again(*route);
   return *route;
 }
 
@@ -115,11 +123,9 @@ void Model::drop_route(RouteSet& r) {
         for (Connection* held : d.connections) {
           if (held->last_cluster == &c) held->last_cluster = nullptr;
         }
-        if (--d.references == 0 && d.holding == 0) {
-          m->hungry.unlink();
-          const std::string key = d.key;
-          destinations.erase(key);
-        }
+        m->hungry.unlink();
+        --d.references;
+        drop_if_unused(d);
       }
     }
     const std::string key = c.key;
@@ -137,14 +143,17 @@ void Model::remember(Destination& d) {
 }
 
 bool Model::dead(const Destination& d) const {
+  if (!d.suspended.empty()) return true;
   return d.facts.failures > 0 && d.connections.empty() && d.facts.next_retry > wall &&
          d.facts.used >= forgiven;
 }
 
 std::uint32_t Model::connection_limit(const Destination& d) const {
   if (d.facts.failures > 0) return 1;  // one connection tries whether it is back
+  if (keeps_pace(d)) return 1;
   std::uint32_t limit = d.transport->limits.destination_concurrency;
-  if (limit == 0) limit = 1'000'000;
+  if (limit == 0) limit = kNoLimit;
+  if (d.allowance > 0) limit = std::min(limit, d.allowance);
   if (d.facts.tolerated_connections > 0) {
     // Past its time the ceiling is probed by one more connection.
     const std::uint32_t learned =
@@ -152,6 +161,31 @@ std::uint32_t Model::connection_limit(const Destination& d) const {
     limit = std::min(limit, learned);
   }
   return limit;
+}
+
+microseconds Model::back_off(std::uint32_t failures, Trouble trouble,
+                             std::optional<seconds> stated) {
+  const auto most = options.backoff_max;
+  const auto part = [this](microseconds t, std::int64_t divisor) {
+    return microseconds(static_cast<std::int64_t>(
+        random.below(static_cast<std::uint64_t>(t.count() / divisor) + 1)));
+  };
+  if (stated) {
+    // Its word, within bounds; not before its time, and not all at once.
+    const microseconds wait = std::clamp(*stated, std::min(kLeastStated, most), most);
+    return wait + part(wait, 10);
+  }
+  // What costs a worker for the whole of a time-out is tried less often, and who turned us away with 5xx means it. Our
+  // own trouble says nothing about the destination.
+  const std::int64_t weight = trouble == Trouble::timed_out      ? 2
+                              : trouble == Trouble::greeting_5xx ? 4
+                                                                 : 1;
+  const unsigned shift = trouble == Trouble::local ? 0 : std::min<std::uint32_t>(failures, 16);
+  const microseconds wait =
+      std::min<seconds>(options.backoff_min * weight * (std::int64_t{1} << shift), most);
+  // Up to a quarter less: hosts that failed together are not tried together, and a message that comes back after the
+  // same time finds the destination ready to be tried.
+  return wait - part(wait, 4);
 }
 
 void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& status) {
@@ -173,15 +207,8 @@ void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& 
     remember(d);
     return;
   }
-  const unsigned shift = std::min<std::uint32_t>(d.facts.failures, 16);
+  d.facts.next_retry = wall + back_off(d.facts.failures, trouble, mail::stated_delay(status));
   ++d.facts.failures;
-  auto wait =
-      std::min<std::int64_t>(options.backoff_min.count() << shift, options.backoff_max.count());
-  if (trouble == Trouble::local) wait = std::min<std::int64_t>(wait, options.backoff_min.count());
-  // Jitter of a quarter upwards: hosts that failed together are not tried together.
-  const auto base = seconds(wait);
-  const auto jitter = milliseconds(random.below(static_cast<std::uint64_t>(wait) * 250 + 1));
-  d.facts.next_retry = wall + base + jitter;
   remember(d);
 }
 

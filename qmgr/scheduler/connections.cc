@@ -2,6 +2,7 @@
 /// that run alone.
 #include <algorithm>
 
+#include "lib/mail/stated_delay.h"
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
@@ -21,6 +22,7 @@ Connection& Model::open(Destination& d, const Job& cause) {
   Connection& c = *owned;
   c.number = next_connection++;
   c.destination = &d;
+  c.quota = quota_of(d);
   connections.emplace(c.number, std::move(owned));
   d.connections.push_back(&c);
   ++d.holding;
@@ -59,6 +61,7 @@ void Model::unassign(Job& j) {
   if (j.place == Job::Place::handed) {
     c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
     --c.destination->transport->in_hand;
+    --c.destination->handed;
     --figures.in_hand;
   } else {
     j.in_line.unlink();
@@ -86,7 +89,9 @@ void Model::hand(Connection& c, Job& j) {
   }
   j.place = Job::Place::handed;
   c.handed.push_back(&j);
+  if (c.spent()) spent.push_back(c.number);
   ++c.destination->transport->in_hand;
+  ++c.destination->handed;
   ++figures.in_hand;
   actions.emplace_back(HandJob{c.number, j.number, j.message->number,
                                c.destination->transport->name, j.route->nexthop, j.ordinals});
@@ -94,6 +99,7 @@ void Model::hand(Connection& c, Job& j) {
 
 void Model::hand_out(Connection& c) {
   if (c.state != Connection::State::open || draining) return;
+  if (must_pause(*c.destination)) return;  // end_pauses() goes on
   Transport& t = *c.destination->transport;
   if (t.solo != nullptr || !t.alone.empty()) {  // nothing moves but the job that runs alone
     Job* j = t.solo;
@@ -108,7 +114,7 @@ void Model::hand_out(Connection& c) {
   }
   while (may_pull(c) && pull(c)) {
   }
-  while (c.handed.size() < c.window) {
+  while (c.handed.size() < c.window && !c.spent() && !must_pause(*c.destination)) {
     if (c.waiting == 0 && !steal(c)) break;
     ConnectionShare* turn = c.round.front();  // one job of each message in turn
     c.round.rotate();
@@ -198,10 +204,7 @@ void Model::erase(Connection& c) {
   connections.erase(c.number);
   mark_dirty(t);
   unblock(d);
-  if (d.holding == 0 && d.references == 0) {
-    const std::string key = d.key;
-    destinations.erase(key);
-  }
+  drop_if_unused(d);
 }
 
 void Model::closed(Connection& c, bool was_opened, Trouble trouble,
@@ -234,6 +237,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
     if (j->place == Job::Place::handed) unassign(*j);
   }
   for (Job* j : lost) unassign(*j);
+  if (!lost.empty()) pause(d);
   const std::uint64_t done = c.done;
   const bool had_work = !again.empty() || !lost.empty();
   unset_idle(c);
@@ -241,15 +245,16 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
       it != d.connections.end()) {
     d.connections.erase(it);
   }
+  // After deliveries a close is its right, unless it says when to come back.
   const bool failure =
-      was_opened ? trouble != Trouble::none && done == 0 && had_work : trouble != Trouble::replaced;
+      was_opened ? trouble != Trouble::none &&
+                       ((done == 0 && had_work) ||
+                        (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
+                 : trouble != Trouble::replaced;
   if (failure) {
     failed(d, trouble, status);
   } else {
-    if (was_opened && trouble != Trouble::none && done > 0) {
-      d.facts.messages_per_connection =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(done, 1'000'000));
-    }
+    if (was_opened && trouble != Trouble::none && done > 0) learn_quota(d, done);
     d.facts.last_close = wall;
     remember(d);
   }
@@ -266,10 +271,8 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   }
   recheck(d);
   if (t.in_hand == 0) run_alone(t);
-  if (--d.references == 0 && d.holding == 0) {
-    const std::string key = d.key;
-    destinations.erase(key);
-  }
+  --d.references;
+  drop_if_unused(d);
 }
 
 void Model::drop(Job& j) {
@@ -294,7 +297,10 @@ void Model::drop(Job& j) {
 }
 
 void Model::settle() {
-  pump_workers();
+  do {
+    retire_spent();
+    pump_workers();
+  } while (!spent.empty());
   pump_routing();
 }
 

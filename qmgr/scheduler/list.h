@@ -20,6 +20,7 @@ class List {
   }
   bool empty() const { return !head_.linked(); }
   T* front() const { return empty() ? nullptr : of(head_.next); }
+  T* back() const { return empty() ? nullptr : of(head_.prev); }
   void push_back(Node<T>& node) { head_.push_back(node); }
   void push_front(Node<T>& node) { head_.push_front(node); }
   T* pop_front() {

@@ -24,6 +24,9 @@
 
 namespace pen::qmgr::scheduler {
 
+inline constexpr seconds kLeastStated{5};             // who says "in 1 second" means soon
+inline constexpr std::uint32_t kNoLimit = 1'000'000;  // of connections to one destination
+
 struct Message;
 struct Transport;
 struct RouteSet;
@@ -39,6 +42,7 @@ struct PoolShare {
   Message* message;
   List<Job> jobs;
   std::size_t count = 0;
+  SteadyTime since{};
   bool candidate = true;  // may take a free worker; false: its destinations are at their limits
   Node<PoolShare> round{this};    // in Cluster::round: free rides go round the messages
   Node<PoolShare> waiting{this};  // in Claim::shares if candidate, else in Cluster::full
@@ -63,6 +67,7 @@ struct Message {
   std::uint64_t concurrency = 0;  // connections that hold jobs of this message
   std::size_t job_count = 0;
   bool isolated = false;  // every job of it runs alone
+  bool flushed = false;   // defer_transports does not hold it
   List<Job> jobs;
   std::unordered_map<RouteSet*, Job*> joinable;  // jobs that can take more recipients
   List<Job> forming;
@@ -125,6 +130,7 @@ struct Cluster {
   List<PoolShare> full;  // shares whose destinations were all at their limits
   std::size_t pooled = 0;
   std::size_t references = 0;
+  Node<Cluster> crowded{this};  // in Model::crowded while more than share_limit messages wait here
 };
 
 struct RouteSet {
@@ -133,6 +139,8 @@ struct RouteSet {
   std::string nexthop;
   std::size_t references = 0;  // jobs
   bool parked = false;         // in Model::spare_routes
+  std::string suspended;       // why nothing goes to this next hop; empty: it may
+  SteadyTime judged{};         // when that was found
 };
 
 struct Destination {
@@ -141,8 +149,13 @@ struct Destination {
   Transport* transport = nullptr;
   destdb::Facts facts;
   bool known = false;                    // a record exists in destdb
+  std::string suspended;                 // why nothing goes there; empty: it may
+  SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
-  std::uint32_t holding = 0;  // connections not yet closed, those that take no more jobs included
+  std::uint32_t holding = 0;    // connections not yet closed, those that take no more jobs included
+  std::uint32_t handed = 0;     // jobs in hand
+  std::uint32_t allowance = 0;  // connections while it is new or just back; 0: no matter
+  SteadyTime paused_until{};    // rate delay; in Model::paused until then
   List<Member> hungry;
   std::size_t references = 0;  // clusters
 };
@@ -167,6 +180,7 @@ struct Connection {
   std::size_t waiting = 0;
   std::vector<Job*> handed;
   std::uint64_t done = 0;
+  std::uint64_t quota = 0;  // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
   std::unordered_map<Message*, std::unique_ptr<ConnectionShare>> shares;
   List<ConnectionShare> round;
@@ -175,6 +189,7 @@ struct Connection {
   Node<Connection> in_age{this};
   Node<Connection> in_all{this};
   std::size_t jobs() const { return waiting + handed.size(); }
+  bool spent() const { return quota > 0 && done + handed.size() >= quota; }
 };
 
 struct Model {
@@ -198,16 +213,81 @@ struct Model {
   void remember(Destination& d);
   bool dead(const Destination& d) const;
   std::uint32_t connection_limit(const Destination& d) const;
+  /// How long a destination is left alone after so many failures in a row before this one.
+  microseconds back_off(std::uint32_t failures, ipc::delivery::Trouble trouble,
+                        std::optional<seconds> stated);
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
 
+  // suspension.cc
+  void judge(RouteSet& r);
+  void judge(Destination& d);
+  /// Asks the rule again of the route and its destinations when its word is old; acts on what changed.
+  void judge_again(RouteSet& r);
+  void suspend(Destination& d);
+  /// Why nothing goes to one of these names or the address; empty: it may.
+  std::string verdict(const std::vector<std::string>& names, std::string_view rule_name,
+                      std::string_view rule_address) const;
+  /// The same for a recipient's domain.
+  std::string verdict_on_recipient(std::string_view recipient) const;
+
+  // inspect.cc
+  DestinationState state_of(const Destination& d) const;
+  Explanation explain(RouteSet& r) const;
+
+  // share.cc
+  void note_share(Cluster& c);
+  /// The messages that wait for it will wait for long.
+  bool drains_slowly(const Cluster& c) const;
+
+  // rate_delay.cc
+  /// The destination is one whose deliveries keep a distance.
+  static bool keeps_pace(const Destination& d) {
+    return d.transport->limits.rate_delay.count() > 0;
+  }
+  /// No delivery may begin now.
+  bool must_pause(const Destination& d) const {
+    return keeps_pace(d) && (d.handed > 0 || d.paused_until > now);
+  }
+  /// A delivery ended, whatever its result.
+  void pause(Destination& d);
+  void end_pauses();
+  /// Forgets a destination that nothing refers to; one that pauses later.
+  void drop_if_unused(Destination& d);
+
+  // ceilings.cc
+  /// How many messages a connection opened now may carry; 0: any number.
+  std::uint64_t quota_of(Destination& d);
+  /// The peer closed a connection by itself after so many.
+  void learn_quota(Destination& d, std::uint64_t done);
+  /// A job of the connection is done: what it bears, and how long that took.
+  void measured(Connection& c, microseconds service_time);
+  /// So much slower than the best of its level that it had better be left to when that is full.
+  static bool slow(const Destination& d, microseconds best);
+  /// The shortest service time in the level, as far as it was measured lately; 0: only one host works.
+  microseconds best_service_time(const std::vector<std::unique_ptr<Member>>& level) const;
+  bool measured_lately(const Destination& d) const;
+  void retire_spent();
+
   // choose.cc
+  /// What try_level() carries out.
+  struct Chosen {
+    Choice rule = Choice::nothing;
+    Connection* connection = nullptr;      // room, idle, ride
+    std::vector<Destination*> candidates;  // for a new connection: one of them
+    bool at_limits = false;  // wait: for a connection of these hosts, not for a worker
+  };
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency) const;
   enum class Outcome : std::uint8_t { assigned, pooled, dead };
   /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
   bool schedule(Job& j, bool from_pool = false);
   Outcome try_level(Job& j, std::size_t level, bool from_pool);
   Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
                         const Connection& newest) const;
-  Destination* pick_new(const std::vector<std::unique_ptr<Member>>& level);
+  /// best: destinations that are slow beside it are left out; 0: none is.
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency,
+                microseconds best) const;
+  void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
+                Chosen& into) const;
   /// Full enough that the next job had better open another connection.
   bool backlogged(const Connection& c) const;
   /// Jobs wait because every connection is taken: this one takes more, at least until its window is full, or the
@@ -276,6 +356,9 @@ struct Model {
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;
   List<Job> forming;  // oldest first
+  List<Cluster> crowded;
+  std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes
+  std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;
 
   void mark_dirty(Transport& t) {

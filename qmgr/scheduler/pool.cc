@@ -30,7 +30,9 @@ void Model::pool(Job& j, bool candidate, bool at_front) {
   const bool fresh = !share;
   if (fresh) {
     share = std::make_unique<PoolShare>(&c, j.message);
+    share->since = now;
     c.round.push_back(share->round);
+    note_share(c);
   }
   if (c.pooled++ == 0) {
     for (auto& level : c.levels) {
@@ -76,6 +78,7 @@ void Model::unpool(Job& j) {
   Claim& mine = claim(*s.message, *c.transport);
   if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
   c.shares.erase(s.message);
+  note_share(c);
 }
 
 void Model::unblock(Destination& d) {

@@ -40,6 +40,12 @@ void Model::routing_ended(Message& m) {
 }
 
 void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer) {
+  if (std::string why = verdict_on_recipient(answer.recipient); !why.empty()) {
+    ++figures.deferred;
+    actions.emplace_back(DeferRecipients{
+        m.number, {ordinal}, {mail::Action::deferred, "4.3.2", std::move(why), {}, {}}, "none", 0});
+    return;
+  }
   RouteSet& r = route_set(answer);
   const std::uint32_t most = r.cluster->transport->limits.destination_recipients;
   const SteadyTime expiry = now + answer.valid_for;

@@ -1,7 +1,7 @@
 /// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language, a statement a line:
 ///
-///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency recipients
-///                                      threshold max_message scale routers idle_age max_age backoff kept seed
+///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency initial
+///                                      recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
 ///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
 ///   route DOMAIN = HOST HOST … | HOST …                      preference levels
 ///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time
@@ -9,13 +9,22 @@
 ///   arrive MSG DOMAIN[*N] …            N recipients each
 ///   routed MSG ORDINAL DOMAIN | unroutable MSG ORDINAL
 ///   opened CONN [N]                    with a window of N
-///   refused CONN | lost CONN [all|none]      how many jobs were unstarted; "all" when left out
+///   refused CONN [TROUBLE [WORDS]]     trouble: refused timed_out unreachable 4xx 5xx 421 tls local; what the host says
+///   lost CONN [all|none [TROUBLE [WORDS]]]   how many jobs were unstarted; "all" when left out
 ///   died CONN …                        the same, and not the peer's doing
 ///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
 ///   done CONN [D]                      the oldest job in hand; service time D
 ///   down | up | flush                  the transport; an administrator's flush
+///   suspend NAME [REASON] | resume NAME | forget HOST        an administrator's orders (pendest)
+///   rule NAME …                        defer_destinations names these from now on
+///   flushed MSG                        the message was flushed: defer_transports does not hold it
 ///   isolate CONN | withdraw MSG COUNT | advance D
-///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN | defer MSG [COUNT]
+///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN |
+///          defer MSG [COUNT [WORDS]]           what its status says
+///   expect explain DOMAIN RULE [HOST …]   what would be chosen for a first message
+///   expect served HOST at_most|at_least N    jobs, of hosts that answer by themselves
+///   expect state HOST CLASS            as pendest shows it
+///   expect retry HOST between D and D  when a failing one may be tried again
 ///   expect nothing                     every action so far was expected
 ///   expect finished MSG within D       after its arrival, of hosts that answer by themselves
 ///   expect connections N | delivered MSG N
@@ -52,6 +61,7 @@ struct Host {
   milliseconds connect{0}, reply{0};
   std::uint32_t window = 1;
   std::uint32_t closes_after = 0;
+  std::size_t served = 0;
   bool refuses = false;
   bool automatic = false;
 };
@@ -99,10 +109,16 @@ class World {
   Scheduler& core() {
     if (!core_) {
       random_.emplace(seed_);
+      if (!rule_.empty()) set_rule();
       core_.emplace(options_, [this](std::string_view) { return limits_; }, table_, *random_);
       core_->set_time(now_, wall());
     }
     return *core_;
+  }
+  void set_rule() {
+    options_.deferral_rule = [this](std::string_view name, std::string_view address) {
+      return rule_.contains(name) || rule_.contains(address) ? "defer_destinations" : "";
+    };
   }
   WallTime wall() const {
     return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) +
@@ -198,8 +214,10 @@ class World {
       if (it == live_.end()) return;
       it->second.replying = false;
       const Host& host = hosts_[it->second.host];
+      ++hosts_[it->second.host].served;
       finish(c, host.reply);
       collect();
+      if (!live_.contains(c)) return;  // closed by us
       if (host.closes_after != 0 && ++live_[c].served >= host.closes_after) {
         std::vector<JobNumber> rest;
         for (auto& j : live_[c].in_hand) rest.push_back(j.job);
@@ -299,6 +317,26 @@ class World {
     return out;
   }
 
+  static std::string says(const std::vector<std::string>& w, std::size_t from,
+                          const std::string& otherwise = {}) {
+    std::string out;
+    for (std::size_t i = from; i < w.size(); ++i) out += (i > from ? " " : "") + w[i];
+    return out.empty() ? otherwise : out;
+  }
+  static ipc::delivery::Trouble trouble(const std::vector<std::string>& w, std::size_t at,
+                                        ipc::delivery::Trouble otherwise) {
+    using ipc::delivery::Trouble;
+    static const std::map<std::string, Trouble> kTroubles = {{"refused", Trouble::refused},
+                                                             {"timed_out", Trouble::timed_out},
+                                                             {"unreachable", Trouble::unreachable},
+                                                             {"4xx", Trouble::greeting_4xx},
+                                                             {"5xx", Trouble::greeting_5xx},
+                                                             {"421", Trouble::peer_421},
+                                                             {"tls", Trouble::tls},
+                                                             {"local", Trouble::local}};
+    return w.size() > at ? kTroubles.at(w[at]) : otherwise;
+  }
+
   void step(const std::vector<std::string>& w) {
     const std::string& verb = w[0];
     if (verb == "set") {
@@ -327,6 +365,12 @@ class World {
         valid_ = std::chrono::duration_cast<seconds>(duration(w.at(2)));
       else if (w[1] == "backlog_time")
         options_.backlog_time = duration(w.at(2));
+      else if (w[1] == "rate_delay")
+        limits_.rate_delay = duration(w.at(2));
+      else if (w[1] == "initial")
+        limits_.initial_concurrency = n();
+      else if (w[1] == "deferred")
+        limits_.deferred = w.at(2) == "yes";
       else if (w[1] == "seed")
         seed_ = n();
       else
@@ -408,8 +452,9 @@ class World {
     } else if (verb == "refused") {
       const auto c = connection(w.at(1));
       live_.erase(c);
-      core().closed(c, false, ipc::delivery::Trouble::refused,
-                    {mail::Action::deferred, "4.4.1", "connection refused", {}, {}}, {});
+      core().closed(c, false, trouble(w, 2, ipc::delivery::Trouble::refused),
+                    {mail::Action::deferred, "4.4.1", says(w, 3, "connection refused"), {}, {}},
+                    {});
     } else if (verb == "lost" || verb == "died") {
       const auto c = connection(w.at(1));
       std::vector<JobNumber> rest;
@@ -417,10 +462,9 @@ class World {
         for (auto& j : live_[c].in_hand) rest.push_back(j.job);
       }
       live_.erase(c);
-      const auto trouble =
-          verb == "lost" ? ipc::delivery::Trouble::lost : ipc::delivery::Trouble::none;
-      core().closed(c, true, trouble, {mail::Action::deferred, "4.4.2", "lost connection", {}, {}},
-                    rest);
+      const auto why = verb == "lost" ? ipc::delivery::Trouble::lost : ipc::delivery::Trouble::none;
+      core().closed(c, true, trouble(w, 3, why),
+                    {mail::Action::deferred, "4.4.2", says(w, 4, "lost connection"), {}, {}}, rest);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
     } else if (verb == "replaced") {
@@ -442,6 +486,19 @@ class World {
       core().isolate(live_.at(connection(w.at(1))).in_hand.front().job);
     } else if (verb == "withdraw") {
       BOOST_TEST(core().withdraw(message(w.at(1)).number).size() == std::stoul(w.at(2)));
+    } else if (verb == "suspend") {
+      table_.suspend({w.at(1), says(w, 2), wall()});
+      core().suspensions_changed();
+    } else if (verb == "resume") {
+      BOOST_TEST(table_.resume(w.at(1)));
+      core().suspensions_changed();
+    } else if (verb == "forget") {
+      core().forgotten(destination(w.at(1)).key());
+    } else if (verb == "rule") {
+      rule_ = std::set<std::string, std::less<>>(w.begin() + 1, w.end());
+      if (rule_.empty()) rule_.insert("nobody");
+    } else if (verb == "flushed") {
+      core().override_deferral(message(w.at(1)).number);
     } else if (verb == "flush") {
       core().forgive();
     } else if (verb == "advance") {
@@ -452,7 +509,8 @@ class World {
     } else {
       BOOST_FAIL(where_ << "unknown verb " << verb);
     }
-    collect();
+    // Every setting counts, not only the first: the scheduler is made by the first event.
+    if (core_) collect();
   }
 
   void expect(const std::vector<std::string>& w) {
@@ -487,14 +545,45 @@ class World {
     } else if (what == "defer") {
       const auto m = message(w.at(2)).number;
       const auto n = count(3);
-      take<DeferRecipients>(
-          [&](auto& a) { return a.message == m && (n == 0 || a.ordinals.size() == n); });
+      const std::string words = says(w, 4);
+      take<DeferRecipients>([&](auto& a) {
+        return a.message == m && (n == 0 || a.ordinals.size() == n) &&
+               a.status.text.find(words) != std::string::npos;
+      });
+    } else if (what == "explain") {
+      static constexpr const char* kRules[] = {"room",   "idle", "unused", "closed", "retry",
+                                               "fewest", "ride", "wait",   "nothing"};
+      const auto e = core().explain(resolved(w.at(2), 0));
+      BOOST_TEST(kRules[static_cast<int>(e.choice)] == w.at(3));
+      std::set<std::string> chosen, wanted;
+      for (std::size_t i = 4; i < w.size(); ++i) wanted.insert(destination(w[i]).key());
+      chosen.insert(e.chosen.begin(), e.chosen.end());
+      BOOST_CHECK_MESSAGE(chosen == wanted, where_ << "other hosts would be chosen");
+      if (e.choice == Choice::nothing) BOOST_TEST(e.level == e.levels.size());
+    } else if (what == "state") {
+      static constexpr const char* kStates[] = {"active", "idle",    "closed",   "unused",
+                                                "retry",  "failing", "suspended"};
+      std::string state = "none";
+      core().each_destination([&](const DestinationState& d) {
+        if (d.address.host == w.at(2)) state = kStates[static_cast<int>(d.classification)];
+      });
+      BOOST_TEST(state == w.at(3));
     } else if (what == "finished") {
       const Message& m = message(w.at(2));
       BOOST_REQUIRE_MESSAGE(m.ended != kNever,
                             where_ << "not finished: " << m.delivered << " delivered");
       const auto took = std::chrono::duration_cast<milliseconds>(m.ended - m.arrived);
       BOOST_CHECK_MESSAGE(took <= duration(w.at(4)), where_ << "took " << took.count() << " ms");
+    } else if (what == "served") {  // HOST at_most|at_least N
+      const auto served = hosts_[w.at(2)].served;
+      BOOST_CHECK_MESSAGE(w.at(3) == "at_most" ? served <= count(4) : served >= count(4),
+                          where_ << "served " << served);
+    } else if (what == "retry") {  // HOST between A and B: when it may be tried again
+      const auto facts = table_.find(destination(w.at(2)).key());
+      BOOST_REQUIRE(facts.has_value());
+      const auto in = std::chrono::duration_cast<milliseconds>(facts->next_retry - wall());
+      BOOST_CHECK_MESSAGE(in >= duration(w.at(4)) && in <= duration(w.at(6)),
+                          where_ << "in " << in.count() << " ms");
     } else if (what == "connections") {
       BOOST_TEST(core().figures().connections_opened == count(2));
     } else if (what == "delivered") {
@@ -522,6 +611,7 @@ class World {
   std::deque<Action> pending_;
   std::vector<Timed> timed_;
   std::uint64_t order_ = 0;
+  std::set<std::string, std::less<>> rule_;
   std::string where_;
 };
 

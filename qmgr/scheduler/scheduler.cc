@@ -37,8 +37,12 @@ void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
   Model& s = *model_;
   Message& m = *s.messages.at(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(DeferRecipients{
-        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0});
+    s.actions.emplace_back(DeferRecipients{number,
+                                           {ordinal},
+                                           {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
+                                           "none",
+                                           0,
+                                           true});
   } else {
     s.add_to_job(m, ordinal, answer);
   }
@@ -56,8 +60,12 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
   Model& s = *model_;
   Message& m = *s.messages.at(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(DeferRecipients{
-        number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0});
+    s.actions.emplace_back(DeferRecipients{number,
+                                           {ordinal},
+                                           {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
+                                           "none",
+                                           0,
+                                           true});
     s.routing_ended(m);
   } else if (alone) {
     // Still counts as the message's look-up; it is no longer under way.
@@ -123,6 +131,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   c.window = std::max(1U, features.window);
   c.opened_at = s.now;
   d.transport->by_age.push_back(c.in_age);
+  if (d.facts.failures > 0) d.allowance = d.transport->limits.initial_concurrency;
   d.facts.failures = 0;
   d.facts.reason.clear();
   d.facts.last_connect = s.wall;
@@ -163,16 +172,21 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   const ConnectionNumber connection = c.number;
   Destination& d = *c.destination;
   Transport& t = *d.transport;
-  auto& mean = d.facts.service_time;
-  mean = mean.count() == 0 ? service_time
-                           : microseconds((mean.count() * 7 + service_time.count()) / 8);
-  ++c.done;
+  s.measured(c, service_time);
   ++s.figures.jobs_done;
+  s.pause(d);
   s.drop(j);
+  if (d.allowance > 0) {  // it bears what it has: one connection more
+    const std::uint32_t most = t.limits.destination_concurrency;
+    d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
+    s.unblock(d);
+  }
   if (t.in_hand == 0) s.run_alone(t);
   if (auto still = s.connections.find(connection); still != s.connections.end()) {
     if (c.state == Connection::State::retiring) {
       if (c.handed.empty()) s.erase(c);
+    } else if (s.keeps_pace(d) && t.limits.rate_delay > t.limits.idle_age) {
+      s.retire(c);  // it would be open for nothing until the next delivery
     } else {
       s.hand_out(c);
       if (c.jobs() == 0) s.set_idle(c);
@@ -223,6 +237,7 @@ void Scheduler::tick() {
     if (j->formed + s.options.forming_time > s.now) break;
     s.formed(*j);
   }
+  s.end_pauses();
   for (auto& [name, t] : s.transports) {
     while (Connection* c = t->idle.front()) {
       if (c->idle_since + t->limits.idle_age > s.now) break;
@@ -240,6 +255,7 @@ SteadyTime Scheduler::next_wake() const {
   const Model& s = *model_;
   SteadyTime next = kNever;
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
+  if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
   for (const auto& [name, t] : s.transports) {
     if (const Connection* c = t->idle.front())
       next = std::min(next, c->idle_since + t->limits.idle_age);

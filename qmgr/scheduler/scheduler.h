@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -42,6 +43,11 @@ struct TransportLimits {
   std::uint32_t destination_recipients = 50;
   milliseconds idle_age{2000};    // an idle connection is closed after this (connection cache time)
   milliseconds max_age{300'000};  // connection_max_age: then no new jobs, and closed
+  bool deferred = false;          // defer_transports: its jobs wait for a flush
+  // <transport>_destination_rate_delay: from the end of a delivery to the begin of the next; then one connection only
+  milliseconds rate_delay{0};
+  // initial_destination_concurrency: connections to a destination that is new, or back; each job done allows one more
+  std::uint32_t initial_concurrency = 0;
 };
 
 struct Options {
@@ -58,6 +64,15 @@ struct Options {
   seconds backoff_max{4000};
   seconds ceiling_time{600};         // a learned connection limit is believed this long
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
+  // Messages that may wait for the same hosts while others wait for room in the active set (active_share_limit); 0: any
+  // number. Only where they wait for long: the hosts would take longer than share_time for them.
+  std::size_t share_limit = 0;
+  seconds share_time{300};  // the shortest retry interval: who is parked comes back after that
+  /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or address (if it is a
+  /// numeric one) is put off, else "". Asked when a destination or next hop is met, and again when what it said is older
+  /// than rule_time. Must not wait.
+  std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
+  seconds rule_time{10};
 };
 
 struct RouteRecipient {  // ask trivial-rewrite
@@ -85,11 +100,55 @@ struct DeferRecipients {  // no destination left, or in doubt after a lost conne
   MessageNumber message = 0;
   Ordinals ordinals;
   mail::DeliveryStatus status;
-  std::string relay;  // Postfix's relay= word: the destination that said so, or "none"
-  JobNumber job = 0;  // 0: it was never formed
+  std::string relay;       // Postfix's relay= word: the destination that said so, or "none"
+  JobNumber job = 0;       // 0: it was never formed
+  bool withdrawn = false;  // handed back after withdraw(), and not for any trouble
 };
 using Action =
     std::variant<RouteRecipient, OpenConnection, HandJob, CloseConnection, DeferRecipients>;
+
+/// A destination as the choice of a connection sees it.
+enum class DestinationClass : std::uint8_t {
+  active,     // a connection has jobs
+  idle,       // connections without jobs
+  closed,     // none, but there was one
+  unused,     // never met, or forgotten
+  retry,      // failed, and may be tried again
+  failing,    // failed, its retry time has not come
+  suspended,  // by hand or by a rule
+};
+struct DestinationState {
+  std::string key;
+  ipc::Destination address;
+  DestinationClass classification = DestinationClass::unused;
+  std::string suspended;                     // why; empty: it is not
+  std::uint32_t connections = 0, limit = 0;  // limit 0: none
+  std::uint64_t in_hand = 0, waiting = 0;    // jobs on its connections
+  milliseconds paused{0};                    // until its rate delay allows the next delivery
+  destdb::Facts facts;
+};
+/// Which rule of design.md ("Choosing a connection") decides for a job.
+enum class Choice : std::uint8_t {
+  room,     // 1: an active connection with room
+  idle,     // 3: an idle connection
+  unused,   // 3: a new connection, to one of these at random
+  closed,   // 3: … to the one closed longest ago
+  retry,    // 3: … to one of the retry list at random
+  fewest,   // 3: … a further one, to one of those with the fewest
+  ride,     // 2: a free ride on an active connection
+  wait,     // 2: until a worker or a connection is free
+  nothing,  // 4: no destination works: deferred
+};
+struct Explanation {
+  std::string suspended;  // the route or its transport is; else empty
+  std::vector<std::vector<DestinationState>> levels;
+  std::size_t level = 0;  // that the choice fell on; levels.size(): none
+  Choice choice = Choice::nothing;
+  std::vector<std::string> chosen;  // keys: one of these
+  std::uint64_t pooled = 0;         // jobs of the same hosts that wait for a connection
+  std::uint32_t free_workers = 0;   // of the transport
+  bool transport_up = true;
+};
 
 namespace scheduler {
 struct Job;
@@ -145,6 +204,18 @@ class Scheduler {
   void transport_up(std::string_view transport, bool up);
   /// The transport stays down: every waiting job of it is deferred.
   void transport_failed(std::string_view transport, const mail::DeliveryStatus& status);
+  /// The table's suspensions have changed: what is suspended now is deferred and its connections close, jobs in hand
+  /// end; what was resumed is tried. Walks over all jobs and destinations.
+  void suspensions_changed();
+  /// The message was flushed: defer_transports does not hold it.
+  void override_deferral(MessageNumber message);
+  /// The facts of this destination were forgotten by hand: nothing is known of it but its open connections.
+  void forgotten(std::string_view key);
+  /// A message that waits for hosts that have more than their share of the active set, and are slow: the caller parks it
+  /// (withdraws it and puts it off) if others wait for its place. nullopt: there is none.
+  std::optional<MessageNumber> excess() const;
+  /// More than its share waits for some hosts: excess() may come to name a message when time passes.
+  bool crowded() const;
   /// An administrator's flush: destinations that wait for their next retry may be tried at once.
   /// What they have failed so far is remembered, so one probe goes first.
   void forgive();
@@ -154,6 +225,14 @@ class Scheduler {
   // --- time ---
   void tick();
   SteadyTime next_wake() const;
+
+  // --- looking ---
+  /// What would become of a first job of a message with this route now. Knows the route set from then on.
+  Explanation explain(const ipc::route::Resolved& answer);
+  /// Every destination in memory: those with jobs or connections, and those of routes kept for re-use.
+  void each_destination(const std::function<void(const DestinationState&)>& see) const;
+  /// Keys of the destinations that next hops of this name lead to, as far as they are in memory.
+  std::vector<std::string> destinations_of(std::string_view name) const;
 
   /// In order. Valid until the next event.
   std::vector<Action> take_actions();

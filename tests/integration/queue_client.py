@@ -100,6 +100,7 @@ class QueueClient:
                      "message_size": r.varint(), "sender": r.text(), "recipients": []}
             for _ in range(r.varint()):
                 entry["recipients"].append({"address": r.text(), "delay_reason": r.text()})
+            entry["next_try"] = r.signed() // 1000000
             entries.append(entry)
 
     def flush(self):

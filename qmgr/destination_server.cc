@@ -1,0 +1,222 @@
+#include "qmgr/destination_server.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "lib/async/sync.h"
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/destdb/name.h"
+
+namespace pen::qmgr {
+
+using namespace ipc::destinations;
+
+namespace {
+constexpr std::size_t kMaxReason = 500;
+constexpr auto kRouteWait = seconds(60);  // for trivial-rewrite
+
+Entry to_entry(std::uint64_t request, const DestinationState& s) {
+  static_assert(static_cast<int>(DestinationClass::suspended) ==
+                static_cast<int>(Class::suspended));
+  Entry e;
+  e.request = request;
+  e.key = s.key;
+  e.shown = s.facts.shown;
+  e.transport = s.address.transport;
+  e.classification = static_cast<Class>(s.classification);
+  e.suspended = s.suspended;
+  e.connections = s.connections;
+  e.limit = s.limit;
+  e.in_hand = s.in_hand;
+  e.waiting = s.waiting;
+  e.facts = encode(s.facts);
+  e.paused = s.paused;
+  return e;
+}
+
+bool fits(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+bool fits(const std::string& name, const destdb::Facts& facts) {
+  const auto shown = destdb::parse_shown(facts.shown);
+  return fits(name, destdb::names_of(shown.host, shown.address, shown.port));
+}
+}  // namespace
+
+DestinationServer::DestinationServer(async::Loop& loop, Manager& manager,
+                                     destdb::DestDb& destinations, Limits limits,
+                                     std::function<void()> poke, Write write)
+    : loop_(loop),
+      manager_(manager),
+      destinations_(destinations),
+      limits_(std::move(limits)),
+      poke_(std::move(poke)),
+      write_(std::move(write)) {}
+
+async::Task<void> DestinationServer::serve(ipc::Opening opening, bool trusted) {
+  Channel channel(std::move(opening));
+  for (;;) {
+    auto received = co_await channel.receive();
+    if (!received) {
+      if (!received.error().is(async::WaitError::closed))
+        log::warning("destinations: {}", received.error().message());
+      co_return;
+    }
+    if (auto* find = std::get_if<Find>(&received->message)) {
+      co_await handle(channel, std::move(*find));
+    } else if (auto* order = std::get_if<Order>(&received->message)) {
+      co_await handle(channel, std::move(*order), trusted);
+    } else if (auto* explain = std::get_if<Explain>(&received->message)) {
+      co_await handle(channel, std::move(*explain));
+    }
+    if (!co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
+  }
+}
+
+async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
+  // Taken down before the first wait. What is in memory is bounded: by the active set and the routes kept.
+  std::vector<Entry> found;
+  std::unordered_set<std::string> wanted;
+  if (!m.name.empty()) {
+    for (auto& key : manager_.scheduler().destinations_of(m.name)) wanted.insert(std::move(key));
+  }
+  manager_.look([&](Scheduler& scheduler) {
+    scheduler.each_destination([&](const DestinationState& s) {
+      if (!m.name.empty() && !wanted.contains(s.key) && !fits(m.name, s.facts)) return;
+      found.push_back(to_entry(m.request, s));
+    });
+  });
+  std::uint64_t count = 0;
+  for (const auto& [name, s] : destinations_.suspensions()) {
+    if (!m.name.empty() && m.name != name) continue;
+    ++count;
+    static_cast<void>(channel.send(Suspended{m.request, s.name, s.reason, s.since}));
+  }
+  for (const Entry& e : found) {
+    ++count;
+    static_cast<void>(channel.send(e));
+    if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)}))
+      co_return;
+  }
+  static_cast<void>(channel.send(Done{m.request, Outcome::ok, count, {}}));
+}
+
+async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trusted) {
+  Done done{m.request, Outcome::ok, 0, {}};
+  const auto name = destdb::destination_name(m.name);
+  if (!trusted) {
+    done.outcome = Outcome::denied;
+    done.text = "only root and mail_owner may";
+  } else if (!name) {
+    done.outcome = Outcome::failed;
+    done.text = "not a name of a destination";
+  }
+  if (done.outcome != Outcome::ok) {
+    static_cast<void>(channel.send(done));
+    co_return;
+  }
+  switch (m.verb) {
+    case Verb::suspend: {
+      const std::string reason = printable(trim(m.reason), kMaxReason);
+      destinations_.suspend({*name, reason, loop_.clock().wall_now()});
+      log::info("destination {} suspended{}{}", *name, reason.empty() ? "" : ": ", reason);
+      done.count = 1;
+      break;
+    }
+    case Verb::resume:
+      if (destinations_.resume(*name)) {
+        log::info("destination {} resumed", *name);
+        done.count = 1;
+      }
+      break;
+    case Verb::forget: {
+      for (const std::string& key :
+           destinations_.keys_if([&](const destdb::Facts& f) { return fits(*name, f); })) {
+        destinations_.forget(key);
+        manager_.look([&](Scheduler& s) { s.forgotten(key); });
+        ++done.count;
+      }
+      break;
+    }
+  }
+  if (done.count == 0) {
+    done.outcome = Outcome::not_found;
+  } else {
+    if (m.verb != Verb::forget) manager_.look([](Scheduler& s) { s.suspensions_changed(); });
+    poke_();
+    if (auto written = co_await write_(); !written) {
+      done.outcome = Outcome::failed;
+      done.text = "it acts now, but could not be written: " + written.error().message();
+    }
+  }
+  static_cast<void>(channel.send(done));
+}
+
+async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
+  struct Looked {
+    explicit Looked(async::Loop& loop) : event(loop) {}
+    async::Event event;
+    std::optional<std::variant<ipc::route::Resolved, ipc::route::Unroutable>> answer;
+  };
+  auto looked = std::make_shared<Looked>(loop_);
+  const std::uint64_t request =
+      manager_.look_up(m.recipient, m.sender, [looked](ipc::route::Routed* routed) {
+        if (routed != nullptr) looked->answer = std::move(routed->answer);
+        looked->event.set();
+      });
+  static_cast<void>(co_await looked->event.wait({.deadline = loop_.now() + kRouteWait}));
+  manager_.forget_look_up(request);
+  if (!looked->answer) {
+    static_cast<void>(
+        channel.send(Done{m.request, Outcome::failed, 0, "trivial-rewrite does not answer"}));
+    co_return;
+  }
+  Explained e;
+  e.request = m.request;
+  e.recipient = m.recipient;
+  if (const auto* no = std::get_if<ipc::route::Unroutable>(&*looked->answer)) {
+    e.rule = Rule::unroutable;
+    e.status = no->status.dsn;
+    e.text = no->status.text;
+    static_cast<void>(channel.send(e));
+    static_cast<void>(channel.send(Done{m.request, Outcome::ok, 0, {}}));
+    co_return;
+  }
+  auto& route = std::get<ipc::route::Resolved>(*looked->answer);
+  if (route.recipient.empty()) route.recipient = m.recipient;
+  Explanation found;
+  manager_.look([&](Scheduler& s) { found = s.explain(route); });
+  const TransportLimits limits = limits_(route.transport);
+  e.recipient = route.recipient;
+  e.transport = route.transport;
+  e.nexthop = route.nexthop;
+  e.valid_for = route.valid_for;
+  static_assert(static_cast<int>(Choice::nothing) == static_cast<int>(Rule::nothing));
+  e.rule = static_cast<Rule>(found.choice);
+  e.suspended = found.suspended;
+  e.level = static_cast<std::uint32_t>(found.level);
+  e.pooled = found.pooled;
+  e.free_workers = found.free_workers;
+  e.transport_up = found.transport_up;
+  e.workers = limits.workers;
+  e.concurrency = limits.destination_concurrency;
+  e.recipients = limits.destination_recipients;
+  e.rate_delay = limits.rate_delay;
+  static_cast<void>(channel.send(e));
+  std::uint64_t count = 0;
+  for (std::size_t level = 0; level < found.levels.size(); ++level) {
+    for (const auto& s : found.levels[level]) {
+      Entry entry = to_entry(m.request, s);
+      entry.level = static_cast<std::uint32_t>(level);
+      entry.chosen = fits(s.key, found.chosen);
+      ++count;
+      static_cast<void>(channel.send(entry));
+    }
+  }
+  poke_();
+  static_cast<void>(channel.send(Done{m.request, Outcome::ok, count, {}}));
+}
+
+}  // namespace pen::qmgr

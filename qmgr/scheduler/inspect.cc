@@ -1,0 +1,96 @@
+/// What people may see of the choice: the states of destinations, and which rule decides.
+#include <algorithm>
+
+#include "lib/destdb/name.h"
+#include "qmgr/scheduler/model.h"
+
+namespace pen::qmgr::scheduler {
+
+DestinationState Model::state_of(const Destination& d) const {
+  DestinationState s;
+  s.key = d.key;
+  s.address = d.address;
+  s.suspended = d.suspended;
+  s.connections = d.holding;
+  s.limit = connection_limit(d);
+  if (s.limit >= kNoLimit) s.limit = 0;
+  s.facts = d.facts;
+  if (s.facts.shown.empty()) s.facts.shown = d.address.shown();
+  if (must_pause(d) && d.paused_until > now)
+    s.paused = std::chrono::ceil<milliseconds>(d.paused_until - now);
+  bool active = false;
+  for (const Connection* c : d.connections) {
+    s.in_hand += c->handed.size();
+    s.waiting += c->waiting;
+    active = active || c->jobs() > 0 || c->state != Connection::State::open;
+  }
+  using Class = DestinationClass;
+  s.classification = !d.suspended.empty()     ? Class::suspended
+                     : active                 ? Class::active
+                     : !d.connections.empty() ? Class::idle
+                     : dead(d)                ? Class::failing
+                     : !d.known               ? Class::unused
+                     : d.facts.failures > 0   ? Class::retry
+                                              : Class::closed;
+  return s;
+}
+
+Explanation Model::explain(RouteSet& r) const {
+  Explanation e;
+  const Cluster& c = *r.cluster;
+  e.suspended = r.suspended;
+  if (e.suspended.empty() && c.transport->limits.deferred)
+    e.suspended = "transport " + c.transport->name + " is in defer_transports";
+  e.pooled = c.pooled;
+  e.free_workers = c.transport->limits.workers == 0 ? 0 : c.transport->free();
+  e.transport_up = c.transport->up;
+  for (const auto& level : c.levels) {
+    auto& out = e.levels.emplace_back();
+    for (const auto& m : level) out.push_back(state_of(*m->destination));
+  }
+  for (; e.level < c.levels.size(); ++e.level) {
+    const Chosen chosen = choose(c, e.level, 0);
+    if (chosen.rule == Choice::nothing) continue;
+    e.choice = chosen.rule;
+    if (chosen.connection != nullptr) e.chosen.push_back(chosen.connection->destination->key);
+    for (const Destination* d : chosen.candidates) e.chosen.push_back(d->key);
+    break;
+  }
+  return e;
+}
+
+}  // namespace pen::qmgr::scheduler
+
+namespace pen::qmgr {
+
+using namespace scheduler;
+
+Explanation Scheduler::explain(const ipc::route::Resolved& answer) {
+  Model& s = *model_;
+  RouteSet& r = s.route_set(answer);
+  s.reference(r);
+  Explanation e = s.explain(r);
+  if (auto why = s.verdict_on_recipient(answer.recipient); !why.empty()) e.suspended = why;
+  s.release(r);
+  s.settle();
+  return e;
+}
+
+void Scheduler::each_destination(const std::function<void(const DestinationState&)>& see) const {
+  for (const auto& [key, d] : model_->destinations) see(model_->state_of(*d));
+}
+
+std::vector<std::string> Scheduler::destinations_of(std::string_view name) const {
+  std::vector<std::string> out;
+  for (const auto& [key, r] : model_->routes) {
+    const auto names = destdb::names_of_nexthop(r->nexthop);
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    for (const auto& level : r->cluster->levels)
+      for (const auto& m : level) out.push_back(m->destination->key);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,63 @@
+/// Shares of the active set: hosts that are slow beside what waits for them must not fill it while others wait.
+///
+/// A relay host may have the whole active set as long as it takes what it is given: a message that would be delivered
+/// before it could come back from the shortest retry log is not parked.
+#include "qmgr/scheduler/model.h"
+
+namespace pen::qmgr::scheduler {
+
+namespace {
+constexpr seconds kSoon{5};     // who waits no longer than that is not looked at
+constexpr seconds kSurely{60};  // and who waits longer than that needs no estimate
+}  // namespace
+
+void Model::note_share(Cluster& c) {
+  if (options.share_limit == 0) return;
+  if (c.shares.size() <= options.share_limit) {
+    c.crowded.unlink();
+  } else if (!c.crowded.linked()) {
+    crowded.push_back(c.crowded);
+  }
+}
+
+bool Model::drains_slowly(const Cluster& c) const {
+  const PoolShare* first = c.round.front();
+  if (first == nullptr || first->since + kSoon > now) return false;
+  if (first->since + kSurely <= now) return true;
+  double per_second = 0;
+  for (const auto& level : c.levels) {
+    for (const auto& m : level) {
+      const Destination& d = *m->destination;
+      if (dead(d) || !measured_lately(d)) continue;
+      const bool paced = keeps_pace(d);
+      const auto each = std::max(d.facts.service_time, microseconds(100)) +
+                        (paced ? microseconds(d.transport->limits.rate_delay) : microseconds(0));
+      for (const Connection* k : d.connections) {
+        if (k->state != Connection::State::open) continue;
+        per_second += (paced ? 1 : k->window) * 1e6 / static_cast<double>(each.count());
+      }
+    }
+  }
+  return static_cast<double>(c.pooled) >
+         per_second * static_cast<double>(options.share_time.count());
+}
+
+}  // namespace pen::qmgr::scheduler
+
+namespace pen::qmgr {
+
+using namespace scheduler;
+
+std::optional<MessageNumber> Scheduler::excess() const {
+  const Cluster* found = nullptr;
+  // There are at most as many as shares in the active set.
+  model_->crowded.for_each([&](const Cluster& c) {
+    if (found == nullptr && model_->drains_slowly(c)) found = &c;
+  });
+  if (found == nullptr) return std::nullopt;
+  return found->round.back()->message->number;
+}
+
+bool Scheduler::crowded() const { return !model_->crowded.empty(); }
+
+}  // namespace pen::qmgr

@@ -1,0 +1,91 @@
+#include "tools/destination_client.h"
+
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/async/loop.h"
+#include "lib/ipc/channel.h"
+#include "tools/queue_client.h"
+
+namespace pen::tools {
+
+using namespace ipc::destinations;
+
+DestinationClient::DestinationClient(std::string program, const config::Config& config)
+    : program_(std::move(program)),
+      path_(config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket)) {}
+
+std::optional<Done> DestinationClient::ask(const ToQmgr& request, const See& see) {
+  async::Loop loop;
+  std::optional<Done> done;
+  loop.spawn("ask",
+             [](DestinationClient* self, async::Loop* l, const ToQmgr* r, const See* s,
+                std::optional<Done>* d) -> async::Task<void> {
+               auto channel = co_await ipc::connect_channel<FromQmgr, ToQmgr>(
+                   *l, self->path_, kName, {.deadline = l->now() + seconds(30)});
+               if (!channel) {
+                 self->why_ = channel.error().message();
+                 l->stop();
+                 co_return;
+               }
+               std::visit([&](const auto& m) { static_cast<void>(channel->send(m)); }, *r);
+               while (!*d) {
+                 auto received = co_await channel->receive({.deadline = l->now() + seconds(120)});
+                 if (!received)
+                   die(self->program_, EX_UNAVAILABLE,
+                       "the queue manager went away: " + received.error().message());
+                 if (auto* end = std::get_if<Done>(&received->message)) {
+                   *d = std::move(*end);
+                 } else {
+                   (*s)(received->message);
+                 }
+               }
+               l->stop();
+             }(this, &loop, &request, &see, &done));
+  loop.run();
+  return done;
+}
+
+DestinationFile::DestinationFile(const config::Config& config)
+    : directory_(config.settings().data_directory + "/destdb") {}
+
+Result<void> DestinationFile::become_owner() {
+  struct stat st{};
+  const std::string file = directory_ + "/data.mdb";
+  if (::stat(file.c_str(), &st) != 0) return fail_errno(file);
+  if (::geteuid() != 0 || st.st_uid == 0) return {};
+  if (::setegid(st.st_gid) != 0 || ::seteuid(st.st_uid) != 0)
+    return fail_errno("become the owner of " + file);
+  return {};
+}
+
+Result<void> DestinationFile::each(
+    bool quiet,
+    const std::function<void(const std::string& key, const destdb::Facts& facts)>& see) {
+  PEN_TRY(become_owner());
+  suspensions_.clear();
+  // Suspensions are needed before the facts that they decide about, and lie behind them.
+  for (const bool facts : {false, true}) {
+    PEN_TRY_ASSIGN(auto reader, destdb::open_reader(directory_, quiet && !facts));
+    while (!reader->done()) {
+      PEN_TRY_ASSIGN(const auto some, reader->next(1000));
+      if (facts) {
+        for (const auto& [key, f] : some.facts) see(key, f);
+      } else {
+        for (const auto& s : some.suspensions) suspensions_.insert_or_assign(s.name, s);
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> DestinationFile::write(const std::vector<destdb::Change>& changes) {
+  PEN_TRY(become_owner());
+  PEN_TRY_ASSIGN(const auto file, destdb::open_lmdb(directory_));
+  return file->write(changes);
+}
+
+}  // namespace pen::tools

@@ -1,0 +1,50 @@
+#pragma once
+/// The two places where pendest finds what is known of destinations: qmgr, while the mail system runs, and the file of
+/// the destination database, always.
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "lib/config/config.h"
+#include "lib/destdb/destdb.h"
+#include "lib/ipc/destinations.h"
+
+namespace pen::tools {
+
+/// One request to qmgr. nullopt: it cannot be reached (why() says why). Ends the program (EX_UNAVAILABLE) when it goes
+/// away in between.
+class DestinationClient {
+ public:
+  DestinationClient(std::string program, const config::Config& config);
+  using See = std::function<void(ipc::destinations::FromQmgr&)>;
+  std::optional<ipc::destinations::Done> ask(const ipc::destinations::ToQmgr& request,
+                                             const See& see);
+  const std::string& why() const { return why_; }
+
+ private:
+  std::string program_, path_, why_;
+};
+
+/// The file. Root becomes its owner first, so that nothing in the directory ends up belonging to root.
+class DestinationFile {
+ public:
+  explicit DestinationFile(const config::Config& config);
+  /// Reads everything, a slice at a time. quiet: the mail system is down. Errors: errno, damaged.
+  Result<void> each(
+      bool quiet,
+      const std::function<void(const std::string& key, const destdb::Facts& facts)>& see);
+  /// As of the last each().
+  const destdb::Suspensions& suspensions() const { return suspensions_; }
+  /// For a mail system that is down. Errors: ENOENT where there is no file yet, others.
+  Result<void> write(const std::vector<destdb::Change>& changes);
+  const std::string& directory() const { return directory_; }
+
+ private:
+  Result<void> become_owner();
+  std::string directory_;
+  destdb::Suspensions suspensions_;
+};
+
+}  // namespace pen::tools

@@ -1,0 +1,38 @@
+#pragma once
+/// What pendest prints: destinations, suspensions and explanations, as text and as JSON (one object a line).
+///
+/// Facts as they lie in destdb and entries as qmgr sends them both become a Seen first.
+/// Pure but for the local time zone; any thread.
+#include <string>
+
+#include "lib/destdb/facts.h"
+#include "lib/ipc/destinations.h"
+
+namespace pen::tools {
+
+/// A destination, from qmgr (live) or from the file.
+struct Seen {
+  ipc::destinations::Entry entry;
+  destdb::Facts facts;
+  bool live = false;  // connections, limit and jobs are known
+};
+Seen from_qmgr(ipc::destinations::Entry entry);
+/// suspensions: those of the file, which decide with the facts how it is classified at `now`.
+Seen from_file(const std::string& key, const destdb::Facts& facts,
+               const destdb::Suspensions& suspensions, WallTime now);
+
+std::string_view class_word(ipc::destinations::Class c);
+
+std::string list_header();
+std::string list_line(const Seen& d);
+std::string list_line(const destdb::Suspension& s);
+std::string show_text(const Seen& d);
+std::string show_text(const destdb::Suspension& s);
+std::string explain_text(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
+                         WallTime now);
+
+std::string json_line(const Seen& d);
+std::string json_line(const destdb::Suspension& s);
+std::string json_line(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts);
+
+}  // namespace pen::tools
