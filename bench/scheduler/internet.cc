@@ -17,7 +17,8 @@ std::uint32_t between(Random& random, double least, double most) {
 }  // namespace
 
 Internet::Internet(const InternetParameters& parameters) : parameters_(parameters) {
-  PEN_CHECK(parameters.hosts >= 10 && parameters.domains >= 10, "an internet of ten hosts at least");
+  PEN_CHECK(parameters.hosts >= 10 && parameters.domains >= 10,
+            "an internet of ten hosts at least");
   Random random(parameters.seed);
   hosts_.reserve(parameters.hosts);
   // Providers: up to a fiftieth of all hosts, quick, behind limits.

@@ -78,8 +78,8 @@ void Network::result(SteadyTime now, ConnectionNumber number) {
   const Host& h = internet_.host(c.host);
   Delivery delivery = std::move(c.in_hand.front());
   c.in_hand.pop_front();
-  const auto service = std::chrono::duration_cast<microseconds>(
-      now - std::max(delivery.handed, c.last_result));
+  const auto service =
+      std::chrono::duration_cast<microseconds>(now - std::max(delivery.handed, c.last_result));
   c.last_result = now;
   ++c.served;
   ++counts_.deliveries;

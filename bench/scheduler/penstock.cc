@@ -31,7 +31,10 @@ ipc::Destination destination(HostNumber n) {
 class Penstock final : public Discipline {
  public:
   Penstock(World& world, const Limits& limits, std::uint64_t seed)
-      : world_(world), random_(seed), limits_(limits), scheduler_(options(), limits_of(), table_, random_) {}
+      : world_(world),
+        random_(seed),
+        limits_(limits),
+        scheduler_(options(), limits_of(), table_, random_) {}
 
   void admit(MessageNumber m, const Ordinals& recipients) override {
     tell([&] { scheduler_.admit(m, recipients); });
@@ -80,9 +83,7 @@ class Penstock final : public Discipline {
   std::uint32_t workers_held() const override {
     return static_cast<std::uint32_t>(scheduler_.figures().connections);
   }
-  microseconds own_time() const override {
-    return std::chrono::duration_cast<microseconds>(own_);
-  }
+  microseconds own_time() const override { return std::chrono::duration_cast<microseconds>(own_); }
 
  private:
   // As main.cf has them when nothing is set.
@@ -114,8 +115,8 @@ class Penstock final : public Discipline {
       own_ += std::chrono::steady_clock::now() - start;
     };
     timed([&] {
-      scheduler_.set_time(now, WallTime(std::chrono::duration_cast<microseconds>(
-                                   now.time_since_epoch() + kEpoch)));
+      scheduler_.set_time(
+          now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch() + kEpoch)));
       call();
       actions = scheduler_.take_actions();
       wake_ = scheduler_.next_wake();

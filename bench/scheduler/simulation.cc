@@ -1,5 +1,7 @@
 #include "bench/scheduler/simulation.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <ctime>
 #include <numeric>
@@ -10,6 +12,8 @@ namespace {
 
 // Messages that have arrived and are not admitted are made only so far ahead: memory.
 constexpr std::size_t kAhead = 1000;
+// What the allocator takes for a single message's list of domains.
+constexpr std::size_t kDomainsBytes = 32;
 
 float in_seconds(auto duration) { return std::chrono::duration<float>(duration).count(); }
 
@@ -35,8 +39,7 @@ Simulation::Simulation(Kind kind, const Internet& internet, std::vector<Stream> 
 Outcome Simulation::run() {
   const double cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
   const double elapsed = clock_seconds(CLOCK_MONOTONIC);
-  const SteadyTime until =
-      parameters_.until ? SteadyTime(*parameters_.until) : kNever;
+  const SteadyTime until = parameters_.until ? SteadyTime(*parameters_.until) : kNever;
   events_.add(SteadyTime{}, Event::Kind::sample);
   for (;;) {
     settle();
@@ -206,8 +209,8 @@ void Simulation::connection_closed(ConnectionNumber connection, bool was_opened,
   discipline_->closed(connection, was_opened, trouble, unstarted);
 }
 
-void Simulation::result(ConnectionNumber connection, const Host& host,
-                        Network::Delivery&& delivery, microseconds service_time) {
+void Simulation::result(ConnectionNumber connection, const Host& host, Network::Delivery&& delivery,
+                        microseconds service_time) {
   Message& m = messages_[delivery.message];
   const auto count = static_cast<std::uint32_t>(delivery.ordinals.size());
   PEN_CHECK(m.outstanding >= count, "a recipient has two results");
@@ -223,7 +226,8 @@ void Simulation::result(ConnectionNumber connection, const Host& host,
 
 void Simulation::delivered(Message& m, std::uint32_t recipients, DomainNumber domain) {
   StreamOutcome& s = outcome_.streams[m.stream];
-  const std::uint64_t total = workload_.streams()[m.stream].messages == s.messages ? s.recipients : 0;
+  const std::uint64_t total =
+      workload_.streams()[m.stream].messages == s.messages ? s.recipients : 0;
   s.delivered += recipients;
   if (total != 0 && s.half == kNever && s.delivered * 2 >= total) s.half = now_;
   if (total != 0 && s.ninety == kNever && s.delivered * 10 >= total * 9) s.ninety = now_;
@@ -261,6 +265,12 @@ void Simulation::take_sample() {
   sample.held = discipline_->workers_held();
   sample.serving = network_.serving();
   sample.active = static_cast<std::uint32_t>(active_);
+  if (parameters_.measure_memory) {
+    const std::size_t own =
+        messages_.capacity() * sizeof(Message) + (messages_.size() - free_.size()) * kDomainsBytes;
+    sample.memory = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+    sample.memory -= std::min(sample.memory, own);
+  }
   for (const StreamOutcome& s : outcome_.streams) sample.delivered.push_back(s.delivered);
   outcome_.samples.push_back(std::move(sample));
 }

@@ -25,16 +25,17 @@ struct Parameters {
   milliseconds look_up_cached{1};
   seconds retry_first{300};  // then doubled up to retry_most
   seconds retry_most{4000};
-  std::uint32_t rounds = 3;       // then what is left is given up
-  seconds sample{1};              // between two samples
-  std::optional<seconds> until;   // virtual time; none: until everything has ended
-  bool keep_delays = true;        // of every single-recipient message
+  std::uint32_t rounds = 3;      // then what is left is given up
+  seconds sample{1};             // between two samples
+  std::optional<seconds> until;  // virtual time; none: until everything has ended
+  bool measure_memory = false;   // takes time: at each sample
+  bool keep_delays = true;       // of every single-recipient message
 };
 
 /// Of one stream.
 struct StreamOutcome {
-  std::uint64_t messages = 0, recipients = 0;  // arrived
-  std::uint64_t delivered = 0, given_up = 0;   // recipients
+  std::uint64_t messages = 0, recipients = 0;                  // arrived
+  std::uint64_t delivered = 0, given_up = 0;                   // recipients
   SteadyTime first{}, half = kNever, ninety = kNever, last{};  // arrival; that share delivered; end
   struct Delay {
     float arrival, delay;  // s
@@ -52,6 +53,8 @@ struct Sample {
   float at = 0;  // s
   std::uint32_t held = 0, serving = 0;
   std::uint32_t active = 0;
+  std::size_t memory =
+      0;  // allocated, less what the simulation's own messages and events take; bytes
   std::vector<std::uint64_t> delivered;  // by stream
 };
 
@@ -60,12 +63,12 @@ struct Outcome {
   std::vector<Sample> samples;
   Network::Counts counts;
   SteadyTime end{};
-  double cpu = 0;       // s, of everything
-  double own_cpu = 0;   // s, of the scheduler's own calls; 0: not measured
+  double cpu = 0;      // s, of everything
+  double own_cpu = 0;  // s, of the scheduler's own calls; 0: not measured
   double jobs_per_connection() const {
-    return counts.accepted == 0 ? 0
-                                : static_cast<double>(counts.deliveries) /
-                                      static_cast<double>(counts.accepted);
+    return counts.accepted == 0
+               ? 0
+               : static_cast<double>(counts.deliveries) / static_cast<double>(counts.accepted);
   }
 };
 

@@ -81,9 +81,9 @@ class Slots final : public Discipline, private Workers::Owner {
   struct Job {
     MessageNumber number = 0;
     SteadyTime arrival{};
-    std::uint64_t key = 0;      // place in the list of jobs
-    std::uint64_t left = 0;     // entries not selected
-    std::uint64_t earned = 0;   // entries selected, less what preemption has cost
+    std::uint64_t key = 0;     // place in the list of jobs
+    std::uint64_t left = 0;    // entries not selected
+    std::uint64_t earned = 0;  // entries selected, less what preemption has cost
     std::unordered_map<DomainNumber, std::deque<Task>> peers;
     std::deque<DomainNumber> turn;  // peers with entries whose queue is not known to be full
     bool runnable = false;
@@ -120,8 +120,7 @@ class Slots final : public Discipline, private Workers::Owner {
       if (left >= most) break;
       for (const auto& [arrival, number] : ages) {
         if (number == current.number) continue;
-        const double age =
-            std::chrono::duration<double>(world_.now() - arrival).count() + 1e-3;
+        const double age = std::chrono::duration<double>(world_.now() - arrival).count() + 1e-3;
         const double score = age / static_cast<double>(left);
         if (best == nullptr || score > best_score) {
           best = &jobs_.at(number);

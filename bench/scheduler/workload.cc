@@ -47,8 +47,7 @@ Arrival Workload::take() {
     recipients = static_cast<std::uint32_t>(recipients * std::pow(ratio, state.random.unit()));
   }
   a.domains.reserve(recipients);
-  for (std::uint32_t i = 0; i < recipients; ++i)
-    a.domains.push_back(draw(stream, state.random));
+  for (std::uint32_t i = 0; i < recipients; ++i) a.domains.push_back(draw(stream, state.random));
   --state.left;
   if (stream.rate > 0) {
     const double wait = -std::log(1.0 - state.random.unit()) / stream.rate;
