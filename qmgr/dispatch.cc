@@ -209,6 +209,7 @@ void Manager::transport_up(const std::string& transport, bool up) {
 }
 
 void Manager::transport_failed(const std::string& transport, const std::string& why) {
+  if (draining_) return;
   enter();
   scheduler_.transport_failed(transport, {mail::Action::deferred, "4.3.0", why, {}, {}});
 }

@@ -139,7 +139,12 @@ class Manager {
   void settle();
   /// When settle() is wanted without an event; kNever: not.
   SteadyTime wake_at() const;
-  void drain() { scheduler_.drain(); }
+  /// Nothing more is handed out. What waits then waits for the next start, which tries it at once: a transport that is
+  /// gone now was told to go, so transport_failed() has no effect any more.
+  void drain() {
+    draining_ = true;
+    scheduler_.drain();
+  }
   /// A flush: destinations that wait for their retry time may be tried at once.
   void forgive() {
     enter();
@@ -273,6 +278,7 @@ class Manager {
   bool journal_turn_ = true;
   std::size_t retry_turn_ = 0;
   bool accepting_ = true;
+  bool draining_ = false;
   Figures figures_;
 };
 

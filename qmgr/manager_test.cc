@@ -103,7 +103,8 @@ class Qmgr : public Ports {
 
   std::size_t listed() {
     log_->flush();
-    commit();
+    while (commit()) {
+    }
     std::set<std::string> ids;
     auto scan = log_->scan();
     while (!scan->done()) {
@@ -115,7 +116,8 @@ class Qmgr : public Ports {
   }
   std::optional<queue_log::Listed> where(const std::string& id) {
     log_->flush();
-    commit();
+    while (commit()) {
+    }
     auto scan = log_->scan();
     while (!scan->done()) {
       auto some = scan->step(100);
@@ -309,6 +311,19 @@ BOOST_AUTO_TEST_CASE(the_same_id_again_is_ok_again_and_delivered_once) {
   qmgr->send("A1", "s@x.example", {"ok@a.example"});
   qmgr->send("A1", "s@x.example", {"ok@a.example"});
   qmgr->run();
+  BOOST_TEST(delivered("A1 ok@a.example") == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_stop_leaves_waiting_is_no_failed_try_and_goes_out_at_the_next_start) {
+  qmgr->manager_->transport_up("smtp", false);
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  qmgr->manager_->drain();
+  qmgr->manager_->transport_failed("smtp", "its program went with the stop");
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->figures().deferred == 0U);
+  kill();
+  start();
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
 }
 

@@ -90,4 +90,10 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   return m;
 }
 
+std::optional<std::uint64_t> spool_file_of(const queue_log::Stored& stored) {
+  const auto payload = decode<StoredPayload>(stored.envelope.payload);
+  if (!payload) return std::nullopt;
+  return payload->spool_file;
+}
+
 }  // namespace pen::qmgr

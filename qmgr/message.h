@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -97,5 +98,7 @@ queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body
                            std::uint64_t spool_file, std::uint64_t spool_offset);
 /// The message behind a stored version; nullptr: the payload is damaged.
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored);
+/// The spool file of a stored version, 0: its body is in it. nullopt: the payload is damaged.
+std::optional<std::uint64_t> spool_file_of(const queue_log::Stored& stored);
 
 }  // namespace pen::qmgr

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/queue_log/scan.h"
+#include "qmgr/orphan_pass.h"
 
 namespace pen::qmgr {
 
@@ -220,60 +220,46 @@ void Program::release_body(std::uint64_t spool_file, const std::string&) {
   if (spool_ != nullptr) spool_->release(spool_file, log_.next_save());
 }
 
-async::Task<void> Program::settled(const queue_log::Scan& scan) {
-  while (!scan.settled()) {
-    committed_.reset();
-    log_.flush();
-    writer_.kick();
-    static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
-  }
-}
-
 async::Task<void> Program::find_orphans() {
-  // Files found at start are used again once it is known that no message in the queue owns them. Nothing waits for that,
-  // new files are made meanwhile: so a deep queue is read in small slices that leave most of the time to the mail.
+  // Nothing waits for this: so a deep queue is read in small slices that leave most of the time to the mail.
   if (spool_ == nullptr) co_return;
   constexpr std::size_t kSlice = 50;
   constexpr int kPause = 9;  // times what the slice took
-  const std::size_t found = spool_->figures().unknown;
-  if (found > 0) {
-    const SteadyTime start = loop_.clock().now();
-    std::size_t missing = 0;
-    // A message that is missed loses its body: those on their way to another log are looked at as well.
-    auto scan = log_.scan(queue_log::InTransit::shown);
-    co_await settled(*scan);
-    bool second = false;
-    while (!scan->done()) {
-      if (scan->second_pass() && !second) {
-        second = true;
-        co_await settled(*scan);
+  const SteadyTime start = loop_.clock().now();
+  OrphanPass pass(
+      log_, *spool_, [](const queue_log::Stored& stored) { return spool_file_of(stored); },
+      [](const std::string& queue_id) {
+        log::error("{}: the spool file with its content is missing", queue_id);
+      });
+  for (bool ended = false; !ended;) {
+    const SteadyTime began = loop_.clock().now();
+    const auto step = pass.step(kSlice);
+    writer_.kick();
+    switch (step) {
+      case OrphanPass::Step::ended:
+        ended = true;
+        break;
+      case OrphanPass::Step::given_up:
+        co_return;
+      case OrphanPass::Step::unsettled:
+        committed_.reset();
+        static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
+        break;
+      case OrphanPass::Step::more: {
+        const auto took = loop_.clock().now() - began;
+        static_cast<void>(
+            co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
+        break;
       }
-      const SteadyTime began = loop_.clock().now();
-      auto some = scan->step(kSlice);
-      if (!some) co_return;  // files stay unknown, and unused, until the next start
-      writer_.kick();
-      for (const auto& l : *some) {
-        auto stored = log_.read(l.place);
-        if (!stored) continue;  // ended, or moved to where the scan meets it again
-        const auto message = from_log(*std::move(stored));
-        if (!message) co_return;  // its body must not be taken for an orphan
-        if (message->spool_file != 0 && !spool_->referenced(message->spool_file)) {
-          ++missing;
-          log::error("{}: the spool file with its content is missing", message->id());
-        }
-      }
-      const auto took = loop_.clock().now() - began;
-      static_cast<void>(
-          co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
     }
-    const auto orphans = spool_->figures().unknown;
-    log::info(
-        "spool: {} files were there, {} of them without an owner, {} are missing; looked through "
-        "in {} ms",
-        found, orphans, missing,
-        std::chrono::duration_cast<milliseconds>(loop_.clock().now() - start).count());
   }
-  spool_->sweep();
+  const auto& f = pass.figures();
+  if (f.found == 0) co_return;
+  log::info(
+      "spool: {} files were there, {} of them without an owner, {} are missing; {} messages looked "
+      "through in {} ms",
+      f.found, f.orphans, f.missing, f.messages,
+      std::chrono::duration_cast<milliseconds>(loop_.clock().now() - start).count());
 }
 
 async::Task<void> Program::serve(async::Stream stream) {

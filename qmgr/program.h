@@ -77,8 +77,6 @@ class Program final : public Ports {
   async::Task<void> recover();
   async::Task<void> keep_flushing();
   async::Task<void> find_orphans();
-  /// Waits until a scan misses nothing that moves: see Scan::settled().
-  async::Task<void> settled(const queue_log::Scan& scan);
   async::Task<void> keep_destinations();
 
   async::Loop& loop_;

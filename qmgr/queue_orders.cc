@@ -42,6 +42,7 @@ struct QueueServer::Run {
   Outcome why = Outcome::ok;
   std::uint64_t looked = 0, of = 0;
   bool again = false;  // looks for what it missed
+  bool known = false;  // one of the ids that it names is in the queue
   SteadyTime reported;
   std::vector<std::string> missed;  // were not where they had been when their turn came
   queue_log::IdFilter met;          // of those that stay in the queue, and may be met again
@@ -186,6 +187,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
     run->looked = progress.done;
     run->of = progress.of;
     for (const auto& l : *some) {
+      run->known = true;
       if (wanted != 0 && met.contains(l.queue_id)) continue;
       if (!meant(m, filter, l, began, *run)) continue;
       if (wanted != 0) met.insert(l.queue_id);
@@ -254,7 +256,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     if (run->why != Outcome::ok) {
       done.outcome = run->why;
       done.text = run->failed;
-    } else if (by_id && done.count == 0 && m.verb != Verb::flush) {
+    } else if (by_id && done.count == 0 && !run->known) {
       done.outcome = Outcome::not_found;
     }
   }

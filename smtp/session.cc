@@ -205,6 +205,9 @@ void Session::closed(Connection& c, const Ended& ended) {
   message.connection = c.id();
   message.opened = ended.opened;
   message.trouble = ended.trouble;
+  // Given up because this program ends: the destination has not failed, and its jobs are the next program's.
+  if (draining_ && !ended.opened && ended.trouble == Trouble::none)
+    message.trouble = Trouble::replaced;
   message.status = ended.status;
   for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
   out_(message);

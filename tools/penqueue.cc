@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,9 @@ void check(const ipc::queue::Done& done) {
   }
 }
 
-void list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
+/// False: messages that were asked for by their ids are not there.
+bool list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
+  std::set<std::string> missing(wanted.queue_ids.begin(), wanted.queue_ids.end());
   std::uint64_t count = 0, bytes = 0;
   ipc::queue::Entry whole;  // of a message with so many recipients that it comes in parts
   const auto done = client.ask(wanted, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
@@ -77,10 +80,16 @@ void list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
     }
     if (count++ == 0 && !json) print(mailq_header());
     bytes += e->size;
+    missing.erase(e->queue_id);
     print(json ? json_entry(*e) : mailq_entry(*e));
   });
-  check(done);
-  if (!json) print(count == 0 ? "Mail queue is empty\n" : mailq_footer(bytes, count));
+  if (done.outcome != ipc::queue::Outcome::not_found) check(done);
+  if (!json && count > 0) print(mailq_footer(bytes, count));
+  if (!json && count == 0 && wanted.queue_ids.empty()) print("Mail queue is empty\n");
+  if (wanted.filter != ipc::queue::Filter{}) return true;  // they may be there and not fit
+  for (const auto& id : missing)
+    std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
+  return missing.empty();
 }
 
 void usage(std::FILE* to) { std::fprintf(to, "%s%s%s", kHelp, Selection::help(), kHelpEnd); }
@@ -160,8 +169,9 @@ int main(int argc, char** argv) {
   if (action == 's' && argument.starts_with('@')) argument.erase(0, 1);
   const config::Config config = load_instance(kProgram, directory);
   QueueClient client(kProgram, config);
+  int status = 0;
   if (listing) {
-    list(client, wanted, action == 'j');
+    if (!list(client, wanted, action == 'j')) status = EX_DATAERR;
   } else {
     ipc::queue::Act act;
     act.request = 1;
@@ -175,6 +185,8 @@ int main(int argc, char** argv) {
         bar.show(p->done, p->total, p->count);
     });
     bar.clear();
+    if (done.outcome == ipc::queue::Outcome::not_found && action == 'i')
+      die(kProgram, EX_DATAERR, argument + ": no such message in the queue");
     check(done);
     if (verbose && act.all)
       std::printf("every deferred message is tried now\n");
@@ -182,5 +194,5 @@ int main(int argc, char** argv) {
       std::printf("%llu messages are tried now\n", static_cast<unsigned long long>(done.count));
   }
   if (std::fflush(stdout) != 0) return EX_IOERR;
-  return 0;
+  return status;
 }

@@ -131,6 +131,8 @@ class Runner {
     act.queue_ids = std::move(ids);
     act.filter = filter_;
     act.dry_run = dry_run_;
+    const std::string named = act.queue_ids.empty() ? std::string() : act.queue_ids.front();
+    const std::size_t count = act.queue_ids.size();
     if (verbose_)
       for (const auto& id : act.queue_ids)
         std::fprintf(stderr, "%s: %s: asked for\n", kProgram, id.c_str());
@@ -145,6 +147,11 @@ class Runner {
     });
     bar.clear();
     if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, done.text);
+    // As with postsuper no error: ids from a list that is a little old are to be expected.
+    if (done.outcome == Outcome::not_found && count == 1)
+      std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, named.c_str());
+    else if (done.outcome == Outcome::not_found && count > 1)
+      std::fprintf(stderr, "%s: none of these %zu messages is in the queue\n", kProgram, count);
     if (done.outcome == Outcome::no_space) {
       std::fprintf(stderr,
                    "%s: %s: no space in the queue's file system to write the message anew; free "

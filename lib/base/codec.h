@@ -40,9 +40,11 @@
 
 namespace pen {
 
-class Encoder {
+/// Out is a std::string, or ByteCount to learn how many bytes there would be.
+template <class Out>
+class BasicEncoder {
  public:
-  explicit Encoder(std::string& out) : out_(out) {}
+  explicit BasicEncoder(Out& out) : out_(out) {}
 
   void varint(std::uint64_t v) {
     while (v >= 0x80) {
@@ -101,12 +103,20 @@ class Encoder {
   }
   void put_compound(const WallTime& t) { put(std::int64_t{t.time_since_epoch().count()}); }
   template <class T>
-    requires requires(const T& v, Encoder& e) { v.visit_fields(e); }
+    requires requires(const T& v, BasicEncoder& e) { v.visit_fields(e); }
   void put_compound(const T& value) {
     value.visit_fields(*this);
   }
 
-  std::string& out_;
+  Out& out_;
+};
+using Encoder = BasicEncoder<std::string>;
+
+struct ByteCount {
+  std::size_t size = 0;
+  void push_back(char /*c*/) { ++size; }
+  void append(std::string_view text) { size += text.size(); }
+  void append(const char* /*data*/, std::size_t n) { size += n; }
 };
 
 class Decoder {
@@ -235,9 +245,17 @@ template <class T>
 void encode_to(std::string& out, const T& value) {
   Encoder(out).put(value);
 }
+/// How many bytes encode() makes.
+template <class T>
+std::size_t encoded_size(const T& value) {
+  ByteCount count;
+  BasicEncoder<ByteCount>(count).put(value);
+  return count.size;
+}
 template <class T>
 std::string encode(const T& value) {
   std::string out;
+  out.reserve(encoded_size(value));
   encode_to(out, value);
   return out;
 }

@@ -101,7 +101,7 @@ enum class Trouble : std::uint8_t {
   peer_421,
   tls,
   local,
-  replaced  // of an OpenConnection only: this program ends, the destination has nothing to do with it
+  replaced  // of a connection that was not opened: this program ends, the destination has nothing to do with it
 };
 /// Also the answer to an OpenConnection that failed (then `opened` is false and status says why).
 struct ConnectionClosed {

@@ -109,6 +109,8 @@ struct Status {
   std::vector<StatusLine> lines;
   PEN_FIELDS(request, lines)
 };
+/// not_found: none of the ids named is in the queue. One that is there and needs nothing (a flush of a message that is being
+/// tried) is ok, and not counted.
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed, no_space };
 struct Done {
   std::uint64_t request = 0;

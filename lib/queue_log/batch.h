@@ -3,7 +3,7 @@
 /// QueueLog::next_batch().
 ///
 /// Thread:  made and completed in the loop's thread; execute() runs in one of the writer's, which touches nothing else.
-///          Two batches that are in hand at once may run at the same time.
+///          Batches that are in hand at once may run at the same time.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ class Batch {
   /// One write, sync, allocation after the other, while !done(): for tests that cut in between.
   Result<void> step(Storage& storage);
   bool done() const { return done_ == steps_.size(); }
-  /// Tickets up to this one are durable when execute() succeeded.
+  /// Tickets up to this one are durable when it and those before it were executed; 0: nobody waits for it.
   Ticket covers() const { return covers_; }
   std::size_t bytes() const;
 
@@ -44,8 +44,8 @@ class Batch {
   friend class QueueLog;  // and its State
   std::vector<BatchStep> steps_;
   std::size_t done_ = 0;
-  bool full_ = false;
   Ticket covers_ = 0;
+  std::uint64_t number_ = 0;
 };
 
 }  // namespace pen::queue_log

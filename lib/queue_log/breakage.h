@@ -1,8 +1,6 @@
 #pragma once
-/// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them.
-/// Off in every program.
-///
-/// Use:     BreakageScope broken(Breakage::skip_commit_sync);  // in a test, single-threaded
+/// What can be broken here on purpose: see lib/base/breakage.h.
+#include "lib/base/breakage.h"
 
 namespace pen::queue_log {
 
@@ -10,11 +8,12 @@ enum class Breakage {
   none,
   skip_commit_sync,   // a commit's fdatasync is left out
   acknowledge_early,  // complete() counts what was gathered after the batch was made
-  beside_anything,  // a second batch is handed out beside one that seals a segment or saves positions
-  mark_before_start,      // an envelope is marked as garbage before its START is durable
-  unkeyed_checksum,       // a recycled segment's stale bytes pass for records
-  positions_before_sync,  // restart positions are written before the logs are synced
-  recycle_before_save,    // a segment is used again before positions that need it no more are saved
+  beside_anything,  // a commit of the journal is handed out beside one that seals a segment, or has no sync
+  mark_before_start,  // an envelope is marked as garbage before its START is durable
+  unkeyed_checksum,   // a recycled segment's stale bytes pass for records
+  positions_before_sync,  // restart positions are written before the other logs and the marks are synced
+  positions_before_journal,  // restart positions are written before the journal is durable as far as they go
+  recycle_before_save,  // a segment is used again before positions that need it no more are saved
   append_after_torn_tail,  // recovery takes up the last segment where its last valid record ends
   moved_before_sync,       // FINISH (moved) is appended before the replacement is durable
   trust_page_cache,        // recovery neither syncs nor drops cached pages before it reads
@@ -37,19 +36,6 @@ enum class Breakage {
   odd_mark_is_garbage,  // any mark but 0 counts as garbage
   recycle_damaged,      // a segment with unreadable bytes goes back to the pool
   last,
-};
-
-namespace detail {
-inline Breakage current_breakage = Breakage::none;
-}
-inline bool broken(Breakage b) { return detail::current_breakage == b; }
-
-class BreakageScope {
- public:
-  explicit BreakageScope(Breakage b) { detail::current_breakage = b; }
-  ~BreakageScope() { detail::current_breakage = Breakage::none; }
-  BreakageScope(const BreakageScope&) = delete;
-  BreakageScope& operator=(const BreakageScope&) = delete;
 };
 
 }  // namespace pen::queue_log

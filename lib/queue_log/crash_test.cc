@@ -60,7 +60,7 @@ class Workload {
     drain();
   }
   static inline std::uint64_t refusals = 0;  // appends that a full disk refused, over all workloads
-  static inline std::uint64_t two_in_hand = 0;
+  static inline std::size_t most_in_hand = 0;
 
  private:
   /// Whatever was refused meanwhile: deliveries bring the room for new mail back.
@@ -118,10 +118,11 @@ class Workload {
     auto opened = QueueLog::open(disk_, options_, clock_, random_);
     if (!opened) throw Violation{"open: " + opened.error().message()};
     log_ = *std::move(opened);
+    ++process_;
     tickets_.clear();
     working_.clear();
     while (log_->recovery() != Recovery::done) {
-      if (random_.chance(0.2)) accept();
+      if (random_.chance(0.4)) accept();
       if (random_.chance(0.5)) accept_again();
       if (!log_->recover_step(1024)) throw Violation{"recovery failed"};
       commit();
@@ -133,6 +134,10 @@ class Workload {
 
   void restart() {
     const auto how = FaultStorage::kCuts[random_.below(5)];
+    // A receiver finds its message in the process after the one that took it. When that one dies too, once its recovery
+    // had ended on the disk, it may be taken a second time: see the limits in docs/queue-format.md.
+    if (log_->recovery() == Recovery::settling)
+      std::erase_if(recent_, [this](const auto& r) { return r.process != process_; });
     log_.reset();
     auto hook = std::move(disk_.before_operation);
     disk_ = disk_.cut(how, random_);
@@ -159,36 +164,41 @@ class Workload {
       Result<void> executed{};
       bool done() const { return batch.done() || !executed; }
     };
-    std::deque<InHand> hand;  // two may be under way, each step of one between any two of the other
+    std::vector<InHand>
+        hand;  // several may be under way, each step of one between any two of another
     for (;;) {
       if (hand.empty() || random_.chance(0.7)) {
         if (auto batch = log_->next_batch()) hand.push_back({*std::move(batch)});
-        two_in_hand += hand.size() == 2 ? 1 : 0;
+        most_in_hand = std::max(most_in_hand, hand.size());
       }
       if (hand.empty()) return;
       // The loop goes on while the writer writes.
       if (!quietly && !disk_.failed_sync() && random_.chance(0.3) &&
           log_->recovery() == Recovery::done)
         act();
-      if (!quietly && hand.size() == 1 && ledger_.size() < 80 && random_.chance(0.5)) accept();
+      if (!quietly && hand.size() < 3 && ledger_.size() < 80 && random_.chance(0.5)) accept();
       if (!quietly && random_.chance(0.004)) disk_.fail_sync = disk_.syncs() + 1;
-      InHand& one = hand[random_.below(hand.size())];
+      const auto at = static_cast<std::ptrdiff_t>(random_.below(hand.size()));
+      InHand& one = hand[static_cast<std::size_t>(at)];
       if (!one.done()) one.executed = one.batch.step(disk_);
-      // The process ends before anybody had an answer.
-      if (!quietly && one.executed && random_.chance(one.batch.done() ? 0.03 : 0.003))
-        return restart();
-      while (!hand.empty() && hand.front().done()) {
-        InHand first = std::move(hand.front());
-        hand.pop_front();
-        const bool failing = !first.executed;
-        auto done = log_->complete(std::move(first.batch), std::move(first.executed));
-        if (!done && failing)
-          return restart();  // the process ends; the kernel calls the lost pages clean
-        if (!done) throw Violation{"commit: " + done.error().message()};
-        while (!tickets_.empty() && tickets_.begin()->first <= *done) {
-          tickets_.begin()->second();
-          tickets_.erase(tickets_.begin());
-        }
+      // The process ends before anybody had an answer; often in the batch that ends recovery, which alone saves
+      // positions together with new mail.
+      const double ends = !one.batch.done()                        ? 0.003
+                          : log_->recovery() == Recovery::settling ? 0.2
+                                                                   : 0.03;
+      if (!quietly && one.executed && random_.chance(ends)) return restart();
+      // Its end may be noticed after that of another one.
+      if (!one.done() || random_.chance(0.3)) continue;
+      InHand ended = std::move(one);
+      hand.erase(hand.begin() + at);
+      const bool failing = !ended.executed;
+      auto done = log_->complete(std::move(ended.batch), std::move(ended.executed));
+      if (!done && failing)
+        return restart();  // the process ends; the kernel calls the lost pages clean
+      if (!done) throw Violation{"commit: " + done.error().message()};
+      while (!tickets_.empty() && tickets_.begin()->first <= *done) {
+        tickets_.begin()->second();
+        tickets_.erase(tickets_.begin());
       }
     }
   }
@@ -221,14 +231,14 @@ class Workload {
       return;
     }
     tickets_.emplace(a->ticket, [this, id] { ledger_[id].accepted = true; });
-    recent_.push_back(id);
+    recent_.push_back({id, process_});
     if (recent_.size() > 8) recent_.pop_front();
   }
 
   /// A receiver without an answer from the process before: what the log has may not be there twice.
   void accept_again() {
     if (recent_.empty()) return;
-    const std::string id = recent_[random_.below(recent_.size())];
+    const std::string id = recent_[random_.below(recent_.size())].id;
     const auto known = ledger_.find(id);
     if (known == ledger_.end()) return;
     Message& m = known->second;
@@ -349,7 +359,12 @@ class Workload {
   std::multimap<Ticket, std::function<void()>> tickets_;
   int serial_ = 0;
   bool positions_saved_ = false;
-  std::deque<std::string> recent_;  // ids whose receivers may not have their answer yet
+  int process_ = 0;
+  struct Recent {
+    std::string id;
+    int process;  // that took it
+  };
+  std::deque<Recent> recent_;  // whose receivers may not have their answer yet
 };
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
@@ -399,11 +414,11 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
   std::uint64_t cuts = 0;
   const auto violation = crash(wanted, seed, cuts);
   std::cout << "queue log: seed " << seed << ", " << cuts << " cuts, " << Workload::refusals
-            << " appends refused for want of space, " << Workload::two_in_hand
-            << " times two batches in hand" << std::endl;
+            << " appends refused for want of space, up to " << Workload::most_in_hand
+            << " batches in hand" << std::endl;
   BOOST_TEST(cuts >= wanted);
   BOOST_TEST(Workload::refusals > 0u);
-  BOOST_TEST(Workload::two_in_hand > 0u);
+  BOOST_TEST(Workload::most_in_hand == QueueLog::kBatchesAtOnce);
   BOOST_CHECK_MESSAGE(!violation, violation.value_or(""));
 }
 
@@ -411,7 +426,8 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
 /// other things, in the test above.)
 #ifndef PEN_FEW_CUTS
 BOOST_AUTO_TEST_CASE(each_deliberate_mistake_is_caught) {
-  for (int b = 1; b < static_cast<int>(Breakage::last); ++b) {
+  const auto first = from_environment("PEN_CRASH_MISTAKE", 1);
+  for (int b = static_cast<int>(first); b < static_cast<int>(Breakage::last); ++b) {
     if (!shown_by_a_crash(static_cast<Breakage>(b))) continue;
     const BreakageScope scope(static_cast<Breakage>(b));
     std::uint64_t cuts = 0;

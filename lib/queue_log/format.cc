@@ -71,22 +71,33 @@ std::optional<SegmentHeader> decode_segment_header(Bytes block) {
   return a ? a : b;
 }
 
-void encode_record(std::string& out, RecordHeader h, std::uint64_t key, Bytes body) {
+std::size_t begin_record(std::string& out) {
   const std::size_t start = out.size();
-  out.resize(start + record_size(body.size()), '\0');
+  out.append(kRecordHeader, '\0');
+  return start;
+}
+
+void end_record(std::string& out, std::size_t start, const RecordHeader& h, std::uint64_t key) {
+  const std::size_t body = out.size() - start - kRecordHeader;
+  out.append(record_size(body) - kRecordHeader - body, '\0');
   auto* p = reinterpret_cast<std::byte*>(out.data() + start);
   store_le(p, h.mark);
-  store_le(p + 4, static_cast<std::uint32_t>(body.size()));
+  store_le(p + 4, static_cast<std::uint32_t>(body));
   store_le(p + 16, h.use);
   store_le(p + 24, h.offset);
   store_le(p + 28, h.durable);
   store_le(p + 32, h.epoch);
   p[36] = static_cast<std::byte>(h.type);
   p[37] = static_cast<std::byte>(h.flags);
-  if (!body.empty()) std::memcpy(p + kRecordHeader, body.data(), body.size());
   if (broken(Breakage::unkeyed_checksum)) key = 0;
   // The length is covered by being the length hashed; the mark is left out, as it changes later.
-  store_le(p + 8, hash(p + 16, kRecordHeader - 16 + body.size(), key));
+  store_le(p + 8, hash(p + 16, kRecordHeader - 16 + body, key));
+}
+
+void encode_record(std::string& out, const RecordHeader& header, std::uint64_t key, Bytes body) {
+  const std::size_t start = begin_record(out);
+  out.append(as_text(body));
+  end_record(out, start, header, key);
 }
 
 std::optional<RecordHeader> decode_record(Bytes at, const SegmentHeader& segment,

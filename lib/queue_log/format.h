@@ -84,8 +84,18 @@ constexpr std::size_t max_filter(std::uint32_t segment_size) {
   return std::bit_floor(segment_size / 256);
 }
 
+/// Bytes that must stay free in a segment for index records: one that closes a full chunk, the last chunk, and the
+/// filter.
+constexpr std::size_t index_room(std::uint32_t segment_size) {
+  return 2 * record_size(max_index(segment_size) + 16) +
+         record_size(max_filter(segment_size) + 16) + kTrailer;
+}
+
 /// Appends the record to out; length and checksum are filled in.
-void encode_record(std::string& out, RecordHeader header, std::uint64_t key, Bytes body);
+void encode_record(std::string& out, const RecordHeader& header, std::uint64_t key, Bytes body);
+/// The same in two steps around what appends the body to out: where the record starts, and header and padding.
+std::size_t begin_record(std::string& out);
+void end_record(std::string& out, std::size_t start, const RecordHeader& header, std::uint64_t key);
 /// Looks at the start of `at`; the record must lie in it whole. nullopt: not a record of this use
 /// at this offset.
 std::optional<RecordHeader> decode_record(Bytes at, const SegmentHeader& segment,

@@ -12,31 +12,6 @@ Position Log::end() const {
   return uses.empty() ? Position{} : Position{uses.back() + 1, 0};
 }
 
-namespace {
-// An index entry is cut to this: a sender of RFC 5321's 320 characters fits any segment size.
-IndexEntry entry_of(std::uint32_t offset, const EnvelopeBody& body, std::size_t room) {
-  IndexEntry e{offset,       body.queue_id, body.generation,        body.appended,
-               body.arrived, body.size,     body.remaining.count(), body.sender,
-               {},           false};
-  std::size_t used = 64 + e.queue_id.size() + e.sender.size();
-  if (used > room) {
-    e.sender.resize(std::min<std::size_t>(e.sender.size(), 64));
-    used = 64 + e.queue_id.size() + e.sender.size();
-  }
-  for (const auto& domain : body.domains) {
-    if (used + domain.size() + 2 > room || e.domains.size() == kMaxDomains) break;
-    used += domain.size() + 2;
-    e.domains.push_back(domain);
-  }
-  return e;
-}
-std::size_t entry_bytes(const IndexEntry& e) {
-  std::size_t n = 64 + e.queue_id.size() + e.sender.size();
-  for (const auto& d : e.domains) n += d.size() + 2;
-  return n;
-}
-}  // namespace
-
 Log& QueueLog::State::add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals) {
   Log log;
   log.id = static_cast<LogId>(logs.size());
@@ -66,12 +41,6 @@ Position QueueLog::State::runners_at(const Log& log) const {
 Log* QueueLog::State::log_of(const Position& position) {
   const auto s = segments.find(position.use);
   return s == segments.end() ? nullptr : &logs[s->second.log];
-}
-
-/// Bytes that must stay free for index records: one that closes a full chunk, the last chunk, and the filter.
-static std::size_t index_room(std::uint32_t segment_size) {
-  return 2 * record_size(max_index(segment_size) + 16) +
-         record_size(max_filter(segment_size) + 16) + kTrailer;
 }
 
 bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
@@ -154,54 +123,6 @@ Result<void> QueueLog::State::recycle_empty() {
   return {};
 }
 
-void QueueLog::State::flush_index(Log& log, bool sealed) {
-  if (log.index.entries.empty() && !sealed) return;
-  if (sealed) {
-    // The filter in a record of its own: a look-up reads nothing else of the footer.
-    flush_index(log, false);
-    log.index.filter = log.filter.packed();
-  }
-  log.index.previous = log.last_index;
-  const std::string body = encode(log.index);
-  log.last_index = log.cursor;
-  log.index_chunks.push_back(log.cursor);
-  write_piece(log, RecordType::index,
-              static_cast<std::uint8_t>(kFirstPart | kLastPart | (sealed ? kSealed : 0)),
-              as_bytes(body));
-  log.index = {};
-  log.index_bytes = 0;
-}
-
-void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body,
-                                bool in_parts) {
-  const std::size_t room = max_index(options.segment_size);
-  IndexEntry entry = entry_of(offset, body, room);
-  entry.in_parts = in_parts;
-  const std::size_t bytes = entry_bytes(entry);
-  if (log.index_bytes + bytes > room) flush_index(log, false);
-  log.index_bytes += bytes;
-  log.filter.add(IdFilter::hash(entry.queue_id));
-  log.index.entries.push_back(std::move(entry));
-  log.index.intervals.push_back(body.interval);
-}
-
-void QueueLog::State::write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body) {
-  const Segment& segment = segments.at(log.uses.back());
-  RecordHeader header;
-  header.use = segment.header.use;
-  header.offset = log.cursor;
-  header.durable = log.durable_offset;
-  header.epoch = epoch;
-  header.type = type;
-  header.flags = flags;
-  encode_record(log.pending, header, segment.header.key, body);
-  const auto size = static_cast<std::uint32_t>(record_size(body.size()));
-  log.cursor += size;
-  PEN_CHECK(log.cursor <= options.segment_size - kTrailer);
-  figures.appended_bytes += size;
-  since_save += size;
-}
-
 /// Ends the current segment. What is left of it is written and synced before anything of the next one.
 void QueueLog::State::seal(Log& log) {
   flush_index(log, true);
@@ -231,7 +152,7 @@ Result<void> QueueLog::State::roll(Log& log) {
   segments.emplace(header.use, Segment{header, log.id, 0});
   log.uses.push_back(header.use);
   log.open = true;
-  log.pending = encode_segment_header(header);
+  log.pending.append(encode_segment_header(header));
   log.cursor = kDataStart;
   log.taken = 0;
   log.durable_offset = 0;
@@ -242,34 +163,6 @@ Result<void> QueueLog::State::roll(Log& log) {
   log.filter = IdFilter(max_filter(options.segment_size));
   since_save += kDataStart;
   return {};
-}
-
-Result<Position> QueueLog::State::put(Log& log, RecordType type, Bytes body,
-                                      const EnvelopeBody* facts) {
-  if (!can_append(log, body.size())) return fail(QueueLogError::no_space);
-  const std::size_t part = max_body(options.segment_size);
-  Position first;
-  for (std::size_t done = 0;;) {
-    const Bytes piece = body.subspan(done, std::min(part, body.size() - done));
-    if (!log.open || log.cursor + record_size(piece.size()) + index_room(options.segment_size) >
-                         options.segment_size)
-      PEN_CHECK(roll(log).has_value());
-    if (done == 0) first = {log.uses.back(), log.cursor};
-    const bool last = done + piece.size() == body.size();
-    write_piece(log, type,
-                static_cast<std::uint8_t>((done == 0 ? kFirstPart : 0) | (last ? kLastPart : 0)),
-                piece);
-    // The index of the segment where the record begins names it, wherever its other parts come to lie.
-    if (done == 0 && facts != nullptr) add_index(log, first.offset, *facts, !last);
-    done += piece.size();
-    if (last) return first;
-  }
-}
-
-Result<Position> QueueLog::State::put_envelope(Log& log, const EnvelopeBody& body) {
-  const std::string bytes = encode(body);
-  if (bytes.size() > QueueLog::kMaxMessage + (1U << 20)) return fail(QueueLogError::too_large);
-  return put(log, RecordType::envelope, as_bytes(bytes), &body);
 }
 
 Position QueueLog::State::journal_runner() const {
@@ -345,9 +238,10 @@ std::vector<PendingMark> QueueLog::State::take_marks() {
   return taken;
 }
 
-/// Takes out of use what nothing needs any more, once the positions of the same batch are saved; `taken` are the marks
-/// that this batch is about to write: those into segments taken out of use are dropped.
-void QueueLog::State::condemn(Flight& into, std::vector<PendingMark>& taken) {
+/// Takes out of use what nothing needs any more once the positions of this moment are saved; `taken` are the marks about
+/// to be written: those into segments taken out of use are dropped.
+std::vector<Slot> QueueLog::State::condemn(std::vector<PendingMark>& taken) {
+  std::vector<Slot> given_back;
   const Position suffix = suffix_start();
   std::set<SegmentUse> uses;
   for (Log& log : logs) {
@@ -357,7 +251,7 @@ void QueueLog::State::condemn(Flight& into, std::vector<PendingMark>& taken) {
       const auto s = segments.find(log.uses.front());
       if (s->second.pins != 0 || s->first >= runner.use) break;
       if (log.id == kJournal && s->first >= suffix.use) break;
-      if (!keep_aside(s->second.header.slot)) into.condemned.push_back(s->second.header.slot);
+      if (!keep_aside(s->second.header.slot)) given_back.push_back(s->second.header.slot);
       dirty.erase(s->second.header.slot);
       uses.insert(s->first);
       segments.erase(s);
@@ -371,12 +265,13 @@ void QueueLog::State::condemn(Flight& into, std::vector<PendingMark>& taken) {
     return true;
   });
   for (const Slot slot : condemned)
-    if (!keep_aside(slot)) into.condemned.push_back(slot);
+    if (!keep_aside(slot)) given_back.push_back(slot);
   condemned.clear();
   if (broken(Breakage::recycle_before_save)) {
-    free.insert(free.begin(), into.condemned.begin(), into.condemned.end());
-    into.condemned.clear();
+    free.insert(free.begin(), given_back.begin(), given_back.end());
+    given_back.clear();
   }
+  return given_back;
 }
 
 SavedPositions QueueLog::State::positions() const {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <deque>
 #include <list>
 #include <map>
 #include <mutex>
@@ -34,18 +35,20 @@ std::optional<Slot> slot_of(std::string_view name) {
   return name_of(slot) == name ? std::optional(slot) : std::nullopt;
 }
 
-/// Two syncs of a file at once need a file description each: the kernel tells a lost write once per description.
+/// Syncs of a file at the same time need a file description each: the kernel tells a lost write once per description.
 struct Descriptor {
-  explicit Descriptor(int fd_in) : fd(fd_in) {}
+  explicit Descriptor(int fd) : all{{fd, false}} {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() {
-    ::close(fd);
-    if (second >= 0) ::close(second);
+    for (const One& one : all) ::close(one.fd);
   }
-  int fd;
-  int second = -1;       // opened for the first sync that meets another
-  bool syncing = false;  // through fd
+  struct One {
+    int fd;
+    bool syncing;
+  };
+  int fd() const { return all.front().fd; }
+  std::deque<One> all;  // the others are opened for the first sync that needs one more; never moved
 };
 using Shared = std::shared_ptr<Descriptor>;
 
@@ -203,7 +206,7 @@ Result<void> PosixStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
   if (impl_->read_only) return fail_errno(impl_->path(slot), EROFS);
   PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(file->fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = ::pwrite(file->fd(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail_errno("write " + impl_->path(slot), n == 0 ? EIO : errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
@@ -215,19 +218,25 @@ Result<void> PosixStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
 Result<void> PosixStorage::sync(Slot slot) {
   if (impl_->read_only) return fail_errno(impl_->path(slot), EROFS);
   PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
-  bool first = false;
+  Descriptor::One* mine = nullptr;
   {
     const std::lock_guard lock(impl_->mutex);
-    first = !std::exchange(file->syncing, true);
-    if (!first && file->second < 0) {
-      PEN_TRY_ASSIGN(file->second, impl_->open_file(slot));
+    for (Descriptor::One& one : file->all)
+      if (!one.syncing) {
+        mine = &one;
+        break;
+      }
+    if (mine == nullptr) {
+      PEN_TRY_ASSIGN(const int fd, impl_->open_file(slot));
+      mine = &file->all.emplace_back(fd, false);
     }
+    mine->syncing = true;
   }
   // Sizes and blocks were settled by allocate(), so data is all there is to sync.
-  const int error = ::fdatasync(first ? file->fd : file->second) == 0 ? 0 : errno;
-  if (first) {
+  const int error = ::fdatasync(mine->fd) == 0 ? 0 : errno;
+  {
     const std::lock_guard lock(impl_->mutex);
-    file->syncing = false;
+    mine->syncing = false;
   }
   if (error != 0) return fail_errno("fdatasync " + impl_->path(slot), error);
   return {};
@@ -236,7 +245,7 @@ Result<void> PosixStorage::sync(Slot slot) {
 Result<void> PosixStorage::read(Slot slot, std::uint64_t offset, MutableBytes into) {
   PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
   while (!into.empty()) {
-    const ssize_t n = ::pread(file->fd, into.data(), into.size(), static_cast<off_t>(offset));
+    const ssize_t n = ::pread(file->fd(), into.data(), into.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail_errno("read " + impl_->path(slot), n == 0 ? EIO : errno);
     into = into.subspan(static_cast<std::size_t>(n));
@@ -247,7 +256,7 @@ Result<void> PosixStorage::read(Slot slot, std::uint64_t offset, MutableBytes in
 
 Result<void> PosixStorage::drop_cache(Slot slot) {
   PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
-  if (const int error = ::posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED); error != 0)
+  if (const int error = ::posix_fadvise(file->fd(), 0, 0, POSIX_FADV_DONTNEED); error != 0)
     return fail_errno("fadvise " + impl_->path(slot), error);
   return {};
 }

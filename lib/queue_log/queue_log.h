@@ -7,8 +7,8 @@
 /// Source:  seeds 001 and 002 (log-structured queue), RFC 5321 section 6.1.
 /// Use:     auto log = QueueLog::open(storage, options, clock, random);          // accepts new mail at once
 ///          auto a = log->append(envelope);                                      // at once, in memory
-///          while (auto batch = log->next_batch()) {                             // one in hand, or two
-///            auto done = batch->execute(storage);                               // writer thread: blocks
+///          while (auto batch = log->next_batch()) {                             // several may be in hand
+///            auto done = batch->execute(storage);                               // a writer's thread: blocks
 ///            auto durable = log->complete(std::move(*batch), done);             // loop thread: tickets up to this
 ///          }                                                                    // writer.h does this loop for you
 ///          while (log->recover_step(1 << 20) == Recovery::reading) {…}          // in slices, between other work
@@ -131,23 +131,26 @@ class QueueLog {
   bool has_space() const;
 
   // --- committing (see writer.h) ---
-  static constexpr std::size_t kBatchesAtOnce = 2;
-  /// Everything gathered, if somebody waits for it or much has gathered; nullopt while there is nothing worth a write
-  /// or a batch in hand must be completed first. While one that only takes new records is in hand, a second one may be
-  /// had: they may be executed in any order or at the same time, and are completed in the order they were made in.
+  // commits of the journal that may be at their sync at the same time
+  static constexpr std::size_t kJournalBatches = 2;
+  // and one for the other logs and the restart positions, and one that makes a segment
+  static constexpr std::size_t kBatchesAtOnce = kJournalBatches + 2;
+  /// What there is to do, if somebody waits for it or much has gathered; nullopt while there is nothing worth a write
+  /// or a batch in hand must be completed first. Those in hand at once may be executed in any order or at the same
+  /// time. Ask again until nullopt.
   std::optional<Batch> next_batch();
   /// Records that nobody waits for leave with the next batch too, even when there is nothing else:
   /// call it at leisure (qmgr: once a second), so that an idle queue has no record in memory only.
-  void flush() { flush_wanted_ = true; }
+  void flush();
   /// Asks for restart positions to be saved with the next batch. Needed by nobody: saves happen by themselves.
-  void save_positions() { save_wanted_ = true; }
+  void save_positions();
   /// The number of the first save of restart positions that will know everything appended so far, and of the last one
   /// that is on disk. What a finished message leaves (its spool file) may be used again once last_save() reaches the
   /// next_save() of the moment after finish() or remove(); ask for it with save_positions() when files run short.
   std::uint64_t next_save() const;
   std::uint64_t last_save() const;
-  /// Takes the batch back, the oldest in hand first. Returns the ticket up to which everything is durable now;
-  /// io_error: end the process.
+  /// Takes a batch back, in any order. Returns the ticket up to which everything is durable now; io_error: end the
+  /// process.
   Result<Ticket> complete(Batch batch, Result<void> executed);
   /// Every ticket up to this one is durable.
   Ticket committed() const { return committed_; }
@@ -230,7 +233,7 @@ class QueueLog {
 
   struct Figures {
     std::uint64_t appended_bytes = 0;
-    std::uint64_t commits = 0;
+    std::uint64_t commits = 0;         // of the journal
     std::uint64_t commits_beside = 0;  // of them, handed out while another was under way
     std::uint64_t syncs = 0;
     std::uint64_t positions_saved = 0;
@@ -252,8 +255,6 @@ class QueueLog {
   Recovery recovery_ = Recovery::reading;
   RecoveryReport report_;
   bool failed_ = false;
-  bool flush_wanted_ = false;
-  bool save_wanted_ = false;
 };
 
 }  // namespace pen::queue_log

@@ -295,7 +295,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     body.appended = s.clock.wall_now();
     body.replaces = best->position;
     body.interval = 0;
-    PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], body));
+    PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], view_of(body)));
     s.note_fresh(replacement);
     ++(worked_on ? report.working : report.moved);
   }

@@ -166,14 +166,6 @@ Result<void> QueueLog::State::sweep_hold() {
   }
 }
 
-/// Whether a commit in hand makes everything up to the position durable.
-bool QueueLog::State::syncing(const Log& log, const Position& position) const {
-  for (const Flight& flight : flights)
-    for (const auto& [id, upto] : flight.synced)
-      if (id == log.id && position < upto) return true;
-  return false;
-}
-
 Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
@@ -362,8 +354,7 @@ Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
   PEN_CHECK(place.position < s.logs[place.log].durable_to,
             "start of an envelope that is not durable");
   const StartBody body{std::string(queue_id), generation, place.position};
-  PEN_TRY_ASSIGN(const Position at,
-                 s.put(s.logs[kJournal], RecordType::start, as_bytes(encode(body))));
+  PEN_TRY_ASSIGN(const Position at, s.put(s.logs[kJournal], RecordType::start, body));
   s.working.emplace(body.queue_id, Working{generation, place, at, false});
   s.starts.emplace(at, body.queue_id);
   if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
@@ -396,7 +387,7 @@ Result<Ticket> QueueLog::delivered(std::string_view queue_id, const OrdinalSet& 
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   const DeliveryBody body{work->first, work->second.generation, ordinals, std::string(payload)};
-  PEN_TRY(s.put(s.logs[kJournal], RecordType::delivery, as_bytes(encode(body))));
+  PEN_TRY(s.put(s.logs[kJournal], RecordType::delivery, body));
   return ++s.last_ticket;
 }
 
@@ -404,7 +395,7 @@ Result<void> QueueLog::finish(std::string_view queue_id) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   const FinishBody body{work->first, work->second.generation, false};
-  PEN_TRY(s.put(s.logs[kJournal], RecordType::finish, as_bytes(encode(body))));
+  PEN_TRY(s.put(s.logs[kJournal], RecordType::finish, body));
   s.close_start(work->second);
   s.working.erase(work);
   return {};
@@ -413,7 +404,7 @@ Result<void> QueueLog::finish(std::string_view queue_id) {
 Result<Position> QueueLog::State::replace(std::string_view queue_id, const Working& work, Log& into,
                                           const Envelope& replacement, seconds interval) {
   PEN_CHECK(replacement.queue_id == queue_id);
-  EnvelopeBody body =
+  EnvelopeView body =
       make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position);
   body.interval = static_cast<std::uint32_t>(interval.count());
   return put_envelope(into, body);
@@ -444,7 +435,7 @@ Result<Ticket> QueueLog::hold(std::string_view queue_id, const Envelope& replace
   log.sync_wanted = true;
   work->second.moving = true;
   log.moving.push_back({work->first, at});
-  return ++s.last_ticket;
+  return s.last_hold = ++s.last_ticket;
 }
 
 /// FINISH (moved) for every replacement that is durable now.
@@ -454,7 +445,7 @@ Result<void> QueueLog::State::settle_moves(Log& log) {
     const auto work = working.find(log.moving.front().queue_id);
     PEN_CHECK(work != working.end());
     const FinishBody body{work->first, work->second.generation, true};
-    const auto at = put(logs[kJournal], RecordType::finish, as_bytes(encode(body)));
+    const auto at = put(logs[kJournal], RecordType::finish, body);
     if (!at) {
       if (at.error().is(QueueLogError::no_space))
         return {};  // the START stays open; tried again later
@@ -486,13 +477,13 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   // Not before START is durable: else a crash could keep this version, lose both, and leave the one before them alive.
   if (work->second.start >= journal.durable_to && !broken(Breakage::renew_at_once))
     return work->second.envelope;
-  const EnvelopeBody body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
+  const EnvelopeView body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
                                       work->second.envelope.position);
-  if (!s.can_append(journal, encode(body).size() + 2 * kMaxQueueId + 256))
+  if (!s.can_append(journal, encoded_size(body) + 2 * kMaxQueueId + 256))
     return fail(QueueLogError::no_space);  // both records or none
   PEN_TRY_ASSIGN(const Position envelope, s.put_envelope(journal, body));
   const StartBody start{work->first, body.generation, envelope};
-  const auto at = s.put(journal, RecordType::start, as_bytes(encode(start)));
+  const auto at = s.put(journal, RecordType::start, start);
   PEN_CHECK(at.has_value());
   s.close_start(work->second);
   work->second = {body.generation, {kJournal, envelope}, *at, false};
@@ -506,7 +497,7 @@ Result<Ticket> QueueLog::remove(std::string_view queue_id) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   const TombstoneBody body{work->first, work->second.generation, work->second.envelope.position};
-  PEN_TRY(s.put(s.logs[kJournal], RecordType::tombstone, as_bytes(encode(body))));
+  PEN_TRY(s.put(s.logs[kJournal], RecordType::tombstone, body));
   s.close_start(work->second);
   s.working.erase(work);
   return ++s.last_ticket;
@@ -523,8 +514,7 @@ Result<Ticket> QueueLog::remove(const Place& place, std::string_view queue_id,
   PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
   if (garbage) return fail(QueueLogError::not_found, std::string(queue_id));
   const TombstoneBody body{std::string(queue_id), generation, place.position};
-  PEN_TRY_ASSIGN(const Position at,
-                 s.put(s.logs[kJournal], RecordType::tombstone, as_bytes(encode(body))));
+  PEN_TRY_ASSIGN(const Position at, s.put(s.logs[kJournal], RecordType::tombstone, body));
   s.mark_later(place.position, at);
   if (place.log == kHold) s.hold_changed = true;
   if (place.log == kJournal) s.pass_fresh(place.position);

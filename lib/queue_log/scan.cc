@@ -243,7 +243,7 @@ Scan::Progress Scan::progress() const {
 std::unique_ptr<Scan> QueueLog::scan(InTransit transit) { return find({}, transit); }
 
 std::unique_ptr<Scan> QueueLog::find(std::vector<std::string> queue_ids, InTransit transit) {
-  flush_wanted_ = true;
+  flush();
   auto impl = std::make_unique<Scan::Impl>(*state_, transit);
   if (queue_ids.size() <= kAskFilters)
     for (const auto& id : queue_ids) impl->hashes.push_back(IdFilter::hash(id));

@@ -1,5 +1,5 @@
 #pragma once
-/// The queue log's memory. Private to lib/queue_log: queue_log.cc appends and commits, pool.cc
+/// The queue log's memory. Private to lib/queue_log: queue_log.cc and append.cc append, commit.cc commits, pool.cc
 /// manages segments and restart positions, runner.cc works on messages, recovery.cc and scan.cc
 /// read.
 #include <array>
@@ -104,6 +104,39 @@ struct PendingMark {
   Position because;  // use 0: durable already
 };
 
+/// A batch's part in a save of restart positions.
+enum class Save : std::uint8_t {
+  none,
+  prepares,  // syncs what the positions rely on outside the journal
+  writes,
+  whole,
+};
+
+/// What is to be remembered of a batch while it is in hand.
+struct Flight {
+  std::uint64_t number = 0;  // the batch's
+  bool done = false;         // executed; waits for those before it
+  Ticket covers = 0;
+  std::vector<std::pair<LogId, Position>> synced;  // durable up to here afterwards
+  std::vector<std::pair<LogId, Position>> written;
+  std::vector<Position> marks;
+  bool alone = false;  // no other for the journal beside it: it ends a segment, or does not sync
+  bool whole = false;  // it is for all logs
+  std::uint64_t bytes = 0;  // of the journal
+  Ticket tickets = 0;
+  Save save = Save::none;
+  bool settles = false;
+};
+
+/// A save under way: positions of one moment, to be written once all that was appended until then is durable.
+struct Saving {
+  std::string positions;
+  Position journal_end;         // of that moment
+  std::vector<Slot> condemned;  // free afterwards
+  std::vector<Slot> aside;      // set aside afterwards
+  bool others_synced = false;   // and the marks
+};
+
 struct QueueLog::State {
   State(Storage& s, Options o, const Clock& c, Random& r)
       : storage(s), options(std::move(o)), clock(c), random(r) {}
@@ -137,36 +170,31 @@ struct QueueLog::State {
 
   // tickets and batches
   Ticket last_ticket = 0;
-  Ticket covered = 0;  // by batches made
-  std::uint64_t lazy_bytes = 0;
-  struct Flight {
-    Ticket covers = 0;
-    std::vector<std::pair<LogId, Position>> synced;  // durable up to here afterwards
-    std::vector<std::pair<LogId, Position>> written;
-    std::vector<Position> marks;
-    bool save = false;
-    bool settles = false;
-    std::vector<Slot> condemned;
-    std::vector<Slot> allocating;
-    // writes and the sync of what is being appended to the journal, nothing else: see beside()
-    bool plain = false;
-    std::uint64_t bytes = 0;  // of the journal
-    Ticket tickets = 0;
-  };
-  std::deque<Flight> flights;  // oldest first, at most kBatchesAtOnce; two only if both are plain
+  Ticket last_hold = 0;  // of them, the last one that waits for the hold log as well
+  Ticket covered = 0;    // by batches made
+  bool flush_journal = false;
+  bool flush_others = false;
+  bool save_asked = false;
+  std::uint64_t last_batch = 0;
+  // The lanes: see commit.cc.
+  std::deque<Flight> journal_flights;  // oldest first, at most kJournalBatches
+  std::optional<Flight> other_flight;
+  std::optional<Flight> pool_flight;
   /// What a batch has to do now.
   struct Need {
-    bool awaited = false;      // somebody waits for records of the journal
-    bool sync_others = false;  // logs that want a sync
-    bool lazy = false;         // enough has gathered that nobody waits for
-    bool other_logs = false;   // enough of it outside the journal, or all is wanted on the disk
-    bool marks = false;        // too many in memory
+    bool awaited = false;  // somebody waits for records of the journal
+    bool lazy_journal =
+        false;  // enough has gathered in it that nobody waits for, or all is wanted on the disk
+    bool sync_others = false;  // other logs want a sync
+    bool lazy_others = false;
+    bool marks = false;  // too many in memory
     bool save = false;
-    bool settles = false;      // the save ends recovery
-    std::size_t segments = 0;  // to allocate
+    bool settles = false;  // the save ends recovery
   };
+  std::optional<Saving> saving;
   std::uint64_t since_save = 0;
   std::uint64_t positions_sequence = 0;
+  std::vector<std::string> spare_buffers;  // for Log::pending
 
   // messages
   struct TextHash {
@@ -231,16 +259,13 @@ struct QueueLog::State {
   Result<void> fill_pool();
   Result<void> recycle_empty();
   void seal(Log& log);
-  void add_index(Log& log, std::uint32_t offset, const EnvelopeBody& body, bool in_parts);
-  void flush_index(Log& log, bool sealed);
-  void write_piece(Log& log, RecordType type, std::uint8_t flags, Bytes body);
   Position suffix_start() const;
   Position journal_runner() const;
   void close_if_empty(Log& log);
   Result<void> sweep_hold();
   void count_ready_marks();
   std::vector<PendingMark> take_marks();
-  void condemn(Flight& into, std::vector<PendingMark>& taken);
+  std::vector<Slot> condemn(std::vector<PendingMark>& taken);
   SavedPositions positions() const;
   Log* log_of(const Position& position);
   /// With its runners; `intervals` are those of a retry log, one per runner.
@@ -253,16 +278,54 @@ struct QueueLog::State {
   /// Nothing below it is needed by a runner of the log.
   Position runners_at(const Log& log) const;
   bool syncing(const Log& log, const Position& position) const;
+  bool synced_soon(const Log& log, const Position& position) const;
+
+  // commit.cc
+  Need needs();
+  std::optional<Batch> whole_batch(const Need& need);
+  std::optional<Batch> journal_batch(const Need& need);
+  std::optional<Batch> others_batch(const Need& need);
+  std::optional<Batch> positions_batch();
+  std::optional<Batch> pool_batch();
+  std::pair<Batch, Flight> new_batch();
+  bool may_go_beside() const;
+  void take_records(Log& log, bool even_a_header, Batch& batch, Flight& flight);
+  void sync_records(Log& log, std::set<Slot>& sync, Flight& flight);
+  void add_syncs(const std::set<Slot>& slots, Batch& batch);
+  void write_marks(const std::vector<PendingMark>& taken, Batch& batch, Flight& flight);
+  void begin_save(std::vector<PendingMark>& garbage);
+  void write_positions(Batch& batch);
+  void apply(const Flight& flight);
+  void complete_allocation(const Batch& batch);
+  void keep_buffers(Batch& batch);
+
+  // append.cc
+  /// Appends a record in as many parts as it needs; `facts` of an envelope go to the index. no_space: nothing was
+  /// written.
+  template <class Body>
+  Result<Position> put(Log& log, RecordType type, const Body& body,
+                       const EnvelopeView* facts = nullptr) {
+    const std::size_t size = encoded_size(body);
+    if (!can_append(log, size)) return fail(QueueLogError::no_space);
+    if (size > max_body(options.segment_size))
+      return put_parts(log, type, as_bytes(encode(body)), facts);
+    // Mostly it is encoded where it is written from.
+    make_room(log, size);
+    const Position at{log.uses.back(), log.cursor};
+    const std::size_t start = begin_record(log.pending);
+    encode_to(log.pending, body);
+    end_piece(log, start, type, kFirstPart | kLastPart);
+    if (facts != nullptr) add_index(log, at.offset, *facts, false);
+    return at;
+  }
+  Result<Position> put_envelope(Log& log, const EnvelopeView& body);
+  Position put_parts(Log& log, RecordType type, Bytes body, const EnvelopeView* facts);
+  void make_room(Log& log, std::size_t body);
+  void end_piece(Log& log, std::size_t start, RecordType type, int flags);
+  void add_index(Log& log, std::uint32_t offset, const EnvelopeView& body, bool in_parts);
+  void flush_index(Log& log, bool sealed);
 
   // queue_log.cc
-  Need needs(bool flush, bool save_asked, bool recovered);
-  std::optional<Batch> beside();
-  void take_records(Log& log, const Need& need, Batch& batch, Flight& flight, std::set<Slot>& sync);
-  void write_marks(const std::vector<PendingMark>& taken, Batch& batch, Flight& flight);
-  void save(Batch& batch, std::size_t before_syncs);
-  /// Appends a record in as many parts as it needs. no_space: nothing was written.
-  Result<Position> put(Log& log, RecordType type, Bytes body, const EnvelopeBody* facts = nullptr);
-  Result<Position> put_envelope(Log& log, const EnvelopeBody& body);
   void note_fresh(const Position& position);
   IdKey id_key(std::string_view queue_id) const;
   void remember(std::string_view queue_id, Accepted accepted);
@@ -285,7 +348,9 @@ struct QueueLog::State {
                            const Envelope& replacement, seconds interval = seconds(0));
 };
 
-EnvelopeBody make_body(const Envelope& envelope, std::uint32_t generation, WallTime appended,
+/// It points into the envelope.
+EnvelopeView make_body(const Envelope& envelope, std::uint32_t generation, WallTime appended,
                        const Position& replaces);
+EnvelopeView view_of(const EnvelopeBody& body);
 
 }  // namespace pen::queue_log

@@ -27,17 +27,13 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   };
   std::deque<Group> groups;  // oldest first; the last may be gathering
   bool kicked = false;
-  struct Job {
-    Batch batch;
-    std::optional<Result<void>> executed;
-  };
-  std::deque<std::shared_ptr<Job>> in_hand;  // in the order they are completed in
+  std::size_t in_hand = 0;
   bool failed = false;
 
   // Between the threads.
   std::mutex mutex;
   std::condition_variable wake;
-  std::deque<std::shared_ptr<Job>> work;
+  std::deque<std::shared_ptr<Batch>> work;
   bool stop = false;
   std::vector<std::thread> threads;
 
@@ -49,7 +45,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   }
 
   void kick() {
-    if (kicked || failed || in_hand.size() == QueueLog::kBatchesAtOnce) return;
+    if (kicked || failed || in_hand == QueueLog::kBatchesAtOnce) return;
     kicked = true;
     loop.post([self = weak_from_this()] {
       if (auto impl = self.lock()) {
@@ -60,50 +56,48 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   }
 
   void hand_over() {
-    if (failed) return;
-    auto batch = log.next_batch();
-    if (!batch) return;
-    if (!groups.empty() && groups.back().upto == 0) groups.back().upto = batch->covers();
-    in_hand.push_back(std::make_shared<Job>(*std::move(batch), std::nullopt));
-    {
-      const std::lock_guard lock(mutex);
-      work.push_back(in_hand.back());
+    while (!failed) {
+      auto batch = log.next_batch();
+      if (!batch) return;
+      if (batch->covers() != 0 && !groups.empty() && groups.back().upto == 0)
+        groups.back().upto = batch->covers();
+      ++in_hand;
+      {
+        const std::lock_guard lock(mutex);
+        work.push_back(std::make_shared<Batch>(*std::move(batch)));
+      }
+      wake.notify_one();
     }
-    wake.notify_one();
   }
 
+  /// A thread: there is one for each batch that may be in hand, so that none waits for another.
   void run() {
     for (;;) {
       std::unique_lock lock(mutex);
       wake.wait(lock, [this] { return !work.empty() || stop; });
       if (work.empty()) return;
-      const auto job = std::move(work.front());
+      auto batch = std::move(work.front());
       work.pop_front();
       lock.unlock();
-      auto executed = job->batch.execute(storage);
-      loop.post_from_thread(
-          [self = weak_from_this(), job, executed = std::move(executed)]() mutable {
-            job->executed = std::move(executed);
-            if (auto impl = self.lock()) impl->take_back();
-          });
+      auto executed = batch->execute(storage);
+      loop.post_from_thread([self = weak_from_this(), batch = std::move(batch),
+                             executed = std::move(executed)]() mutable {
+        if (auto impl = self.lock()) impl->take_back(std::move(*batch), std::move(executed));
+      });
     }
   }
 
-  void take_back() {
-    bool some = false;
-    while (!failed && !in_hand.empty() && in_hand.front()->executed) {
-      const auto job = std::move(in_hand.front());
-      in_hand.pop_front();
-      auto durable = log.complete(std::move(job->batch), *std::move(job->executed));
-      if (!durable) return fail_all(durable.error());
-      some = true;
-      while (!groups.empty() && groups.front().upto != 0 && groups.front().upto <= *durable) {
-        groups.front().done->set();
-        groups.pop_front();
-      }
+  void take_back(Batch batch, Result<void> executed) {
+    --in_hand;
+    if (failed) return;
+    auto durable = log.complete(std::move(batch), std::move(executed));
+    if (!durable) return fail_all(durable.error());
+    while (!groups.empty() && groups.front().upto != 0 && groups.front().upto <= *durable) {
+      groups.front().done->set();
+      groups.pop_front();
     }
-    if (some && on_commit) on_commit();
-    if (some) kick();
+    if (on_commit) on_commit();
+    kick();
   }
 
   void fail_all(const Error& why) {
@@ -133,7 +127,7 @@ Writer::~Writer() {
 
 void Writer::kick() { impl_->kick(); }
 void Writer::on_commit(std::function<void()> fn) { impl_->on_commit = std::move(fn); }
-bool Writer::busy() const { return !impl_->in_hand.empty(); }
+bool Writer::busy() const { return impl_->in_hand != 0; }
 
 async::Task<Result<void>> Writer::committed(Ticket ticket, async::Until until) {
   const auto impl = impl_;

@@ -1,7 +1,6 @@
 #pragma once
-/// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them. Off in every program.
-///
-/// Use:     BreakageScope broken(Breakage::reuse_before_save);  // in a test, single-threaded
+/// What can be broken here on purpose: see lib/base/breakage.h.
+#include "lib/base/breakage.h"
 
 namespace pen::spool {
 
@@ -16,19 +15,6 @@ enum class Breakage {
   // This no cut shows, because no correct queue holds a stale reference: spool_test.cc finds it.
   any_use_fits,  // a reference is believed whatever use its file is in
   last,
-};
-
-namespace detail {
-inline Breakage current_breakage = Breakage::none;
-}
-inline bool broken(Breakage b) { return detail::current_breakage == b; }
-
-class BreakageScope {
- public:
-  explicit BreakageScope(Breakage b) { detail::current_breakage = b; }
-  ~BreakageScope() { detail::current_breakage = Breakage::none; }
-  BreakageScope(const BreakageScope&) = delete;
-  BreakageScope& operator=(const BreakageScope&) = delete;
 };
 
 }  // namespace pen::spool

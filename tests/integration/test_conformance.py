@@ -396,7 +396,6 @@ class Server(Suite):
                     pass
                 client.close()
             mx.start()
-            mx.tool("penqueue", "-f", check=True)  # the stop may have cut the first try, which counts as one
             self.assertIn(b"Subject: s34", peer.wait_messages(1)[0].content)
             mx.wait_empty_queue()
             self.assertEqual(len(peer.messages), 1)

@@ -100,6 +100,27 @@ class Orders(Suite):
             mx.tool("penqueue", "-f", check=True)
             eventually(lambda: tries() == [2, 3, 3, 2], tries)
 
+    def test_an_id_that_is_not_in_the_queue_is_named(self):
+        gone, text = "4bGNsx3Ynxz1kGz8", "4bGNsx3Ynxz1kGz8: no such message in the queue"
+        with Instance({**nobody(), "minimal_backoff_time": "1000s"}) as mx:
+            for words in (("penqueue", "-i"), ("penqueue", "-j"), ("penqueue", "-p"), ("pencat",)):
+                with self.subTest(words):
+                    done = mx.tool(*words, gone)
+                    self.assertEqual((done.returncode, done.stdout), (os.EX_DATAERR, ""))
+                    self.assertIn(text, done.stderr)
+            for letter in "dhHref":
+                with self.subTest(letter):
+                    self.assertIn(text, mx.tool("pensuper", "-" + letter, gone, check=True).stderr)
+            self.assertIn("none of these 2", mx.tool("pensuper", "-d", gone, "-d", gone[::-1], check=True).stderr)
+            here, = self.queued(mx, [("ada@one.example", "u@site.example")])
+            partly = mx.tool("penqueue", "-j", here, gone)
+            self.assertEqual((partly.returncode, partly.stdout.count("\n")), (os.EX_DATAERR, 1))
+            self.assertEqual(partly.stderr.count("no such message"), 1)
+            mx.tool("pensuper", "-h", here, check=True)
+            for words in (("penqueue", "-i", here), ("penqueue", "-p", here), ("pensuper", "-h", here), ("pensuper", "-d", here)):
+                with self.subTest(words):
+                    self.assertNotIn("no such", mx.tool(*words, check=True).stderr)
+
     def test_an_expired_set_goes_back_to_its_senders(self):
         with Instance(nobody()) as mx:
             self.queued(mx, [("ada@local.test.example", "a@rcpt.example"), ("ada@local.test.example", "b@other.example")])

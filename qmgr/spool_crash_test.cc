@@ -13,6 +13,7 @@
 #include "lib/spool/spool.h"
 #include "lib/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
+#include "qmgr/orphan_pass.h"
 
 using namespace pen;
 using namespace pen::spool;
@@ -70,7 +71,7 @@ struct Machine {
   Random random;
   std::unique_ptr<QueueLog> log;
   std::unique_ptr<Spool> spool;
-  std::unique_ptr<queue_log::Scan> orphan_pass;
+  std::unique_ptr<qmgr::OrphanPass> orphan_pass;
 
   explicit Machine(std::uint64_t seed) : random(seed) {}
   Machine(FaultStorage log_disk_in, FaultDisk disk_in, std::uint64_t seed)
@@ -91,24 +92,24 @@ struct Machine {
     spool.reset();
     log.reset();
   }
-  /// One slice of what qmgr does after recovery to find files that nobody owns. False: it has ended.
+  /// One slice of qmgr's own pass for files that nobody owns. False: it has ended.
   bool look_for_orphans(std::size_t slice) {
-    if (spool->figures().unknown == 0 && !orphan_pass) {
-      spool->sweep();
-      return false;
+    if (!orphan_pass)
+      orphan_pass = std::make_unique<qmgr::OrphanPass>(
+          *log, *spool, [](const queue_log::Stored& s) { return payload_of(s).body; },
+          [](const std::string& id) { throw Violation{id + ": its file is missing"}; });
+    switch (orphan_pass->step(slice)) {
+      case qmgr::OrphanPass::Step::more:
+        return true;
+      case qmgr::OrphanPass::Step::unsettled:
+        commit();
+        return true;
+      case qmgr::OrphanPass::Step::given_up:
+        throw Violation{"the orphan pass gives up"};
+      case qmgr::OrphanPass::Step::ended:
+        break;
     }
-    if (!orphan_pass) orphan_pass = log->scan();
-    auto some = orphan_pass->step(slice);
-    if (!some) throw Violation{"scan: " + some.error().message()};
-    for (const auto& listed : *some) {
-      auto stored = log->read(listed.place);
-      if (!stored) continue;
-      const Payload p = payload_of(*stored);
-      if (!spool->referenced(p.body)) throw Violation{listed.queue_id + ": its file is missing"};
-    }
-    if (!orphan_pass->done()) return true;
     orphan_pass.reset();
-    spool->sweep();
     return false;
   }
   static Payload payload_of(const queue_log::Stored& stored) {

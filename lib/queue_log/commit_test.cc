@@ -1,0 +1,120 @@
+// The lanes: who waits for whom when several batches are in hand.
+#include "lib/queue_log/queue_fixture.h"
+
+using namespace pen;
+using namespace pen::queue_log;
+
+namespace {
+
+struct Lanes : Queue {
+  Lanes() {
+    recover();
+    accept(envelope("first"));
+    log->flush();
+    commit();
+  }
+  Batch next() {
+    auto batch = log->next_batch();
+    BOOST_REQUIRE(batch.has_value());
+    return *std::move(batch);
+  }
+  void end(Batch batch) {
+    auto executed = batch.execute(disk);
+    BOOST_REQUIRE(log->complete(std::move(batch), std::move(executed)).has_value());
+  }
+  Ticket append(const std::string& id) {
+    auto a = log->append(envelope(id));
+    BOOST_REQUIRE(a.has_value());
+    return a->ticket;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(queue_log)
+
+BOOST_FIXTURE_TEST_CASE(a_save_of_positions_holds_up_no_mail, Lanes) {
+  const auto saved = log->last_save();
+  log->save_positions();
+  Batch save = next();
+  BOOST_TEST(save.covers() == 0u);
+  const Ticket ticket = append("second");
+  end(next());
+  BOOST_TEST(log->committed() == ticket);
+  BOOST_TEST(log->last_save() == saved);
+  end(std::move(save));
+  BOOST_TEST(log->last_save() == saved);
+  end(next());
+  BOOST_TEST(log->last_save() == saved + 1);
+  BOOST_TEST(!log->next_batch().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(positions_wait_for_the_journal_they_were_taken_with, Lanes) {
+  const auto saved = log->last_save();
+  const Ticket ticket = append("second");
+  Batch mail = next();
+  log->save_positions();
+  end(next());
+  BOOST_TEST(!log->next_batch().has_value());  // the mail is not durable
+  end(std::move(mail));
+  BOOST_TEST(log->committed() == ticket);
+  BOOST_TEST(log->last_save() == saved);
+  end(next());
+  BOOST_TEST(log->last_save() == saved + 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_commit_that_is_done_before_an_earlier_one_acknowledges_nothing, Lanes) {
+  const Ticket before = log->committed();
+  append("second");
+  Batch earlier = next();
+  const Ticket ticket = append("third");
+  Batch later = next();
+  end(std::move(later));
+  BOOST_TEST(log->committed() == before);
+  end(std::move(earlier));
+  BOOST_TEST(log->committed() == ticket);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_segment_is_made_beside_the_mail, Lanes) {
+  // Fill segments until the pool wants another one.
+  std::optional<Batch> making;
+  for (int i = 0; !making; ++i) {
+    BOOST_REQUIRE_LT(i, 1000);
+    append("m" + std::to_string(i));
+    while (auto batch = log->next_batch()) {
+      if (batch->bytes() == 0 && batch->covers() == 0)
+        making = std::move(batch);
+      else
+        end(*std::move(batch));
+    }
+  }
+  const auto free = log->figures().segments_free;
+  const Ticket ticket = append("beside");
+  end(next());
+  BOOST_TEST(log->committed() == ticket);
+  BOOST_TEST(log->figures().segments_free == free);
+  end(*std::move(making));
+  BOOST_TEST(log->figures().segments_free == free + 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_message_on_hold_waits_for_both_logs, Lanes) {
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  commit();
+  const auto ticket = log->hold("first", envelope("first"));
+  BOOST_REQUIRE(ticket.has_value());
+  Batch both = next();
+  while (both.covers() != *ticket) {  // the hold log's first segment came from the pool
+    end(std::move(both));
+    both = next();
+  }
+  append("second");
+  BOOST_TEST(!log->next_batch().has_value());
+  BOOST_TEST(log->committed() < *ticket);
+  end(std::move(both));
+  BOOST_TEST(log->committed() == *ticket);
+  commit();
+  restart(FaultStorage::Cut::none);
+  BOOST_TEST(due()->envelope.queue_id == "second");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

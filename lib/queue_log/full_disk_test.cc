@@ -1,0 +1,152 @@
+// The reserve, and a disk without room.
+#include <set>
+#include "lib/queue_log/queue_fixture.h"
+
+#include "lib/queue_log/scan.h"
+
+using namespace pen;
+using namespace pen::queue_log;
+
+BOOST_AUTO_TEST_SUITE(queue_log)
+
+BOOST_FIXTURE_TEST_CASE(mail_is_taken_only_when_the_reserve_is_on_the_disk, Queue) {
+  FaultStorage small;
+  small.capacity = 4;
+  auto opened = QueueLog::open(small, options, clock, random);
+  BOOST_REQUIRE(opened.has_value());
+  BOOST_TEST(!(*opened)->has_space());
+  BOOST_TEST((*opened)->append(envelope("m")).error().is(QueueLogError::no_space));
+}
+
+// A retry log's runner reaches what is durable while the seal behind it is still to be written.
+BOOST_FIXTURE_TEST_CASE(a_start_that_finds_no_segment_says_how_much_room_it_needs, Queue) {
+  FaultStorage full;
+  full.capacity = 1;  // the restart positions
+  auto refused = QueueLog::open(full, options, clock, random);
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().is(QueueLogError::no_space));
+  const std::string told = refused.error().message();
+  const std::uint64_t bytes = 2 * options.segment_size;
+  BOOST_TEST(told.find(std::to_string(bytes) + " bytes of disk space are needed to start") !=
+                 std::string::npos,
+             told);
+  full.capacity += bytes / options.segment_size;  // as told
+  BOOST_TEST(QueueLog::open(full, options, clock, random).has_value());
+}
+
+// Each round all messages are begun and one is deferred, then the process is killed: before its recovery has ended, or
+// after.
+BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Queue) {
+  disk.capacity = disk.slots() + 2;
+  options.reserve = 16384;
+  options.save_every = 1 << 20;
+  restart(FaultStorage::Cut::kill);
+  std::size_t accepted = 0;
+  while (log->append(envelope("m" + std::to_string(accepted), std::string(700, 'p')))) {
+    ++accepted;
+    commit();
+  }
+  BOOST_TEST(accepted > 10u);
+  const auto free = log->figures().segments_free;
+  for (int round = 0; round < 200; ++round) {
+    log.reset();
+    disk = disk.cut(round % 3 == 0 ? FaultStorage::Cut::all : FaultStorage::Cut::kill, random);
+    open();
+    if (round % 4 == 3) {
+      BOOST_REQUIRE(log->recover_step(2000).has_value());
+      commit();
+      log->flush();
+      commit();
+      continue;
+    }
+    recover();
+    clock.advance(seconds(100));
+    std::optional<Stored> last;
+    for (const LogId id : {kJournal, kFirstRetry})
+      while (auto m = due(id)) {
+        BOOST_REQUIRE(log->start(*m).has_value());
+        last = m;
+      }
+    BOOST_REQUIRE(last.has_value());
+    BOOST_REQUIRE(log->defer(last->envelope.queue_id, kFirstRetry, last->envelope).has_value());
+    log->flush();
+    commit();
+    BOOST_REQUIRE_GT(log->figures().segments_free + 6, free);
+  }
+  restart(FaultStorage::Cut::all);
+  std::set<std::string> there;
+  for (auto scan = log->scan(); !scan->done();)
+    for (const auto& listed : *scan->step(100)) there.insert(listed.queue_id);
+  BOOST_TEST(there.size() == accepted);
+}
+
+// Each round recovery ends, and only a few of many messages are begun before the process is killed: the others wait where
+// they are, and so each segment that a round left holds a few.
+BOOST_FIXTURE_TEST_CASE(a_crash_loop_that_begins_few_of_many_does_not_eat_a_full_disk, Queue) {
+  disk.capacity = disk.slots() + 12;
+  options.reserve = 16384;
+  options.save_every = 1 << 20;
+  restart(FaultStorage::Cut::kill);
+  std::size_t accepted = 0;
+  while (log->append(envelope("m" + std::to_string(accepted), std::string(700, 'p')))) {
+    ++accepted;
+    commit();
+  }
+  BOOST_TEST(accepted > 100u);
+  std::size_t least = SIZE_MAX;
+  // Some go through all of them several times.
+  for (int round = 0; round < 1000; ++round) {
+    restart(round % 3 == 0 ? FaultStorage::Cut::all : FaultStorage::Cut::kill);
+    for (std::uint64_t n = random.below(round < 500 ? 4 : 20); n > 0; --n) {
+      auto m = due();
+      BOOST_REQUIRE(m.has_value());
+      BOOST_REQUIRE(log->start(*m).has_value());
+    }
+    log->flush();
+    commit();
+    least = std::min(least, log->figures().segments_free);
+  }
+  BOOST_TEST_MESSAGE("at least " << least << " segments were free");
+  BOOST_TEST(least >= 1u);
+  restart(FaultStorage::Cut::all);
+  std::set<std::string> there;
+  for (auto scan = log->scan(); !scan->done();)
+    for (const auto& listed : *scan->step(100)) there.insert(listed.queue_id);
+  BOOST_TEST(there.size() == accepted);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_full_disk_refuses_new_mail_and_is_drained_by_deliveries, Queue) {
+  recover();
+  disk.capacity = disk.slots() + 3;
+  int accepted = 0;
+  for (;; ++accepted) {
+    BOOST_REQUIRE_LT(accepted, 10000);
+    auto a = log->append(envelope("m" + std::to_string(accepted), std::string(2000, 'p')));
+    if (!a) {
+      BOOST_TEST(a.error().is(QueueLogError::no_space));
+      break;
+    }
+    commit();
+  }
+  BOOST_TEST(!log->has_space());
+  int delivered = 0;
+  while (auto m = due()) {
+    const std::string id = m->envelope.queue_id;
+    BOOST_REQUIRE(log->start(*m).has_value());
+    if (delivered % 5 == 0) {
+      BOOST_REQUIRE(log->defer(id, kFirstRetry, m->envelope).has_value());
+    } else {
+      BOOST_REQUIRE(log->delivered(id, OrdinalSet::one(0), "ok").has_value());
+      BOOST_REQUIRE(log->finish(id).has_value());
+    }
+    commit();
+    ++delivered;
+  }
+  BOOST_TEST(delivered == accepted);
+  log->save_positions();
+  commit();
+  BOOST_TEST(log->has_space());
+  accept(envelope("again"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

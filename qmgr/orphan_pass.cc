@@ -1,0 +1,45 @@
+#include "qmgr/orphan_pass.h"
+
+namespace pen::qmgr {
+
+OrphanPass::OrphanPass(queue_log::QueueLog& log, spool::Spool& spool, BodyOf body_of,
+                       Missing missing)
+    : log_(log), spool_(spool), body_of_(std::move(body_of)), missing_(std::move(missing)) {}
+OrphanPass::~OrphanPass() = default;
+
+OrphanPass::Step OrphanPass::step(std::size_t slice) {
+  if (!scan_) {
+    figures_.found = spool_.figures().unknown;
+    if (figures_.found == 0) {
+      spool_.sweep();
+      return Step::ended;
+    }
+    scan_ = log_.scan(queue_log::InTransit::shown);
+  }
+  if (const int pass = scan_->second_pass() ? 2 : 1; passes_begun_ < pass) {
+    if (!scan_->settled()) {
+      log_.flush();
+      return Step::unsettled;
+    }
+    passes_begun_ = pass;
+  }
+  auto some = scan_->step(slice);
+  if (!some) return Step::given_up;
+  for (const auto& listed : *some) {
+    const auto stored = log_.read(listed.place);
+    if (!stored) continue;  // ended, or moved to where the scan meets it again
+    const auto body = body_of_(*stored);
+    if (!body) return Step::given_up;  // its file must not be taken for an orphan
+    ++figures_.messages;
+    if (*body == 0 || spool_.referenced(*body)) continue;
+    ++figures_.missing;
+    missing_(listed.queue_id);
+  }
+  if (!scan_->done()) return Step::more;
+  scan_.reset();
+  figures_.orphans = spool_.figures().unknown;
+  spool_.sweep();
+  return Step::ended;
+}
+
+}  // namespace pen::qmgr
