@@ -51,7 +51,14 @@ bool Model::schedule(Job& j, bool from_pool) {
     pool(j, true, from_pool);
     return false;
   }
-  const std::size_t levels = j.route->cluster->levels.size();
+  const Cluster& c = *j.route->cluster;
+  if (!from_pool && c.pooled > 0 && (t.free() == 0 || !c.full.empty())) {
+    // Others wait already, for a worker or because all destinations are at their limits: nothing to look for, and
+    // looking walks over every connection. Whichever connection has room takes from the pool.
+    pool(j, t.free() == 0, false);
+    return false;
+  }
+  const std::size_t levels = c.levels.size();
   for (std::size_t i = 0; i < levels; ++i) {
     switch (try_level(j, i, from_pool)) {
       case Outcome::assigned:
@@ -84,7 +91,9 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
         continue;
       }
       if (newest == nullptr || c->number > newest->number) newest = c;
-      if ((roomy == nullptr || c->number > roomy->number) && !backlogged(*c)) roomy = c;
+      if (backlogged(*c)) continue;
+      if (roomy == nullptr || c->number > roomy->number) roomy = c;
+      break;  // no older one of this destination is wanted
     }
   }
   if (!working) return Outcome::dead;

@@ -47,6 +47,7 @@ void Model::attach(Job& j, Connection& c) {
   share->waiting.push_back(j.in_line);
   ++share->jobs;
   ++c.waiting;
+  ++c.destination->waiting;
   j.connection = &c;
   j.place = Job::Place::backlog;
   c.last_cluster = j.route->cluster;
@@ -63,6 +64,7 @@ void Model::unassign(Job& j) {
   } else {
     j.in_line.unlink();
     --c.waiting;
+    --c.destination->waiting;
     if (share.waiting.empty()) share.round.unlink();
   }
   j.connection = nullptr;
@@ -77,9 +79,8 @@ void Model::hand(Connection& c, Job& j) {
   ConnectionShare& share = *c.shares.find(j.message)->second;
   j.in_line.unlink();
   --c.waiting;
-  if (share.waiting.empty()) {
-    share.round.unlink();
-  }
+  --c.destination->waiting;
+  if (share.waiting.empty()) share.round.unlink();
   if (auto it = j.message->joinable.find(j.route);
       it != j.message->joinable.end() && it->second == &j) {
     j.message->joinable.erase(it);

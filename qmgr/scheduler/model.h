@@ -53,11 +53,53 @@ struct Claim {
   List<PoolShare> shares;
 };
 
+/// Ordinals that want a route, oldest first. (An empty std::deque takes 600 bytes, and most messages have one recipient.)
+class Unrouted {
+ public:
+  bool empty() const { return next_ == ordinals_.size(); }
+  Ordinals all() const {
+    return {ordinals_.begin() + static_cast<std::ptrdiff_t>(next_), ordinals_.end()};
+  }
+  void add(const Ordinals& more) {
+    compact();
+    ordinals_.insert(ordinals_.end(), more.begin(), more.end());
+  }
+  void push_back(std::uint32_t ordinal) {
+    compact();
+    ordinals_.push_back(ordinal);
+  }
+  void push_front(std::uint32_t ordinal) {
+    if (next_ > 0) {
+      ordinals_[--next_] = ordinal;
+    } else {
+      ordinals_.insert(ordinals_.begin(), ordinal);
+    }
+  }
+  std::uint32_t pop_front() {
+    const std::uint32_t ordinal = ordinals_[next_++];
+    if (empty()) clear();
+    return ordinal;
+  }
+  void clear() {
+    ordinals_.clear();
+    next_ = 0;
+  }
+
+ private:
+  void compact() {  // what was taken makes room, at a cost that the taking has paid for
+    if (next_ * 2 < ordinals_.size()) return;
+    ordinals_.erase(ordinals_.begin(), ordinals_.begin() + static_cast<std::ptrdiff_t>(next_));
+    next_ = 0;
+  }
+  Ordinals ordinals_;
+  std::size_t next_ = 0;
+};
+
 struct Message {
   MessageNumber number = 0;
   std::uint64_t seq = 0;
   bool withdrawn = false;
-  std::deque<std::uint32_t> unrouted;
+  Unrouted unrouted;
   std::size_t routing = 0;  // look-ups under way
   WorkerQueue<Message>::Entry routing_entry{this};
   std::uint64_t concurrency = 0;  // connections that hold jobs of this message
@@ -143,6 +185,7 @@ struct Destination {
   bool known = false;                    // a record exists in destdb
   std::vector<Connection*> connections;  // that can take jobs, oldest first
   std::uint32_t holding = 0;  // connections not yet closed, those that take no more jobs included
+  std::size_t waiting = 0;    // jobs on their backlogs that were not handed out
   List<Member> hungry;
   std::size_t references = 0;  // clusters
 };

@@ -139,6 +139,7 @@ bool Model::steal(Connection& c) {
   if (usable == c.last_cluster->levels.size()) return false;
   Connection* victim = nullptr;
   for (const auto& m : c.last_cluster->levels[usable]) {
+    if (m->destination->waiting == 0) continue;
     for (Connection* other : m->destination->connections) {
       if (other != &c && other->waiting > 0 &&
           (victim == nullptr || other->waiting > victim->waiting))

@@ -17,8 +17,7 @@ void Model::pump_routing() {
   while (routing < options.routing_workers) {
     Message* m = routing_queue.next(options.fairness, options.routing_workers - routing);
     if (m == nullptr) return;
-    const std::uint32_t ordinal = m->unrouted.front();
-    m->unrouted.pop_front();
+    const std::uint32_t ordinal = m->unrouted.pop_front();
     ++m->routing;
     ++routing;
     routing_queue.update(m->routing_entry, m->routing);

@@ -27,7 +27,7 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients) {
     slot->seq = s.next_seq++;
     slot->routing_entry.seq = slot->seq;
   }
-  slot->unrouted.insert(slot->unrouted.end(), recipients.begin(), recipients.end());
+  slot->unrouted.add(recipients);
   if (!slot->unrouted.empty()) s.routing_queue.add(slot->routing_entry);
   s.settle();
 }
@@ -77,7 +77,7 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
   Model& s = *model_;
   Message& m = *s.messages.at(number);
   m.withdrawn = true;
-  Ordinals back(m.unrouted.begin(), m.unrouted.end());
+  Ordinals back = m.unrouted.all();
   m.unrouted.clear();
   s.routing_queue.remove(m.routing_entry);
   for (auto it = s.route_alone.begin(); it != s.route_alone.end();) {
