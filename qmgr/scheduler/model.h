@@ -162,7 +162,7 @@ struct Cluster {
   std::string key;
   Transport* transport = nullptr;
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
-  std::unordered_map<Message*, std::unique_ptr<PoolShare>> shares;
+  std::unordered_map<Message*, PoolShare> shares;
   List<PoolShare> round;
   List<PoolShare> full;  // shares whose destinations were all at their limits
   std::size_t pooled = 0;
@@ -211,7 +211,7 @@ struct Connection {
   std::vector<Job*> handed;
   std::uint64_t done = 0;
   Cluster* last_cluster = nullptr;
-  std::unordered_map<Message*, std::unique_ptr<ConnectionShare>> shares;
+  std::unordered_map<Message*, ConnectionShare> shares;
   List<ConnectionShare> round;
   bool close_sent = false;
   Node<Connection> in_idle{this};
@@ -310,8 +310,8 @@ struct Model {
   std::unordered_map<std::string, std::unique_ptr<Cluster>> clusters;
   std::unordered_map<std::string, std::unique_ptr<RouteSet>> routes;
   std::deque<RouteSet*> spare_routes;
-  std::unordered_map<MessageNumber, std::unique_ptr<Message>> messages;
-  std::unordered_map<JobNumber, std::unique_ptr<Job>> jobs;
+  std::unordered_map<MessageNumber, Message> messages;
+  std::unordered_map<JobNumber, Job> jobs;
   std::map<ConnectionNumber, std::unique_ptr<Connection>> connections;
 
   WorkerQueue<Message> routing_queue;

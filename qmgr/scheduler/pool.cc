@@ -26,37 +26,34 @@ void Model::make_candidate(PoolShare& s) {
 
 void Model::pool(Job& j, bool candidate, bool at_front) {
   Cluster& c = *j.route->cluster;
-  auto& share = c.shares[j.message];
-  const bool fresh = !share;
-  if (fresh) {
-    share = std::make_unique<PoolShare>(&c, j.message);
-    c.round.push_back(share->round);
-  }
+  const auto [at, fresh] = c.shares.try_emplace(j.message, &c, j.message);
+  PoolShare& share = at->second;
+  if (fresh) c.round.push_back(share.round);
   if (c.pooled++ == 0) {
     for (auto& level : c.levels) {
       for (auto& m : level) m->destination->hungry.push_back(m->hungry);
     }
   }
   if (at_front) {
-    share->jobs.push_front(j.in_line);
+    share.jobs.push_front(j.in_line);
   } else {
-    share->jobs.push_back(j.in_line);
+    share.jobs.push_back(j.in_line);
   }
-  ++share->count;
-  j.share = share.get();
+  ++share.count;
+  j.share = &share;
   j.place = Job::Place::pooled;
-  if (candidate && (fresh || !share->candidate)) {
+  if (candidate && (fresh || !share.candidate)) {
     const bool was_dirty = c.transport->dirty;
-    make_candidate(*share);
+    make_candidate(share);
     // Nothing became free by this: do not look again because of it.
     if (!was_dirty && c.transport->dirty && dirty.back() == c.transport) {
       c.transport->dirty = false;
       dirty.pop_back();
     }
-  } else if (!candidate && (fresh || share->candidate)) {
+  } else if (!candidate && (fresh || share.candidate)) {
     Claim& mine = claim(*j.message, *c.transport);
-    share->candidate = false;
-    c.full.push_back(share->waiting);
+    share.candidate = false;
+    c.full.push_back(share.waiting);
     if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
   }
 }
@@ -75,7 +72,8 @@ void Model::unpool(Job& j) {
   s.waiting.unlink();
   Claim& mine = claim(*s.message, *c.transport);
   if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
-  c.shares.erase(s.message);
+  Message* const message = s.message;  // s dies with its entry
+  c.shares.erase(message);
 }
 
 void Model::unblock(Destination& d) {

@@ -52,10 +52,9 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
     }
     return;
   }
-  auto owned = std::make_unique<Job>();
-  Job& j = *owned;
-  j.number = next_job++;
-  jobs.emplace(j.number, std::move(owned));
+  const JobNumber number = next_job++;
+  Job& j = jobs.try_emplace(number).first->second;
+  j.number = number;
   j.message = &m;
   j.route = &r;
   reference(r);
