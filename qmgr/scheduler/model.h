@@ -30,13 +30,15 @@ struct RouteSet;
 struct Cluster;
 struct Destination;
 struct Connection;
+struct Claim;
 struct Job;
 
 /// The jobs of one message that wait in one cluster for a connection.
 struct PoolShare {
-  PoolShare(Cluster* c, Message* m) : cluster(c), message(m) {}
+  PoolShare(Cluster* c, Message* m, Claim* k) : cluster(c), message(m), claim(k) {}
   Cluster* cluster;
   Message* message;
+  Claim* claim;  // of the message, to workers of the cluster's transport
   List<Job> jobs;
   std::size_t count = 0;
   bool candidate = true;  // may take a free worker; false: its destinations are at their limits
@@ -169,8 +171,18 @@ struct Cluster {
   std::size_t references = 0;
 };
 
+/// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
+struct Fingerprint {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const Fingerprint&) const = default;
+  struct Hash {
+    std::size_t operator()(const Fingerprint& f) const { return f.low; }
+  };
+};
+
 struct RouteSet {
   std::string key;
+  Fingerprint fingerprint;
   Cluster* cluster = nullptr;
   std::string nexthop;
   std::size_t references = 0;  // jobs
@@ -222,7 +234,7 @@ struct Connection {
 
 struct Model {
   Model(Options o, std::function<TransportLimits(std::string_view)> l, destdb::Table& d, Random& r)
-      : options(o), limits(std::move(l)), table(d), random(r) {}
+      : options(o), limits(std::move(l)), table(d), random(r), fingerprint_key(r.next()) {}
 
   // routing.cc
   void pump_routing();
@@ -234,6 +246,8 @@ struct Model {
   // clusters.cc
   Transport& transport(std::string_view name);
   RouteSet& route_set(const ipc::route::Resolved& answer);
+  RouteSet& make_route_set(const ipc::route::Resolved& answer, Transport& t);
+  Fingerprint fingerprint(const ipc::route::Resolved& answer, const Transport& t);
   void reference(RouteSet& r);
   void release(RouteSet& r);
   void drop_route(RouteSet& r);
@@ -309,6 +323,10 @@ struct Model {
   std::unordered_map<std::string, std::unique_ptr<Destination>> destinations;
   std::unordered_map<std::string, std::unique_ptr<Cluster>> clusters;
   std::unordered_map<std::string, std::unique_ptr<RouteSet>> routes;
+  // Most answers are known ones: they are found without building their keys.
+  std::unordered_map<Fingerprint, RouteSet*, Fingerprint::Hash> known_routes;
+  std::uint64_t fingerprint_key = 0;
+  std::string scratch;
   std::deque<RouteSet*> spare_routes;
   std::unordered_map<MessageNumber, Message> messages;
   std::unordered_map<JobNumber, Job> jobs;

@@ -18,7 +18,7 @@ Claim& Model::claim(Message& m, Transport& t) {
 
 void Model::make_candidate(PoolShare& s) {
   s.candidate = true;
-  Claim& c = claim(*s.message, *s.cluster->transport);
+  Claim& c = *s.claim;
   c.shares.push_back(s.waiting);
   c.transport->waiting.add(c.entry);
   mark_dirty(*c.transport);
@@ -26,7 +26,12 @@ void Model::make_candidate(PoolShare& s) {
 
 void Model::pool(Job& j, bool candidate, bool at_front) {
   Cluster& c = *j.route->cluster;
-  const auto [at, fresh] = c.shares.try_emplace(j.message, &c, j.message);
+  auto at = c.shares.find(j.message);
+  const bool fresh = at == c.shares.end();
+  if (fresh) {
+    Claim& mine = claim(*j.message, *c.transport);
+    at = c.shares.try_emplace(j.message, &c, j.message, &mine).first;
+  }
   PoolShare& share = at->second;
   if (fresh) c.round.push_back(share.round);
   if (c.pooled++ == 0) {
@@ -51,7 +56,7 @@ void Model::pool(Job& j, bool candidate, bool at_front) {
       dirty.pop_back();
     }
   } else if (!candidate && (fresh || share.candidate)) {
-    Claim& mine = claim(*j.message, *c.transport);
+    Claim& mine = *share.claim;
     share.candidate = false;
     c.full.push_back(share.waiting);
     if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
@@ -70,7 +75,7 @@ void Model::unpool(Job& j) {
   }
   if (--s.count > 0) return;
   s.waiting.unlink();
-  Claim& mine = claim(*s.message, *c.transport);
+  Claim& mine = *s.claim;
   if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
   Message* const message = s.message;  // s dies with its entry
   c.shares.erase(message);
