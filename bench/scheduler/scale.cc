@@ -38,7 +38,7 @@ Report scale(const Setting& setting) {
       p.active_limit = std::min<std::size_t>(jobs, scaled(setting, 1'000'000));
       p.keep_delays = false;
       p.measure_memory = true;
-      p.sample = seconds(10);
+      p.sample = seconds(20);
       Simulation simulation(Kind::penstock, net, {{"all", seconds(0), jobs, 0}}, p);
       const std::size_t before = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
       const Outcome o = simulation.run();
@@ -50,13 +50,14 @@ Report scale(const Setting& setting) {
         }
       }
       const double own = 1e6 * o.own_cpu / static_cast<double>(jobs);
-      report.text += fmt::format(
-          "| {} | {} | {} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} |\n", hosts, domains,
-          jobs, p.active_limit, since_start(o.end), o.jobs_per_connection(), own,
-          1e6 * o.cpu / static_cast<double>(jobs),
-          held == 0
-              ? 0.0
-              : static_cast<double>(most - std::min(most, before)) / static_cast<double>(held));
+      const std::string bytes =  // of fewer, other things weigh more
+          held < 50'000 ? ""
+                        : fmt::format("{:.0f}", static_cast<double>(most - std::min(most, before)) /
+                                                    static_cast<double>(held));
+      report.text +=
+          fmt::format("| {} | {} | {} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} |\n", hosts,
+                      domains, jobs, p.active_limit, since_start(o.end), o.jobs_per_connection(),
+                      own, 1e6 * o.cpu / static_cast<double>(jobs), bytes);
       line.points.emplace_back(static_cast<double>(jobs), own);
     }
     plot.lines.push_back(std::move(line));
