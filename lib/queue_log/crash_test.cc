@@ -144,7 +144,9 @@ class Workload {
     disk_.before_operation = std::move(hook);
     // What was asked for and not told may have come true or not; the truth from now on is what is there.
     start();
-    // A second failure in here has started anew already.
+    // A second failure in here has started anew already. A scan finds what was written.
+    log_->flush();
+    commit_only();
     std::set<std::string> there;
     auto scan = log_->scan(InTransit::shown);
     while (!scan->done()) {

@@ -57,8 +57,9 @@ struct Options {
   std::uint64_t reserve = 16U << 20;
   // bytes appended between two saves of the restart positions
   std::uint64_t save_every = 16U << 20;
-  std::uint64_t suffix_limit = 64U << 20;  // bytes behind the head at which an open START is stale
-  std::size_t remembered_ids = 65536;      // accepted ids kept for append()'s idempotence
+  // bytes behind the head at which an open START is stale; more when what is being worked on is large itself
+  std::uint64_t suffix_limit = 64U << 20;
+  std::size_t remembered_ids = 65536;  // accepted ids kept for append()'s idempotence
   // bytes gathered beyond which append() answers no_space until the writer has caught up (bounds memory)
   std::size_t max_batch = 8U << 20;
 };

@@ -126,6 +126,36 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_sent_again_before_recovery_has_read_it_is_one
   }
 }
 
+BOOST_FIXTURE_TEST_CASE(renewing_more_than_the_suffix_may_hold_comes_to_an_end, Queue) {
+  options.suffix_limit = 32768;
+  restart(FaultStorage::Cut::all);
+  std::map<std::string, Envelope> working;
+  for (int i = 0; i < 100; ++i) {
+    const Envelope e = envelope("m" + std::to_string(i), std::string(1000, 'p'));
+    accept(e);
+    BOOST_REQUIRE(log->start(*due()).has_value());
+    working[e.queue_id] = e;
+  }
+  commit();
+  log->flush();
+  commit();
+  int renewed = 0;
+  while (auto id = log->stale()) {
+    BOOST_REQUIRE_LT(++renewed, 1000);
+    BOOST_REQUIRE(log->renew(*id, working.at(*id)).has_value());
+    log->save_positions();
+    commit();
+  }
+  BOOST_TEST(renewed > 0);
+  restart(FaultStorage::Cut::none);
+  std::size_t left = 0;
+  while (auto m = due()) {
+    BOOST_REQUIRE(log->start(*m).has_value());
+    left += working.erase(m->envelope.queue_id);
+  }
+  BOOST_TEST(left == 100u);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_message_longer_than_a_segment_is_stored_in_parts, Queue) {
   recover();
   const std::string big(50000, 'x');

@@ -10,7 +10,10 @@ namespace pen::queue_log {
 
 namespace {
 constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: tens of microseconds
-}
+// The working suffix may be this many times what renewing all messages being worked on would write. Less, and renewing
+// would take more of what is written than mail does; at 1 it would never end.
+constexpr std::uint64_t kSuffixShare = 3;
+}  // namespace
 
 SegmentSource QueueLog::State::segments_of(const Log& log) const {
   return [this, id = log.id](SegmentUse from) -> std::optional<SegmentHeader> {
@@ -481,6 +484,8 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
                                       work->second.envelope.position);
   if (!s.can_append(journal, encoded_size(body) + 2 * kMaxQueueId + 256))
     return fail(QueueLogError::no_space);  // both records or none
+  const std::uint64_t size = encoded_size(body);
+  s.renewed_size = s.renewed_size == 0 ? size : (7 * s.renewed_size + size) / 8;
   PEN_TRY_ASSIGN(const Position envelope, s.put_envelope(journal, body));
   const StartBody start{work->first, body.generation, envelope};
   const auto at = s.put(journal, RecordType::start, start);
@@ -525,10 +530,12 @@ std::optional<std::string> QueueLog::stale() const {
   State& s = *state_;
   const Log& journal = s.logs[kJournal];
   const Position end = journal.end();
+  const std::uint64_t limit = std::max<std::uint64_t>(
+      s.options.suffix_limit, kSuffixShare * s.renewed_size * s.starts.size());
   for (const auto& [at, id] : s.starts) {
     const auto first = std::lower_bound(journal.uses.begin(), journal.uses.end(), at.use);
     const auto between = static_cast<std::uint64_t>(journal.uses.end() - first) - 1;
-    if (between * s.options.segment_size + end.offset - at.offset <= s.options.suffix_limit) break;
+    if (between * s.options.segment_size + end.offset - at.offset <= limit) break;
     const auto& work = s.working.find(id)->second;
     if (!work.moving) return id;
     for (Log& log : s.logs)

@@ -206,6 +206,8 @@ struct QueueLog::State {
   std::unordered_set<Position, PositionHash> dead;  // started or removed, mark not yet written
   std::deque<PendingMark> marks;
   std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
+  std::uint64_t renewed_size =
+      0;  // bytes of an envelope, average over the last renewals; 0: none yet
 
   // new mail not yet started, in order of position: what the journal's runner need not read again to find
   struct Fresh {
