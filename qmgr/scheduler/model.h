@@ -12,7 +12,6 @@
 /// to run alone.
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -330,7 +329,7 @@ struct Model {
   std::deque<RouteSet*> spare_routes;
   std::unordered_map<MessageNumber, Message> messages;
   std::unordered_map<JobNumber, Job> jobs;
-  std::map<ConnectionNumber, std::unique_ptr<Connection>> connections;
+  std::unordered_map<ConnectionNumber, std::unique_ptr<Connection>> connections;
 
   WorkerQueue<Message> routing_queue;
   std::uint64_t routing = 0;
