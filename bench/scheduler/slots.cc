@@ -14,6 +14,7 @@
 #include <set>
 
 #include "bench/scheduler/workers.h"
+#include "lib/base/check.h"
 
 namespace pen::simulation {
 
@@ -32,8 +33,7 @@ class Slots final : public Discipline, private Workers::Owner {
     Job& job = jobs_[number];
     job.number = number;
     job.arrival = world_.arrival_of(number);
-    job.key = ++arrivals_ << 32U;
-    order_.insert(job.key);
+    list(job, ++arrivals_ << 32U);
     for (Task& t : tasks_of(world_, number, recipients, limits_.destination_recipients)) {
       Queue& q = queues_[t.domain];
       if (q.dead_until > world_.now()) {
@@ -50,6 +50,7 @@ class Slots final : public Discipline, private Workers::Owner {
       ++job.left;
       peer.push_back(std::move(t));
     }
+    if (job.left == 0) unlist(job);
     enter(job);
     pump();
   }
@@ -70,7 +71,7 @@ class Slots final : public Discipline, private Workers::Owner {
   void forget(MessageNumber number) override {
     Job& job = jobs_.at(number);
     leave(job);
-    order_.erase(job.key);
+    unlist(job);
     jobs_.erase(number);
   }
   void tick() override { workers_.tick(); }
@@ -87,6 +88,7 @@ class Slots final : public Discipline, private Workers::Owner {
     std::unordered_map<DomainNumber, std::deque<Task>> peers;
     std::deque<DomainNumber> turn;  // peers with entries whose queue is not known to be full
     bool runnable = false;
+    bool listed = false;
   };
   struct Queue {
     std::uint32_t busy = 0;
@@ -98,6 +100,15 @@ class Slots final : public Discipline, private Workers::Owner {
   // By entries left, then age: the best candidate is the oldest of some number of entries.
   using Age = std::pair<SteadyTime, MessageNumber>;
 
+  void list(Job& job, std::uint64_t key) {
+    job.key = key;
+    job.listed = order_.insert(key).second;
+    PEN_CHECK(job.listed, "two jobs at one place");
+  }
+  void unlist(Job& job) {
+    if (job.listed) order_.erase(job.key);
+    job.listed = false;
+  }
   void enter(Job& job) {
     if (job.runnable || job.turn.empty()) return;
     job.runnable = true;
@@ -141,14 +152,14 @@ class Slots final : public Discipline, private Workers::Owner {
     if (current.earned / kSlotCost + kSlotLoan < need) return false;
     auto at = order_.find(current.key);
     const std::uint64_t before = at == order_.begin() ? 0 : *std::prev(at);
-    const std::uint64_t key = before + (current.key - before) / 2;
-    if (key == before) return false;
+    // Right behind what went before it, so that there is room for many more before the current job.
+    const std::uint64_t key = before + std::max<std::uint64_t>(1, (current.key - before) / 1024);
+    if (key == current.key) return false;
     const std::uint64_t price = best->left * kSlotCost;
     current.earned -= std::min(current.earned, price);
     leave(*best);
-    order_.erase(best->key);
-    best->key = key;
-    order_.insert(key);
+    unlist(*best);
+    list(*best, key);
     enter(*best);
     return true;
   }
@@ -175,8 +186,8 @@ class Slots final : public Discipline, private Workers::Owner {
       } else {
         job->peers.erase(domain);
       }
-      --job->left;
       ++job->earned;
+      if (--job->left == 0) unlist(*job);
       enter(*job);
       ++q.busy;
       workers_.start(std::move(task));
@@ -217,6 +228,7 @@ class Slots final : public Discipline, private Workers::Owner {
       leave(job);
       for (const Task& t : at->second) world_.deferred(number, t.ordinals);
       job.left -= at->second.size();
+      if (job.left == 0) unlist(job);
       job.peers.erase(at);
       std::erase(job.turn, domain);
       enter(job);
