@@ -5,6 +5,11 @@
 
 namespace pen::qmgr::scheduler {
 
+namespace {
+// How soon, with all destinations of a cluster at their limits, another job looks whether one of them rose.
+constexpr auto kLookAgain = seconds(1);
+}  // namespace
+
 bool Model::backlogged(const Connection& c) const {
   return backlogged(c, options.backlog_threshold);
 }
@@ -65,7 +70,17 @@ bool Model::schedule(Job& j, bool from_pool) {
     pool(j, true, from_pool);
     return false;
   }
-  const std::size_t levels = j.route->cluster->levels.size();
+  Cluster& c = *j.route->cluster;
+  if (!from_pool && c.pooled > 0 &&
+      (t.free() == 0 || (!c.full.empty() && now < c.looked + kLookAgain))) {
+    // Others wait already, for a worker or because all destinations are at their limits: nothing to look for, and
+    // looking walks over every connection. Whichever connection has room takes from the pool. (Limits that were learned
+    // rise with time alone: so now and then somebody looks.)
+    pool(j, t.free() == 0, false);
+    return false;
+  }
+  c.looked = now;
+  const std::size_t levels = c.levels.size();
   for (std::size_t i = 0; i < levels; ++i) {
     switch (try_level(j, i, from_pool)) {
       case Outcome::assigned:
@@ -114,7 +129,9 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
         continue;
       }
       if (newest == nullptr || c->number > newest->number) newest = c;
-      if ((roomy == nullptr || c->number > roomy->number) && !backlogged(*c)) roomy = c;
+      if (backlogged(*c)) continue;
+      if (roomy == nullptr || c->number > roomy->number) roomy = c;
+      break;  // no older one of this destination is wanted
     }
   }
   if (!working) return out;

@@ -1,5 +1,8 @@
 /// Where jobs can go: route sets, clusters and destinations, shared by equal keys; what destdb
 /// knows of a destination.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 
 #include "lib/mail/stated_delay.h"
@@ -37,8 +40,43 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
   return *slot;
 }
 
+Fingerprint Model::fingerprint(const ipc::route::Resolved& answer, const Transport& t) {
+  const auto hashed = [&](std::uint64_t low_key) {
+    return XXH3_128bits_withSeed(scratch.data(), scratch.size(), fingerprint_key ^ low_key);
+  };
+  scratch.clear();
+  encode_to(scratch, answer.transport);
+  encode_to(scratch, answer.nexthop);
+  if (t.limits.destination_recipients == 1) encode_to(scratch, answer.recipient);
+  auto sum = hashed(0);
+  for (std::size_t i = 0; i < answer.levels.size(); ++i) {
+    for (const auto& d : answer.levels[i].destinations) {
+      scratch.clear();
+      encode_to(scratch, d);
+      const auto h = hashed(i + 1);
+      sum.low64 += h.low64;
+      sum.high64 += h.high64;
+    }
+  }
+  return {sum.low64, sum.high64};
+}
+
 RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   Transport& t = transport(answer.transport);
+  const Fingerprint f = fingerprint(answer, t);
+  if (const auto it = known_routes.find(f); it != known_routes.end()) {
+    judge_again(*it->second);
+    return *it->second;
+  }
+  RouteSet& r = make_route_set(answer, t);
+  if (r.fingerprint == Fingerprint{}) {  // else the same route in other words
+    r.fingerprint = f;
+    known_routes.emplace(f, &r);
+  }
+  return r;
+}
+
+RouteSet& Model::make_route_set(const ipc::route::Resolved& answer, Transport& t) {
   // The order within a level is a shuffle and no part of the identity.
   std::vector<std::vector<std::pair<std::string, const ipc::Destination*>>> levels;
   ipc::Destination own;
@@ -131,6 +169,7 @@ void Model::drop_route(RouteSet& r) {
     const std::string key = c.key;
     clusters.erase(key);
   }
+  known_routes.erase(r.fingerprint);
   const std::string key = r.key;
   routes.erase(key);
 }

@@ -40,15 +40,14 @@ void Model::assign(Job& j, Connection& c) {
 
 void Model::attach(Job& j, Connection& c) {
   unset_idle(c);
-  auto& share = c.shares[j.message];
-  if (!share) {
-    share = std::make_unique<ConnectionShare>(j.message);
-    concurrency_changed(*j.message, 1);
-  }
-  if (share->waiting.empty()) c.round.push_back(share->round);
-  share->waiting.push_back(j.in_line);
-  ++share->jobs;
+  const auto [at, fresh] = c.shares.try_emplace(j.message, j.message);
+  ConnectionShare& share = at->second;
+  if (fresh) concurrency_changed(*j.message, 1);
+  if (share.waiting.empty()) c.round.push_back(share.round);
+  share.waiting.push_back(j.in_line);
+  ++share.jobs;
   ++c.waiting;
+  ++c.destination->waiting;
   j.connection = &c;
   j.place = Job::Place::backlog;
   c.last_cluster = j.route->cluster;
@@ -57,7 +56,7 @@ void Model::attach(Job& j, Connection& c) {
 void Model::unassign(Job& j) {
   Connection& c = *j.connection;
   auto it = c.shares.find(j.message);
-  ConnectionShare& share = *it->second;
+  ConnectionShare& share = it->second;
   if (j.place == Job::Place::handed) {
     c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
     --c.destination->transport->in_hand;
@@ -66,6 +65,7 @@ void Model::unassign(Job& j) {
   } else {
     j.in_line.unlink();
     --c.waiting;
+    --c.destination->waiting;
     if (share.waiting.empty()) share.round.unlink();
   }
   j.connection = nullptr;
@@ -77,12 +77,11 @@ void Model::unassign(Job& j) {
 }
 
 void Model::hand(Connection& c, Job& j) {
-  ConnectionShare& share = *c.shares.find(j.message)->second;
+  ConnectionShare& share = c.shares.find(j.message)->second;
   j.in_line.unlink();
   --c.waiting;
-  if (share.waiting.empty()) {
-    share.round.unlink();
-  }
+  --c.destination->waiting;
+  if (share.waiting.empty()) share.round.unlink();
   if (auto it = j.message->joinable.find(j.route);
       it != j.message->joinable.end() && it->second == &j) {
     j.message->joinable.erase(it);

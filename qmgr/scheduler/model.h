@@ -12,7 +12,6 @@
 /// to run alone.
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -33,13 +32,15 @@ struct RouteSet;
 struct Cluster;
 struct Destination;
 struct Connection;
+struct Claim;
 struct Job;
 
 /// The jobs of one message that wait in one cluster for a connection.
 struct PoolShare {
-  PoolShare(Cluster* c, Message* m) : cluster(c), message(m) {}
+  PoolShare(Cluster* c, Message* m, Claim* k) : cluster(c), message(m), claim(k) {}
   Cluster* cluster;
   Message* message;
+  Claim* claim;  // of the message, to workers of the cluster's transport
   List<Job> jobs;
   std::size_t count = 0;
   SteadyTime since{};
@@ -57,11 +58,53 @@ struct Claim {
   List<PoolShare> shares;
 };
 
+/// Ordinals that want a route, oldest first. (An empty std::deque takes 600 bytes, and most messages have one recipient.)
+class Unrouted {
+ public:
+  bool empty() const { return next_ == ordinals_.size(); }
+  Ordinals all() const {
+    return {ordinals_.begin() + static_cast<std::ptrdiff_t>(next_), ordinals_.end()};
+  }
+  void add(const Ordinals& more) {
+    compact();
+    ordinals_.insert(ordinals_.end(), more.begin(), more.end());
+  }
+  void push_back(std::uint32_t ordinal) {
+    compact();
+    ordinals_.push_back(ordinal);
+  }
+  void push_front(std::uint32_t ordinal) {
+    if (next_ > 0) {
+      ordinals_[--next_] = ordinal;
+    } else {
+      ordinals_.insert(ordinals_.begin(), ordinal);
+    }
+  }
+  std::uint32_t pop_front() {
+    const std::uint32_t ordinal = ordinals_[next_++];
+    if (empty()) clear();
+    return ordinal;
+  }
+  void clear() {
+    ordinals_.clear();
+    next_ = 0;
+  }
+
+ private:
+  void compact() {  // what was taken makes room, at a cost that the taking has paid for
+    if (next_ * 2 < ordinals_.size()) return;
+    ordinals_.erase(ordinals_.begin(), ordinals_.begin() + static_cast<std::ptrdiff_t>(next_));
+    next_ = 0;
+  }
+  Ordinals ordinals_;
+  std::size_t next_ = 0;
+};
+
 struct Message {
   MessageNumber number = 0;
   std::uint64_t seq = 0;
   bool withdrawn = false;
-  std::deque<std::uint32_t> unrouted;
+  Unrouted unrouted;
   std::size_t routing = 0;  // look-ups under way
   WorkerQueue<Message>::Entry routing_entry{this};
   std::uint64_t concurrency = 0;  // connections that hold jobs of this message
@@ -125,16 +168,27 @@ struct Cluster {
   std::string key;
   Transport* transport = nullptr;
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
-  std::unordered_map<Message*, std::unique_ptr<PoolShare>> shares;
+  std::unordered_map<Message*, PoolShare> shares;
   List<PoolShare> round;
   List<PoolShare> full;  // shares whose destinations were all at their limits
   std::size_t pooled = 0;
+  SteadyTime looked{};  // when a job last looked for a connection
   std::size_t references = 0;
   Node<Cluster> crowded{this};  // in Model::crowded while more than share_limit messages wait here
 };
 
+/// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
+struct Fingerprint {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const Fingerprint&) const = default;
+  struct Hash {
+    std::size_t operator()(const Fingerprint& f) const { return f.low; }
+  };
+};
+
 struct RouteSet {
   std::string key;
+  Fingerprint fingerprint;
   Cluster* cluster = nullptr;
   std::string nexthop;
   std::size_t references = 0;  // jobs
@@ -153,6 +207,7 @@ struct Destination {
   SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
   std::uint32_t holding = 0;    // connections not yet closed, those that take no more jobs included
+  std::size_t waiting = 0;      // jobs on their backlogs that were not handed out
   std::uint32_t handed = 0;     // jobs in hand
   std::uint32_t allowance = 0;  // connections while it is new or just back; 0: no matter
   SteadyTime paused_until{};    // rate delay; in Model::paused until then
@@ -182,7 +237,7 @@ struct Connection {
   std::uint64_t done = 0;
   std::uint64_t quota = 0;  // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
-  std::unordered_map<Message*, std::unique_ptr<ConnectionShare>> shares;
+  std::unordered_map<Message*, ConnectionShare> shares;
   List<ConnectionShare> round;
   bool close_sent = false;
   Node<Connection> in_idle{this};
@@ -194,7 +249,7 @@ struct Connection {
 
 struct Model {
   Model(Options o, std::function<TransportLimits(std::string_view)> l, destdb::Table& d, Random& r)
-      : options(o), limits(std::move(l)), table(d), random(r) {}
+      : options(o), limits(std::move(l)), table(d), random(r), fingerprint_key(r.next()) {}
 
   // routing.cc
   void pump_routing();
@@ -206,6 +261,8 @@ struct Model {
   // clusters.cc
   Transport& transport(std::string_view name);
   RouteSet& route_set(const ipc::route::Resolved& answer);
+  RouteSet& make_route_set(const ipc::route::Resolved& answer, Transport& t);
+  Fingerprint fingerprint(const ipc::route::Resolved& answer, const Transport& t);
   void reference(RouteSet& r);
   void release(RouteSet& r);
   void drop_route(RouteSet& r);
@@ -346,10 +403,14 @@ struct Model {
   std::unordered_map<std::string, std::unique_ptr<Destination>> destinations;
   std::unordered_map<std::string, std::unique_ptr<Cluster>> clusters;
   std::unordered_map<std::string, std::unique_ptr<RouteSet>> routes;
+  // Most answers are known ones: they are found without building their keys.
+  std::unordered_map<Fingerprint, RouteSet*, Fingerprint::Hash> known_routes;
+  std::uint64_t fingerprint_key = 0;
+  std::string scratch;
   std::deque<RouteSet*> spare_routes;
-  std::unordered_map<MessageNumber, std::unique_ptr<Message>> messages;
-  std::unordered_map<JobNumber, std::unique_ptr<Job>> jobs;
-  std::map<ConnectionNumber, std::unique_ptr<Connection>> connections;
+  std::unordered_map<MessageNumber, Message> messages;
+  std::unordered_map<JobNumber, Job> jobs;
+  std::unordered_map<ConnectionNumber, std::unique_ptr<Connection>> connections;
 
   WorkerQueue<Message> routing_queue;
   std::uint64_t routing = 0;

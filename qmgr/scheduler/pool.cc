@@ -18,7 +18,7 @@ Claim& Model::claim(Message& m, Transport& t) {
 
 void Model::make_candidate(PoolShare& s) {
   s.candidate = true;
-  Claim& c = claim(*s.message, *s.cluster->transport);
+  Claim& c = *s.claim;
   c.shares.push_back(s.waiting);
   c.transport->waiting.add(c.entry);
   mark_dirty(*c.transport);
@@ -26,39 +26,41 @@ void Model::make_candidate(PoolShare& s) {
 
 void Model::pool(Job& j, bool candidate, bool at_front) {
   Cluster& c = *j.route->cluster;
-  auto& share = c.shares[j.message];
-  const bool fresh = !share;
+  auto at = c.shares.find(j.message);
+  const bool fresh = at == c.shares.end();
   if (fresh) {
-    share = std::make_unique<PoolShare>(&c, j.message);
-    share->since = now;
-    c.round.push_back(share->round);
+    Claim& mine = claim(*j.message, *c.transport);
+    at = c.shares.try_emplace(j.message, &c, j.message, &mine).first;
+    at->second.since = now;
     note_share(c);
   }
+  PoolShare& share = at->second;
+  if (fresh) c.round.push_back(share.round);
   if (c.pooled++ == 0) {
     for (auto& level : c.levels) {
       for (auto& m : level) m->destination->hungry.push_back(m->hungry);
     }
   }
   if (at_front) {
-    share->jobs.push_front(j.in_line);
+    share.jobs.push_front(j.in_line);
   } else {
-    share->jobs.push_back(j.in_line);
+    share.jobs.push_back(j.in_line);
   }
-  ++share->count;
-  j.share = share.get();
+  ++share.count;
+  j.share = &share;
   j.place = Job::Place::pooled;
-  if (candidate && (fresh || !share->candidate)) {
+  if (candidate && (fresh || !share.candidate)) {
     const bool was_dirty = c.transport->dirty;
-    make_candidate(*share);
+    make_candidate(share);
     // Nothing became free by this: do not look again because of it.
     if (!was_dirty && c.transport->dirty && dirty.back() == c.transport) {
       c.transport->dirty = false;
       dirty.pop_back();
     }
-  } else if (!candidate && (fresh || share->candidate)) {
-    Claim& mine = claim(*j.message, *c.transport);
-    share->candidate = false;
-    c.full.push_back(share->waiting);
+  } else if (!candidate && (fresh || share.candidate)) {
+    Claim& mine = *share.claim;
+    share.candidate = false;
+    c.full.push_back(share.waiting);
     if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
   }
 }
@@ -75,9 +77,10 @@ void Model::unpool(Job& j) {
   }
   if (--s.count > 0) return;
   s.waiting.unlink();
-  Claim& mine = claim(*s.message, *c.transport);
+  Claim& mine = *s.claim;
   if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
-  c.shares.erase(s.message);
+  Message* const message = s.message;  // s dies with its entry
+  c.shares.erase(message);
   note_share(c);
 }
 
@@ -142,6 +145,7 @@ bool Model::steal(Connection& c) {
   if (usable == c.last_cluster->levels.size()) return false;
   Connection* victim = nullptr;
   for (const auto& m : c.last_cluster->levels[usable]) {
+    if (m->destination->waiting == 0) continue;
     for (Connection* other : m->destination->connections) {
       if (other != &c && other->waiting > 0 &&
           (victim == nullptr || other->waiting > victim->waiting))

@@ -17,8 +17,7 @@ void Model::pump_routing() {
   while (routing < options.routing_workers) {
     Message* m = routing_queue.next(options.fairness, options.routing_workers - routing);
     if (m == nullptr) return;
-    const std::uint32_t ordinal = m->unrouted.front();
-    m->unrouted.pop_front();
+    const std::uint32_t ordinal = m->unrouted.pop_front();
     ++m->routing;
     ++routing;
     routing_queue.update(m->routing_entry, m->routing);
@@ -59,10 +58,9 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
     }
     return;
   }
-  auto owned = std::make_unique<Job>();
-  Job& j = *owned;
-  j.number = next_job++;
-  jobs.emplace(j.number, std::move(owned));
+  const JobNumber number = next_job++;
+  Job& j = jobs.try_emplace(number).first->second;
+  j.number = number;
   j.message = &m;
   j.route = &r;
   reference(r);
@@ -72,7 +70,9 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
   m.jobs.push_back(j.in_message);
   ++m.job_count;
   m.forming.push_back(j.in_line);
-  if (most == 1) {
+  // Nobody will join it: alone by rule, or the only one of a message whose last look-up this is.
+  const bool only = m.routing == 1 && m.unrouted.empty() && m.job_count == 1;
+  if (most == 1 || only) {
     formed(j);
     return;
   }

@@ -20,22 +20,22 @@ void Scheduler::set_time(SteadyTime now, WallTime wall) {
 
 void Scheduler::admit(MessageNumber number, const Ordinals& recipients) {
   Model& s = *model_;
-  auto& slot = s.messages[number];
-  if (!slot) {
-    slot = std::make_unique<Message>();
-    slot->number = number;
-    slot->seq = s.next_seq++;
-    slot->routing_entry.seq = slot->seq;
+  const auto [at, fresh] = s.messages.try_emplace(number);
+  Message& m = at->second;
+  if (fresh) {
+    m.number = number;
+    m.seq = s.next_seq++;
+    m.routing_entry.seq = m.seq;
   }
-  slot->unrouted.insert(slot->unrouted.end(), recipients.begin(), recipients.end());
-  if (!slot->unrouted.empty()) s.routing_queue.add(slot->routing_entry);
+  m.unrouted.add(recipients);
+  if (!m.unrouted.empty()) s.routing_queue.add(m.routing_entry);
   s.settle();
 }
 
 void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
                        const ipc::route::Resolved& answer) {
   Model& s = *model_;
-  Message& m = *s.messages.at(number);
+  Message& m = s.messages.at(number);
   if (m.withdrawn) {
     s.actions.emplace_back(DeferRecipients{number,
                                            {ordinal},
@@ -52,13 +52,13 @@ void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
 
 void Scheduler::unroutable(MessageNumber number, std::uint32_t) {
   Model& s = *model_;
-  s.routing_ended(*s.messages.at(number));
+  s.routing_ended(s.messages.at(number));
   s.settle();
 }
 
 void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alone) {
   Model& s = *model_;
-  Message& m = *s.messages.at(number);
+  Message& m = s.messages.at(number);
   if (m.withdrawn) {
     s.actions.emplace_back(DeferRecipients{number,
                                            {ordinal},
@@ -83,9 +83,9 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
 
 Ordinals Scheduler::withdraw(MessageNumber number) {
   Model& s = *model_;
-  Message& m = *s.messages.at(number);
+  Message& m = s.messages.at(number);
   m.withdrawn = true;
-  Ordinals back(m.unrouted.begin(), m.unrouted.end());
+  Ordinals back = m.unrouted.all();
   m.unrouted.clear();
   s.routing_queue.remove(m.routing_entry);
   for (auto it = s.route_alone.begin(); it != s.route_alone.end();) {
@@ -113,7 +113,7 @@ void Scheduler::forget(MessageNumber number) {
   Model& s = *model_;
   auto it = s.messages.find(number);
   PEN_CHECK(it != s.messages.end());
-  Message& m = *it->second;
+  Message& m = it->second;
   PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(),
             "a message with work left is forgotten");
   for (auto& c : m.claims) c->transport->waiting.remove(c->entry);
@@ -166,7 +166,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   Model& s = *model_;
   auto it = s.jobs.find(number);
   if (it == s.jobs.end()) return;
-  Job& j = *it->second;
+  Job& j = it->second;
   PEN_CHECK(j.place == Job::Place::handed, "a result for a job that was not handed out");
   Connection& c = *j.connection;
   const ConnectionNumber connection = c.number;
@@ -197,11 +197,11 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
 
 void Scheduler::isolate_message(MessageNumber number) {
   if (auto it = model_->messages.find(number); it != model_->messages.end())
-    it->second->isolated = true;
+    it->second.isolated = true;
 }
 
 void Scheduler::isolate(JobNumber number) {
-  if (auto it = model_->jobs.find(number); it != model_->jobs.end()) it->second->isolated = true;
+  if (auto it = model_->jobs.find(number); it != model_->jobs.end()) it->second.isolated = true;
 }
 
 void Scheduler::transport_up(std::string_view name, bool up) {
@@ -219,11 +219,11 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
   Transport& t = s.transport(name);
   std::vector<JobNumber> waiting;
   for (const auto& [number, j] : s.jobs) {
-    if (j->route->cluster->transport == &t && j->place == Job::Place::pooled)
+    if (j.route->cluster->transport == &t && j.place == Job::Place::pooled)
       waiting.push_back(number);
   }
   std::sort(waiting.begin(), waiting.end());
-  for (const JobNumber number : waiting) s.defer(*s.jobs.at(number), status, "none");
+  for (const JobNumber number : waiting) s.defer(s.jobs.at(number), status, "none");
   s.settle();
 }
 

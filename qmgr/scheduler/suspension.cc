@@ -107,14 +107,14 @@ void Scheduler::suspensions_changed() {
     // What waits for a next hop that is suspended now; what is in hand ends.
     std::vector<JobNumber> waiting;
     for (const auto& [number, j] : s.jobs) {
-      if (!j->route->suspended.empty() && j->place != Job::Place::handed) waiting.push_back(number);
+      if (!j.route->suspended.empty() && j.place != Job::Place::handed) waiting.push_back(number);
     }
     std::sort(waiting.begin(), waiting.end());
     for (const JobNumber number : waiting) {
       const auto it = s.jobs.find(number);
       if (it == s.jobs.end()) continue;
-      const std::string why = it->second->route->suspended;
-      s.defer(*it->second, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
+      const std::string why = it->second.route->suspended;
+      s.defer(it->second, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
     }
   }
   for (Destination* d : resumed) s.unblock(*d);
@@ -129,7 +129,7 @@ void Scheduler::suspensions_changed() {
 
 void Scheduler::override_deferral(MessageNumber number) {
   if (auto it = model_->messages.find(number); it != model_->messages.end())
-    it->second->flushed = true;
+    it->second.flushed = true;
 }
 
 void Scheduler::forgotten(std::string_view key) {

@@ -1,0 +1,83 @@
+#pragma once
+/// What every scheduler that is compared has to do, and what it may ask for.
+///
+/// Use:     the simulation (simulation.h) tells a Discipline what happens; the Discipline answers through World. All
+///          see the same arrivals, the same hosts and the same limits; a worker is a connection with or for a delivery.
+/// Words:   message, ordinal, job and connection as in qmgr/scheduler/scheduler.h.
+/// Thread:  one. World outlives the Discipline.
+#include <memory>
+#include <string>
+
+#include "bench/scheduler/internet.h"
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::simulation {
+
+using qmgr::ConnectionNumber;
+using qmgr::JobNumber;
+using qmgr::MessageNumber;
+using qmgr::Ordinals;
+
+/// Limits that hold for every scheduler alike.
+struct Limits {
+  std::uint32_t workers = 500;                 // connections or delivery processes at a time
+  std::uint32_t destination_concurrency = 20;  // default_destination_concurrency_limit
+  std::uint32_t destination_recipients = 50;   // default_destination_recipient_limit
+  milliseconds idle_age{2000};                 // smtp_connection_cache_time_limit
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+  virtual SteadyTime now() const = 0;
+  virtual const Internet& internet() const = 0;
+  virtual DomainNumber domain_of(MessageNumber message, std::uint32_t ordinal) const = 0;
+  virtual SteadyTime arrival_of(MessageNumber message) const = 0;
+  /// Finds the hosts of the recipient's domain; Discipline::looked_up follows.
+  virtual void look_up(MessageNumber message, std::uint32_t ordinal) = 0;
+  /// Discipline::opened or closed follows. The number is the Discipline's choice and never used again.
+  virtual void open(ConnectionNumber connection, HostNumber host) = 0;
+  /// A delivery of the message to these recipients, in order behind others on the connection; done follows.
+  virtual void hand(ConnectionNumber connection, JobNumber job, MessageNumber message,
+                    const Ordinals& ordinals) = 0;
+  /// After what it has in hand. Nothing follows.
+  virtual void close(ConnectionNumber connection) = 0;
+  /// These recipients wait for a later round: the message comes again by itself.
+  virtual void deferred(MessageNumber message, const Ordinals& ordinals) = 0;
+};
+
+class Discipline {
+ public:
+  virtual ~Discipline() = default;
+  virtual void admit(MessageNumber message, const Ordinals& recipients) = 0;
+  virtual void looked_up(MessageNumber message, std::uint32_t ordinal) = 0;
+  virtual void opened(ConnectionNumber connection, const Host& host) = 0;
+  /// unstarted: what it had in hand, none of which had an effect.
+  virtual void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
+                      const std::vector<JobNumber>& unstarted) = 0;
+  virtual void done(ConnectionNumber connection, JobNumber job, microseconds service_time) = 0;
+  /// Nothing of the message is left, in this round.
+  virtual void forget(MessageNumber message) = 0;
+  virtual void tick() {}
+  virtual SteadyTime next_wake() const { return kNever; }
+  /// Workers that are taken, whether their peer does something or not.
+  virtual std::uint32_t workers_held() const = 0;
+  /// The scheduler's own CPU time so far as the elapsed time within its calls; 0 if it is not measured.
+  virtual microseconds own_time() const { return microseconds(0); }
+};
+
+enum class Kind : std::uint8_t { first_come, equal, slots, penstock };
+inline constexpr Kind kKinds[] = {Kind::first_come, Kind::equal, Kind::slots, Kind::penstock};
+/// "fcfs", "equal", "slots", "penstock".
+std::string short_name(Kind kind);
+/// As the plots call it.
+std::string long_name(Kind kind);
+std::unique_ptr<Discipline> make(Kind kind, World& world, const Limits& limits, std::uint64_t seed);
+
+// Of the four, each in its own file.
+std::unique_ptr<Discipline> make_first_come(World& world, const Limits& limits, std::uint64_t seed);
+std::unique_ptr<Discipline> make_equal(World& world, const Limits& limits, std::uint64_t seed);
+std::unique_ptr<Discipline> make_slots(World& world, const Limits& limits, std::uint64_t seed);
+std::unique_ptr<Discipline> make_penstock(World& world, const Limits& limits, std::uint64_t seed);
+
+}  // namespace pen::simulation

@@ -1,0 +1,51 @@
+#pragma once
+/// The experiments that docs/scheduler-simulation.md tells of: each runs simulations, returns a table in Markdown and
+/// its plots.
+///
+/// Rules:   same seed and size, same text and plots; experiments whose figures are CPU time and memory say so.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/scheduler/plot.h"
+#include "bench/scheduler/simulation.h"
+
+namespace pen::simulation {
+
+struct Setting {
+  std::uint64_t seed = 1;
+  double size = 1;  // of the internet and of the work; 0.01 for a quick look
+};
+
+struct Report {
+  std::string text;                                 // Markdown
+  std::vector<std::pair<std::string, Plot>> plots;  // by file name, without its ending
+};
+
+struct Experiment {
+  std::string name;
+  std::string help;
+  std::function<Report(const Setting&)> run;
+};
+const std::vector<Experiment>& experiments();
+
+// In files of their own.
+Report drain(const Setting& setting);
+Report drain_light(const Setting& setting);
+Report mix(const Setting& setting);
+Report hostile(const Setting& setting);
+Report tarpit(const Setting& setting);
+Report dead_hosts(const Setting& setting);
+Report scale(const Setting& setting);
+
+/// What the experiments share.
+Internet internet_of(const Setting& setting, const InternetParameters& like = {});
+std::uint64_t scaled(const Setting& setting, std::uint64_t number);
+/// Of single-recipient messages that arrived in the time, s; share in [0, 1]. 0 if there are none.
+double delay_percentile(const StreamOutcome& stream, double share, double from, double to);
+double mean_delay(const StreamOutcome& stream, double from, double to);
+/// Jain's index: 1 if all are equal, 1/n if one has everything.
+double jain(const std::vector<double>& values);
+double since_start(SteadyTime t);
+
+}  // namespace pen::simulation

@@ -1,0 +1,151 @@
+/// Penstock's scheduler: the object that qmgr runs, driven as qmgr drives it.
+#include <arpa/inet.h>
+
+#include <optional>
+
+#include "lib/base/check.h"
+
+#include "bench/scheduler/discipline.h"
+
+namespace pen::simulation {
+
+namespace {
+
+// Where simulated time starts in the calendar: destdb remembers wall clock times.
+constexpr seconds kEpoch{1'800'000'000};
+// What trivial-rewrite makes of a domain's time to live.
+constexpr seconds kRouteValid{3600};
+
+ipc::Destination destination(HostNumber n) {
+  ipc::Destination d;
+  d.transport = "smtp";
+  d.host = "mx" + std::to_string(n) + ".example.net";
+  char text[INET_ADDRSTRLEN];
+  const in_addr address{htonl((10U << 24U) + n)};
+  ::inet_ntop(AF_INET, &address, text, sizeof text);
+  d.address = text;
+  d.port = 25;
+  return d;
+}
+
+class Penstock final : public Discipline {
+ public:
+  Penstock(World& world, const Limits& limits, std::uint64_t seed)
+      : world_(world),
+        random_(seed),
+        limits_(limits),
+        scheduler_(options(), limits_of(), table_, random_) {}
+
+  void admit(MessageNumber m, const Ordinals& recipients) override {
+    tell([&] { scheduler_.admit(m, recipients); });
+  }
+  void looked_up(MessageNumber m, std::uint32_t ordinal) override {
+    const DomainNumber d = world_.domain_of(m, ordinal);
+    const Cluster& c = world_.internet().cluster(world_.internet().cluster_of(d));
+    ipc::route::Resolved r;
+    r.transport = "smtp";
+    r.nexthop = "d" + std::to_string(d) + ".example";
+    r.recipient = "user@" + r.nexthop;
+    r.valid_for = kRouteValid;
+    auto& primary = r.levels.emplace_back();
+    for (HostNumber h = 0; h < c.primary; ++h)
+      primary.destinations.push_back(destination(c.first + h));
+    if (c.backup > 0) {
+      auto& backup = r.levels.emplace_back();
+      for (HostNumber h = 0; h < c.backup; ++h)
+        backup.destinations.push_back(destination(c.first + c.primary + h));
+    }
+    tell([&] { scheduler_.routed(m, ordinal, r); });
+  }
+  void opened(ConnectionNumber connection, const Host& host) override {
+    ipc::delivery::Features f;
+    f.pipelining = f.chunking = host.window > 1;
+    f.window = host.window;
+    f.round_trip = microseconds(host.round_trip);
+    f.connect_time = 3 * f.round_trip;
+    tell([&] { scheduler_.opened(connection, f); });
+  }
+  void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
+              const std::vector<JobNumber>& unstarted) override {
+    const mail::DeliveryStatus status{mail::Action::deferred, "4.4.1", "no answer", {}, {}};
+    tell([&] { scheduler_.closed(connection, was_opened, trouble, status, unstarted); });
+  }
+  void done(ConnectionNumber, JobNumber job, microseconds service_time) override {
+    tell([&] { scheduler_.job_done(job, service_time); });
+  }
+  void forget(MessageNumber m) override {
+    tell([&] { scheduler_.forget(m); });
+  }
+  void tick() override {
+    tell([&] { scheduler_.tick(); });
+  }
+  SteadyTime next_wake() const override { return wake_; }
+  std::uint32_t workers_held() const override {
+    return static_cast<std::uint32_t>(scheduler_.figures().connections);
+  }
+  microseconds own_time() const override { return std::chrono::duration_cast<microseconds>(own_); }
+
+ private:
+  // As main.cf has them when nothing is set.
+  static qmgr::Options options() {
+    qmgr::Options o;
+    o.fairness.max_message_concurrency = 4;
+    o.fairness.scale_max_concurrency = 10;
+    return o;
+  }
+  std::function<qmgr::TransportLimits(std::string_view)> limits_of() const {
+    return [this](std::string_view) {
+      qmgr::TransportLimits t;
+      t.workers = limits_.workers;
+      t.destination_concurrency = limits_.destination_concurrency;
+      t.destination_recipients = limits_.destination_recipients;
+      t.idle_age = limits_.idle_age;
+      return t;
+    };
+  }
+
+  /// An event, then all that follows from it. Only what the scheduler itself does is counted as its time.
+  template <class Call>
+  void tell(Call&& call) {
+    const SteadyTime now = world_.now();
+    std::vector<qmgr::Action> actions;
+    const auto timed = [&](auto&& f) {
+      const auto start = std::chrono::steady_clock::now();
+      f();
+      own_ += std::chrono::steady_clock::now() - start;
+    };
+    timed([&] {
+      scheduler_.set_time(
+          now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch() + kEpoch)));
+      call();
+      actions = scheduler_.take_actions();
+      wake_ = scheduler_.next_wake();
+    });
+    for (auto& a : actions) std::visit([this](auto& x) { this->act(x); }, a);
+  }
+  void act(const qmgr::RouteRecipient& a) { world_.look_up(a.message, a.ordinal); }
+  void act(const qmgr::OpenConnection& a) {
+    in_addr address{};
+    PEN_CHECK(::inet_pton(AF_INET, a.destination.address.c_str(), &address) == 1);
+    world_.open(a.connection, ntohl(address.s_addr) - (10U << 24U));
+  }
+  void act(const qmgr::HandJob& a) { world_.hand(a.connection, a.job, a.message, a.ordinals); }
+  void act(const qmgr::CloseConnection& a) { world_.close(a.connection); }
+  void act(const qmgr::DeferRecipients& a) { world_.deferred(a.message, a.ordinals); }
+
+  World& world_;
+  Random random_;
+  Limits limits_;
+  destdb::MemoryTable table_;
+  qmgr::Scheduler scheduler_;
+  SteadyTime wake_ = kNever;
+  std::chrono::steady_clock::duration own_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Discipline> make_penstock(World& world, const Limits& limits, std::uint64_t seed) {
+  return std::make_unique<Penstock>(world, limits, seed);
+}
+
+}  // namespace pen::simulation

@@ -1,0 +1,141 @@
+#pragma once
+/// One run: a workload, a simulated internet and one scheduler, in virtual time.
+///
+/// Does what is the queue manager's apart from scheduling, for all schedulers alike: the bound on active messages, new
+/// and deferred ones admitted in turn, the retries of what was deferred, and the notes of what came when.
+///
+/// Use:     Simulation s(kind, internet, streams, parameters); Outcome o = s.run();
+/// Results: the same for the same parameters, but for the figures of CPU time and memory.
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/scheduler/discipline.h"
+#include "bench/scheduler/network.h"
+#include "bench/scheduler/workload.h"
+
+namespace pen::simulation {
+
+struct Parameters {
+  std::uint64_t seed = 1;
+  Limits limits;
+  std::size_t active_limit = 20'000;  // qmgr_message_active_limit
+  milliseconds look_up_first{30};     // of a domain; later ones come from a cache
+  milliseconds look_up_cached{1};
+  seconds retry_first{300};  // then doubled up to retry_most
+  seconds retry_most{4000};
+  std::uint32_t rounds = 3;      // then what is left is given up
+  seconds sample{1};             // between two samples
+  std::optional<seconds> until;  // virtual time; none: until everything has ended
+  bool measure_memory = false;   // takes time: at each sample
+  bool keep_delays = true;       // of every single-recipient message
+};
+
+/// Of one stream.
+struct StreamOutcome {
+  std::uint64_t messages = 0, recipients = 0;                  // arrived
+  std::uint64_t delivered = 0, given_up = 0;                   // recipients
+  SteadyTime first{}, half = kNever, ninety = kNever, last{};  // arrival; that share delivered; end
+  struct Delay {
+    float arrival, delay;  // s
+  };
+  /// Of single-recipient messages to hosts that neither fail nor delay nor greylist.
+  std::vector<Delay> delays;
+  struct Slowdown {
+    std::uint32_t recipients;
+    float ratio;  // time until 90 % were delivered, by that of an otherwise idle system
+  };
+  std::vector<Slowdown> slowdowns;  // of messages that had nine of ten delivered
+};
+
+struct Sample {
+  float at = 0;  // s
+  std::uint32_t held = 0, serving = 0;
+  std::uint32_t active = 0;
+  std::size_t memory =
+      0;  // allocated, less what the simulation's own messages and events take; bytes
+  std::vector<std::uint64_t> delivered;  // by stream
+};
+
+struct Outcome {
+  std::vector<StreamOutcome> streams;
+  std::vector<Sample> samples;
+  Network::Counts counts;
+  SteadyTime end{};
+  double cpu = 0;      // s, of everything
+  double own_cpu = 0;  // s, of the scheduler's own calls; 0: not measured
+  double jobs_per_connection() const {
+    return counts.accepted == 0
+               ? 0
+               : static_cast<double>(counts.deliveries) / static_cast<double>(counts.accepted);
+  }
+};
+
+class Simulation final : private World, private Network::Listener {
+ public:
+  Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams,
+             const Parameters& parameters);
+  Outcome run();
+
+ private:
+  struct Message {
+    SteadyTime arrival{};
+    std::uint32_t stream = 0;
+    std::uint32_t round = 0;
+    std::uint32_t outstanding = 0;  // recipients of this round without a result
+    std::uint32_t delivered = 0;
+    float ideal = 0;  // s; see ideal_time()
+    std::vector<DomainNumber> domains;
+    Ordinals deferred;
+  };
+
+  // World
+  SteadyTime now() const override { return now_; }
+  const Internet& internet() const override { return internet_; }
+  DomainNumber domain_of(MessageNumber m, std::uint32_t ordinal) const override {
+    return messages_[m].domains[ordinal];
+  }
+  SteadyTime arrival_of(MessageNumber m) const override { return messages_[m].arrival; }
+  void look_up(MessageNumber m, std::uint32_t ordinal) override;
+  void open(ConnectionNumber connection, HostNumber host) override;
+  void hand(ConnectionNumber connection, JobNumber job, MessageNumber m,
+            const Ordinals& ordinals) override;
+  void close(ConnectionNumber connection) override;
+  void deferred(MessageNumber m, const Ordinals& ordinals) override;
+  // Network::Listener
+  void connection_opened(ConnectionNumber connection, const Host& host) override;
+  void connection_closed(ConnectionNumber connection, bool was_opened,
+                         ipc::delivery::Trouble trouble,
+                         const std::vector<JobNumber>& unstarted) override;
+  void result(ConnectionNumber connection, const Host& host, Network::Delivery&& delivery,
+              microseconds service_time) override;
+
+  void happened(const Event& event);
+  void arrivals();
+  void admit();
+  void delivered(Message& m, std::uint32_t recipients, DomainNumber domain);
+  void settle();  // ends rounds, admits
+  void end_round(MessageNumber number);
+  void take_sample();
+  float ideal_time(const std::vector<DomainNumber>& domains) const;
+
+  const Internet& internet_;
+  Parameters parameters_;
+  Workload workload_;
+  SteadyTime now_{};
+  Events events_;
+  Network network_;
+  std::unique_ptr<Discipline> discipline_;
+  std::vector<Message> messages_;
+  std::vector<MessageNumber> free_;
+  std::deque<MessageNumber> new_, again_;
+  bool turn_of_again_ = false;
+  std::size_t active_ = 0, waiting_ = 0;  // waiting: for their next round
+  std::vector<MessageNumber> ended_;
+  std::vector<bool> looked_up_;  // domains
+  SteadyTime arrival_event_ = kNever;
+  Outcome outcome_;
+};
+
+}  // namespace pen::simulation

@@ -1,0 +1,83 @@
+#pragma once
+/// Delivery processes as the schedulers know them that do not share connections between waiting deliveries: one delivery
+/// each at a time, from the look-up to the last reply.
+///
+/// A worker finds the hosts, takes an idle connection to one of them from a cache that all workers share, else tries
+/// up to five addresses by preference, those of one level in random order, and leaves its connection in the cache for
+/// Limits::idle_age. The cache holds no workers: it is generous to who uses it.
+///
+/// Use:     start() while free() > 0; the Owner hears finished(), when the worker is free again.
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/scheduler/discipline.h"
+
+namespace pen::simulation {
+
+/// Recipients of one message at one domain.
+struct Task {
+  MessageNumber message = 0;
+  DomainNumber domain = 0;
+  Ordinals ordinals;
+};
+
+class Workers {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// unreachable: no host took it; the recipients have been deferred.
+    virtual void finished(const Task& task, bool unreachable) = 0;
+  };
+  Workers(World& world, const Limits& limits, std::uint64_t seed, Owner& owner)
+      : world_(world), limits_(limits), random_(seed), owner_(owner) {}
+
+  std::uint32_t free() const { return limits_.workers - busy_; }
+  std::uint32_t busy() const { return busy_; }
+  void start(Task&& task);
+
+  // From the Discipline.
+  void looked_up(MessageNumber message, std::uint32_t ordinal);
+  void opened(ConnectionNumber connection);
+  void closed(ConnectionNumber connection, bool was_opened);
+  void done(ConnectionNumber connection);
+  void tick();
+  SteadyTime next_wake() const;
+
+ private:
+  struct Worker {
+    Task task;
+    std::vector<HostNumber> candidates;  // the next one last
+    bool chosen = false;                 // candidates were found
+  };
+  struct Idle {
+    ConnectionNumber connection = 0;
+    SteadyTime since{};
+  };
+  void proceed(std::unique_ptr<Worker> worker);
+  void hand(ConnectionNumber connection, std::unique_ptr<Worker> worker);
+  ConnectionNumber from_cache(const Cluster& cluster, HostNumber& host);
+
+  World& world_;
+  Limits limits_;
+  Random random_;
+  Owner& owner_;
+  std::uint32_t busy_ = 0;
+  std::uint64_t next_connection_ = 1;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Worker>> looking_;  // by message and ordinal
+  struct Used {
+    HostNumber host = 0;
+    std::unique_ptr<Worker> worker;  // none: idle, in the cache
+  };
+  std::unordered_map<ConnectionNumber, Used> connections_;
+  std::unordered_map<HostNumber, std::vector<ConnectionNumber>> cache_;
+  std::deque<Idle> idle_;  // oldest first; some have been taken since
+  std::unordered_map<ConnectionNumber, SteadyTime> idle_since_;
+};
+
+/// The tasks of a message: its recipients of one domain together, up to the limit; in the order of first appearance.
+std::vector<Task> tasks_of(const World& world, MessageNumber message, const Ordinals& recipients,
+                           std::uint32_t most);
+
+}  // namespace pen::simulation
