@@ -328,6 +328,32 @@ BOOST_AUTO_TEST_CASE(what_a_stop_leaves_waiting_is_no_failed_try_and_goes_out_at
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
 }
 
+BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
+  constexpr int kMessages =
+      900;  // more than stay unpacked at once, in each way that a message can go
+  const char* fates[] = {"ok", "later", "no"};
+  for (int i = 0; i < kMessages; ++i) {
+    const std::string number = std::to_string(i);
+    qmgr->send("A" + number, "s@x.example", {fates[i % 3] + number + "@a.example"});
+  }
+  for (int i = 0; i < 1000 && qmgr->commit(); ++i) {
+  }
+  BOOST_TEST(qmgr->manager_->figures().active == std::size_t{kMessages});
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->figures().active == 0U);
+  BOOST_TEST(qmgr->listed() == std::size_t{kMessages / 3});
+  BOOST_TEST(outside.notices.size() == std::size_t{kMessages / 3});
+  for (int i = 0; i < kMessages; i += 3) {
+    const std::string number = std::to_string(i);
+    BOOST_TEST(delivered("A" + number + " ok" + number + "@a.example") == 1);
+    BOOST_TEST(qmgr->bodies["A" + number].starts_with("Subject: A" + number + "\r\n"));
+  }
+  qmgr->all_well = true;
+  qmgr->advance(seconds(4100));
+  BOOST_TEST(qmgr->listed() == 0U);
+  BOOST_TEST(delivered("A1 later1@a.example") == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_malformed_message_is_refused) {
   qmgr->send("A1", "s@x.example", {});
   BOOST_TEST((qmgr->last_ == ipc::enqueue::Outcome::refused));
