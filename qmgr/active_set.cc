@@ -68,20 +68,21 @@ void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
     }
     return;
   }
-  std::shared_ptr<Active> fresh;
+  std::shared_ptr<std::unique_ptr<Active>> fresh;
   if (appended->duplicate) {
     unused();  // the first one's body stands
   } else {
     ++figures_.accepted;
     if (has_room() && log_.recovery() == queue_log::Recovery::done) {
-      fresh = std::make_shared<Active>();
-      fresh->envelope = envelope;
-      fresh->place = appended->place;
-      fresh->remaining =
+      auto m = std::make_unique<Active>();
+      m->set_envelope(envelope);
+      m->place = appended->place;
+      m->remaining =
           queue_log::OrdinalSet::span(0, static_cast<std::uint32_t>(envelope.recipients.size()));
-      fresh->body = inline_body;
-      fresh->spool_file = spool_file;
-      fresh->spool_offset = spool_offset;
+      m->body = inline_body;
+      m->spool_file = spool_file;
+      m->spool_offset = spool_offset;
+      fresh = std::make_shared<std::unique_ptr<Active>>(std::move(m));
       ++pending_new_;
     }
   }
@@ -91,8 +92,8 @@ void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
     answer(Outcome::ok, {});
     if (fresh) {
       --pending_new_;
-      must(log_.start(fresh->id(), fresh->place));
-      admit(std::make_unique<Active>(std::move(*fresh)));
+      must(log_.start((*fresh)->id(), (*fresh)->place));
+      admit(std::move(*fresh));
     } else if (!duplicate) {
       runners_[kJournal].look = true;
     }
@@ -103,14 +104,15 @@ MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
   Active& m = *owned;
   m.number = next_number_++;
   m.active = now();
-  m.bytes = sizeof(Active) + 256 * m.envelope.recipients.size() + m.envelope.client.helo.size();
+  m.bytes = sizeof(Active) + 256 * m.envelope().recipients.size() + m.envelope().client.helo.size();
   active_bytes_ += m.bytes;
   if (!m.body.empty()) {
     body_bytes_ += m.body.size();
     body_order_.push_back(m.number);
   }
-  by_id_[m.id()] = m.number;
+  by_id_[m.id()] = &m;
   active_.emplace(m.number, std::move(owned));
+  m.keep_in(unpacked_);
   // Bodies beyond the bound are read again from the log when their job is handed out.
   while (body_bytes_ > options_.body_bytes && !body_order_.empty()) {
     if (Active* old = find(body_order_.front())) drop_body(*old);
@@ -118,8 +120,8 @@ MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
   }
   while (!body_order_.empty() && find(body_order_.front()) == nullptr) body_order_.pop_front();
   const auto left = m.remaining.count();
-  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope.sender,
-            m.envelope.body.size, left);
+  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender,
+            m.envelope().body.size, left);
   m.outstanding = left;
   if (left == 0) to_conclude_.push_back(m.number);
   Ordinals wanted;
@@ -128,7 +130,7 @@ MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
     for (std::uint32_t i = range.first; i < range.end; ++i) wanted.push_back(i);
   }
   scheduler_.admit(m.number, wanted);
-  for (const auto& [ordinal, count] : m.deaths)
+  for (const auto& [ordinal, count] : m.seldom().deaths)
     if (count >= kDeathsAlone) {
       scheduler_.isolate_message(m.number);
       break;
@@ -150,6 +152,10 @@ void Manager::drop_body(Active& m) {
   m.body = std::string();
 }
 
+void Manager::pack_envelopes() {
+  while (unpacked_.count > kUnpacked) find(unpacked_.first().number)->pack();
+}
+
 std::string Manager::body_of(Active& m) {
   if (m.spool_file != 0) return {};
   if (m.body_kept) return m.body;
@@ -164,8 +170,8 @@ Active* Manager::find(MessageNumber n) {
   return it == active_.end() ? nullptr : it->second.get();
 }
 const Active* Manager::find(std::string_view queue_id) const {
-  auto it = by_id_.find(std::string(queue_id));
-  return it == by_id_.end() ? nullptr : active_.at(it->second).get();
+  auto it = by_id_.find(queue_id);
+  return it == by_id_.end() ? nullptr : it->second;
 }
 void Manager::each_active(const std::function<void(const Active&)>& see) const {
   for (const auto& [number, m] : active_) see(*m);
@@ -186,7 +192,7 @@ bool Manager::take_stored(queue_log::Stored&& stored) {
   }
   // A notification from before a restart may be gone when its message asks what is still owed.
   if (known_discharges_.size() < kMaxKnownDischarges) {
-    for (const auto& d : m->envelope.discharges) known_discharges_[d.queue_id].push_back(d);
+    for (const auto& d : m->envelope().discharges) known_discharges_[d.queue_id].push_back(d);
   }
   const MessageNumber number = admit(std::move(m));
   if (flushed) scheduler_.override_deferral(number);
@@ -234,6 +240,7 @@ void Manager::run_runners() {
         }
       }
     }
+    pack_envelopes();
     if (!ran && orders_waiting_.empty()) return;
   }
 }
@@ -308,6 +315,7 @@ void Manager::committed(queue_log::Ticket ticket) {
     auto then = std::move(waiting_.front().second);
     waiting_.pop_front();
     then();
+    pack_envelopes();
   }
   for (const auto& then : std::exchange(after_commit_, {})) then();
   for (Runner& r : runners_) {
@@ -317,8 +325,7 @@ void Manager::committed(queue_log::Ticket ticket) {
   while (auto id = log_.stale()) {
     const auto it = by_id_.find(*id);
     if (it == by_id_.end()) break;
-    Active& m = *active_.at(it->second);
-    renew(m);
+    renew(*it->second);
     break;  // one per commit: renewing moves the head as well
   }
 }
@@ -336,6 +343,7 @@ void Manager::settle() {
       const MessageNumber n = to_conclude_.front();
       to_conclude_.pop_front();
       if (Active* m = find(n)) maybe_conclude(*m);
+      pack_envelopes();
     }
     if (report_again_ <= clock_.now()) {
       report_again_ = kNever;

@@ -12,7 +12,10 @@ void Manager::do_actions() {
   for (;;) {
     auto actions = scheduler_.take_actions();
     if (actions.empty()) return;
-    for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
+    for (auto& a : actions) {
+      std::visit([this](auto& x) { act(x); }, a);
+      pack_envelopes();
+    }
   }
 }
 
@@ -21,8 +24,8 @@ void Manager::act(const RouteRecipient& a) {
   const std::uint64_t request = next_request_++;
   routes_asked_[request] = {a.message, a.ordinal};
   ports_.route({.request = request,
-                .recipient = m.envelope.recipients[a.ordinal].address,
-                .sender = m.envelope.sender});
+                .recipient = m.envelope().recipients[a.ordinal].address,
+                .sender = m.envelope().sender});
 }
 
 void Manager::act(const OpenConnection& a) {
@@ -39,27 +42,28 @@ void Manager::act(HandJob& a) {
   job.job = a.job;
   job.connection = a.connection;
   job.queue_id = m.id();
-  job.arrival = m.envelope.arrival;
+  job.arrival = m.envelope().arrival;
   job.active = m.active;
-  job.sender = m.envelope.sender;
+  job.sender = m.envelope().sender;
   job.nexthop = std::move(a.nexthop);
+  const auto& rewritten = m.seldom().rewritten;
   job.recipients.reserve(a.ordinals.size());
   for (const std::uint32_t ordinal : a.ordinals) {
     auto& r = job.recipients.emplace_back();
     r.ordinal = ordinal;
-    r.recipient = m.envelope.recipients[ordinal];
-    if (auto it = m.rewritten.find(ordinal); it != m.rewritten.end()) {
+    r.recipient = m.envelope().recipients[ordinal];
+    if (auto it = rewritten.find(ordinal); it != rewritten.end()) {
       if (r.recipient.original.empty()) r.recipient.original = r.recipient.address;
       r.recipient.address = it->second;
     }
   }
-  job.envid = m.envelope.envid;
-  job.ret = m.envelope.ret;
-  job.body_type = m.envelope.body_type;
-  job.smtputf8 = m.envelope.smtputf8;
-  job.requiretls = m.envelope.requiretls;
-  job.client = m.envelope.client;
-  job.body = m.envelope.body;
+  job.envid = m.envelope().envid;
+  job.ret = m.envelope().ret;
+  job.body_type = m.envelope().body_type;
+  job.smtputf8 = m.envelope().smtputf8;
+  job.requiretls = m.envelope().requiretls;
+  job.client = m.envelope().client;
+  job.body = m.envelope().body;
   std::string reread;
   async::Fd fd;
   if (m.spool_file != 0) {
@@ -120,10 +124,10 @@ void Manager::routed(ipc::route::Routed& answer) {
   Active& m = *find(number);
   if (auto* resolved = std::get_if<ipc::route::Resolved>(&answer.answer)) {
     if (!resolved->recipient.empty() &&
-        resolved->recipient != m.envelope.recipients[ordinal].address) {
-      m.rewritten[ordinal] = resolved->recipient;
+        resolved->recipient != m.envelope().recipients[ordinal].address) {
+      m.rare().rewritten[ordinal] = resolved->recipient;
     }
-    if (resolved->recipient.empty()) resolved->recipient = m.envelope.recipients[ordinal].address;
+    if (resolved->recipient.empty()) resolved->recipient = m.envelope().recipients[ordinal].address;
     scheduler_.routed(number, ordinal, *resolved);
     return;
   }
@@ -157,7 +161,7 @@ void Manager::router_lost(std::uint64_t last_sent) {
       route_deaths_.erase({asked.message, asked.ordinal});
       Active& m = *find(asked.message);
       log::error("{}: looking up <{}> ended trivial-rewrite {} times; message placed on hold",
-                 m.id(), m.envelope.recipients[asked.ordinal].address, deaths);
+                 m.id(), m.envelope().recipients[asked.ordinal].address, deaths);
       scheduler_.unroutable(asked.message, asked.ordinal);
       deferred(m, {asked.ordinal},
                {mail::Action::deferred, "4.3.0", "held: look-up ends its program", {}, {}});
@@ -187,7 +191,7 @@ void Manager::job_survived_death(JobNumber job) {
   Active& m = *find(it->second.message);
   std::uint8_t most = 0;
   for (const std::uint32_t ordinal : it->second.ordinals)
-    most = std::max(most, ++m.deaths[ordinal]);
+    most = std::max(most, ++m.rare().deaths[ordinal]);
   if (most == kDeathsAlone) scheduler_.isolate(job);
   if (most >= kDeathsHeld && m.order == Active::Order::none) {
     log::error("{}: its delivery program ended {} times with it in hand; message placed on hold",
@@ -210,7 +214,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
       const auto at = std::find(left.begin(), left.end(), ordinal);
       if (at == left.end()) continue;  // not of this job, or named twice: the first word stands
       left.erase(at);
-      m.deaths.erase(ordinal);
+      if (!m.seldom().deaths.empty()) m.rare().deaths.erase(ordinal);
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
@@ -243,9 +247,9 @@ void Manager::transport_failed(const std::string& transport, const std::string& 
 void Manager::report_undeliverable(Active& m, const Ordinals& ordinals,
                                    const mail::DeliveryStatus& status, std::string_view relay,
                                    std::string_view) {
-  const mail::Delays delays = mail::delays_between(m.envelope.arrival, m.active, now(), now());
+  const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, now(), now());
   for (const std::uint32_t ordinal : ordinals) {
-    log::info("{}", mail::delivery_line(m.id(), m.envelope.recipients[ordinal],
+    log::info("{}", mail::delivery_line(m.id(), m.envelope().recipients[ordinal],
                                         relay.empty() ? "none" : relay, 1, delays, status));
   }
 }

@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "lib/async/stream.h"
@@ -192,6 +193,10 @@ class Manager {
   MessageNumber admit(std::unique_ptr<Active> m);
   void leave(Active& m);
   void drop_body(Active& m);
+  /// Packs the envelopes that were unpacked first, but for the last kUnpacked. Between two events only: it ends the life
+  /// of references into them.
+  void pack_envelopes();
+  static constexpr std::size_t kUnpacked = 256;
   std::string body_of(Active& m);
   void run_runners();
   /// Something is due and finds no room.
@@ -253,8 +258,9 @@ class Manager {
   const Clock& clock_;
 
   MessageNumber next_number_ = 1;
+  Unpacked unpacked_;
   std::unordered_map<MessageNumber, std::unique_ptr<Active>> active_;
-  std::unordered_map<std::string, MessageNumber> by_id_;
+  std::unordered_map<std::string_view, Active*> by_id_;  // the messages own the ids
   std::size_t pending_new_ = 0;  // accepted, not yet durable, and to be admitted from memory
   std::size_t active_bytes_ = 0, body_bytes_ = 0;
   std::deque<MessageNumber> body_order_;  // bodies in memory, oldest first

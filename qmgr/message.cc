@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "lib/base/text.h"
 
 namespace pen::qmgr {
@@ -23,6 +24,64 @@ std::vector<std::string> domains_of(const mail::Envelope& envelope,
 }
 
 }  // namespace
+
+Active::~Active() {
+  if (unpacked_.linked()) --unpacked_in_->count;
+}
+
+const mail::Envelope& Active::envelope() const {
+  if (!envelope_) {
+    auto unpacked = decode<mail::Envelope>(packed_);
+    PEN_CHECK(unpacked.has_value(), "a packed envelope cannot be read");
+    envelope_ = std::make_unique<mail::Envelope>(*std::move(unpacked));
+    list();
+  }
+  return *envelope_;
+}
+
+void Active::set_envelope(mail::Envelope envelope) {
+  id_ = envelope.queue_id;
+  packed_.clear();
+  envelope_ = std::make_unique<mail::Envelope>(std::move(envelope));
+}
+
+mail::Envelope Active::take_envelope() {
+  static_cast<void>(envelope());
+  return std::move(*envelope_);
+}
+
+void Active::keep_in(Unpacked& unpacked) {
+  if (envelope().recipients.size() > kPackRecipients) return;
+  unpacked_in_ = &unpacked;
+  list();
+}
+
+void Active::list() const {
+  if (unpacked_in_ == nullptr || unpacked_.linked()) return;
+  unpacked_in_->messages.push_back(unpacked_);
+  ++unpacked_in_->count;
+}
+
+void Active::pack() {
+  if (!unpacked_.linked()) return;
+  unpacked_.unlink();
+  --unpacked_in_->count;
+  if (packed_.empty()) {
+    packed_ = encode(*envelope_);
+    packed_.shrink_to_fit();
+  }
+  envelope_.reset();
+}
+
+Active::Rare& Active::rare() {
+  if (!rare_) rare_ = std::make_unique<Rare>();
+  return *rare_;
+}
+
+const Active::Rare& Active::seldom() const {
+  static const Rare none;
+  return rare_ ? *rare_ : none;
+}
 
 queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body,
                            std::uint64_t spool_file, std::uint64_t spool_offset) {
@@ -46,23 +105,24 @@ queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body
 }
 
 queue_log::Envelope to_log(const Active& m, std::string_view body) {
+  const mail::Envelope& envelope = m.envelope();
   queue_log::Envelope out;
   out.queue_id = m.id();
-  out.recipients = static_cast<std::uint32_t>(m.envelope.recipients.size());
+  out.recipients = static_cast<std::uint32_t>(envelope.recipients.size());
   out.remaining = m.remaining;
-  out.arrived = m.envelope.arrival;
-  out.size = m.envelope.body.size;
-  out.sender = m.envelope.sender;
-  out.domains = domains_of(m.envelope, &m.remaining);
+  out.arrived = envelope.arrival;
+  out.size = envelope.body.size;
+  out.sender = envelope.sender;
+  out.domains = domains_of(envelope, &m.remaining);
   std::vector<Note> notes;
   for (const auto& [ordinal, n] : m.notes) {
     if (n.owed != 0 || m.remaining.contains(ordinal)) notes.push_back(n);
   }
   out.payload.reserve(body.size() + 512);
   std::vector<Deaths> deaths;
-  for (const auto& [ordinal, count] : m.deaths)
+  for (const auto& [ordinal, count] : m.seldom().deaths)
     if (m.remaining.contains(ordinal)) deaths.push_back({ordinal, count});
-  Encoder(out.payload)(m.envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body,
+  Encoder(out.payload)(envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body,
                        deaths);
   return out;
 }
@@ -71,7 +131,7 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   auto payload = decode<StoredPayload>(stored.envelope.payload);
   if (!payload || payload->envelope.recipients.size() != stored.envelope.recipients) return nullptr;
   auto m = std::make_unique<Active>();
-  m->envelope = std::move(payload->envelope);
+  m->set_envelope(std::move(payload->envelope));
   m->place = stored.place;
   m->generation = stored.generation;
   m->remaining = std::move(stored.envelope.remaining);
@@ -81,7 +141,7 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
     if (!folded) return nullptr;
     for (auto& n : folded->notes) m->notes[n.ordinal] = std::move(n);
   }
-  for (const auto& d : payload->deaths) m->deaths[d.ordinal] = d.count;
+  for (const auto& d : payload->deaths) m->rare().deaths[d.ordinal] = d.count;
   m->forced_expire = payload->forced_expire;
   m->body = payload->inline_body;
   m->spool_file = payload->spool_file;

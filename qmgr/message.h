@@ -4,6 +4,7 @@
 /// The payload is opaque to the queue log: the mail envelope, what is known of each recipient (why it was deferred,
 /// what failed and is still to be reported) and the small body, so that one record is the whole message.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/codec.h"
+#include "lib/base/link.h"
 #include "lib/mail/delivery_status.h"
 #include "lib/mail/envelope.h"
 #include "lib/queue_log/message.h"
@@ -58,38 +60,85 @@ struct StoredPayload {
   PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
 
+struct Active;
+
+/// The messages whose envelopes are unpacked, in the order in which they were. Must outlive them.
+struct Unpacked {
+  struct Entry : Link {
+    explicit Entry(const Active* owner) : message(owner) {}
+    const Active* message;
+  };
+  Link messages;
+  std::size_t count = 0;
+  /// Only while there is one.
+  const Active& first() const { return *static_cast<const Entry*>(messages.next)->message; }
+};
+
+/// Twenty thousand of these wait when the active set is full: what a message rarely has lies apart, and the envelope of one
+/// that nobody works with is kept packed, in its encoded form, which takes a quarter.
 struct Active {
+  Active() = default;
+  ~Active();
+  Active(const Active&) = delete;
+  Active& operator=(const Active&) = delete;
+
+  /// The reference is good until pack().
+  const mail::Envelope& envelope() const;
+  void set_envelope(mail::Envelope envelope);
+  /// For a message that goes no further.
+  mail::Envelope take_envelope();
+  /// From now on the message is listed while its envelope is unpacked. Those with many recipients never are: they would be
+  /// unpacked for each.
+  void keep_in(Unpacked& unpacked);
+  void pack();
+  static constexpr std::size_t kPackRecipients = 20;
+
   MessageNumber number = 0;
-  mail::Envelope envelope;
   queue_log::Place place;
   std::uint32_t generation = 0;
   queue_log::OrdinalSet remaining;
   std::size_t outstanding = 0;  // recipients at the scheduler
   std::size_t syncing = 0;      // results whose records are not yet durable
   std::map<std::uint32_t, Note> notes;
-  std::unordered_map<std::uint32_t, std::string> rewritten;  // by the transport table, this round
-  // of programs, while this recipient was in hand
-  std::unordered_map<std::uint32_t, std::uint8_t> deaths;
   std::string body;
-  bool body_kept = true;
   std::uint64_t spool_file = 0, spool_offset = 0;
   std::size_t bytes = 0;  // counted against the bounds of the active set
   WallTime active{};
+  bool body_kept = true;
   bool recovered = false;  // owed reports may have been discharged before the restart
   bool reporting = false;
   bool report_refused = false;  // this round: the bounce program could not take the report
   bool forced_expire = false;
   bool parked = false;  // put off to make room: its age does not count for how long
   enum class Order : std::uint8_t { none, remove, hold, requeue } order = Order::none;
-  std::vector<std::function<void(bool)>> ordered_by;  // tools that wait for the order
 
-  const std::string& id() const { return envelope.queue_id; }
+  struct Rare {
+    std::unordered_map<std::uint32_t, std::string> rewritten;  // by the transport table, this round
+    // of programs, while this recipient was in hand
+    std::unordered_map<std::uint32_t, std::uint8_t> deaths;
+    std::vector<std::function<void(bool)>> ordered_by;  // tools that wait for the order
+  };
+  /// To change it.
+  Rare& rare();
+  /// To look at it.
+  const Rare& seldom() const;
+
+  const std::string& id() const { return id_; }
   bool owes() const {
     for (const auto& [ordinal, n] : notes) {
       if (n.owed != 0) return true;
     }
     return false;
   }
+
+ private:
+  void list() const;
+  std::string id_;
+  std::string packed_;  // when envelope_ is not there
+  mutable std::unique_ptr<mail::Envelope> envelope_;
+  mutable Unpacked::Entry unpacked_{this};
+  Unpacked* unpacked_in_ = nullptr;
+  std::unique_ptr<Rare> rare_;
 };
 
 /// The queue-log envelope of a message as it stands. body: for the payload (the caller has it at hand).

@@ -26,7 +26,7 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
   queue_log::OrdinalSet set;
   for (const std::uint32_t ordinal : ordinals) {
     set.add(ordinal);
-    const std::uint8_t notify = m.envelope.recipients[ordinal].notify;
+    const std::uint8_t notify = m.envelope().recipients[ordinal].notify;
     std::uint8_t owes = 0;
     if (status.action == mail::Action::failed) {
       if (notify == 0 || (notify & mail::notify::kFailure) != 0) owes = mail::notify::kFailure;
@@ -56,7 +56,7 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
     for (const auto& range : said.ranges()) {
       for (std::uint32_t i = range.first; i < range.end; ++i)
         log::debug("{}: to=<{}>, result synced", later->id(),
-                   later->envelope.recipients[i].address);
+                   later->envelope().recipients[i].address);
     }
     to_conclude_.push_back(number);
   });
@@ -82,9 +82,9 @@ void Manager::conclude(Active& m) {
 
 bool Manager::expire(Active& m) {
   if (m.remaining.empty()) return false;
-  const auto lifetime = m.envelope.sender.empty() ? options_.bounce_lifetime : options_.lifetime;
-  if (!m.forced_expire && now() - m.envelope.arrival < lifetime) return false;
-  log::info("{}: from=<{}>, status={}, returned to sender", m.id(), m.envelope.sender,
+  const auto lifetime = m.envelope().sender.empty() ? options_.bounce_lifetime : options_.lifetime;
+  if (!m.forced_expire && now() - m.envelope().arrival < lifetime) return false;
+  log::info("{}: from=<{}>, status={}, returned to sender", m.id(), m.envelope().sender,
             m.forced_expire ? "force-expired" : "expired");
   // One record per reason: mostly one.
   std::vector<std::pair<mail::DeliveryStatus, Ordinals>> by_status;
@@ -110,7 +110,7 @@ bool Manager::expire(Active& m) {
 
 bool Manager::start_report(Active& m) {
   if (!m.owes()) return false;
-  if (m.envelope.sender.empty()) {
+  if (m.envelope().sender.empty()) {
     // Nobody to tell: a notification about a notification is never sent (RFC 5321 section 6.1).
     bool failed = false;
     for (auto& [ordinal, n] : m.notes) {
@@ -144,9 +144,9 @@ bool Manager::start_report(Active& m) {
   for (const auto& [ordinal, n] : m.notes) {
     if ((n.owed & (failure ? mail::notify::kFailure : mail::notify::kSuccess)) == 0) continue;
     asked.ordinals.add(ordinal);
-    notify.recipients.push_back({ordinal, m.envelope.recipients[ordinal], n.status, n.when});
+    notify.recipients.push_back({ordinal, m.envelope().recipients[ordinal], n.status, n.when});
   }
-  notify.envelope = m.envelope;
+  notify.envelope = m.envelope();
   notify.envelope.recipients.clear();
   const std::string body = body_of(m);
   notify.inline_body = body;
@@ -186,7 +186,7 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
           failure ? static_cast<std::uint8_t>(n.owed & ~mail::notify::kFailure) : std::uint8_t{0};
     }
   } else {
-    log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope.sender,
+    log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope().sender,
                  answer.text);
     m->report_refused = true;
   }
@@ -200,7 +200,7 @@ bool Manager::may_discharge(const mail::Discharge& d, std::uint64_t permit) cons
            if (asked.permit != permit || d.kind != static_cast<std::uint8_t>(asked.kind))
              return false;
            const auto m = by_id_.find(d.queue_id);
-           return m != by_id_.end() && m->second == asked.message &&
+           return m != by_id_.end() && m->second->number == asked.message &&
                   std::all_of(d.ordinals.begin(), d.ordinals.end(),
                               [&](std::uint32_t o) { return asked.ordinals.contains(o); });
          });
@@ -210,7 +210,7 @@ void Manager::discharge(const mail::Discharge& d) {
   // The notification is durable: its report is no longer owed, whatever becomes of the program that made it.
   const auto it = by_id_.find(d.queue_id);
   if (it == by_id_.end()) return;
-  Active& m = *active_.at(it->second);
+  Active& m = *it->second;
   const auto kind = static_cast<ipc::bounce::Kind>(d.kind);
   const std::uint8_t bit =
       kind == ipc::bounce::Kind::failure ? mail::notify::kFailure : mail::notify::kSuccess;
@@ -262,7 +262,8 @@ void Manager::find_discharges() {
       if (!stored) continue;
       const auto notice = from_log(*std::move(stored));
       if (!notice) continue;
-      for (const auto& d : notice->envelope.discharges) known_discharges_[d.queue_id].push_back(d);
+      for (const auto& d : notice->envelope().discharges)
+        known_discharges_[d.queue_id].push_back(d);
     }
     if (!discharge_scan_->done()) return;
     discharge_scan_.reset();
@@ -335,7 +336,7 @@ seconds Manager::next_delay(const Active& m, seconds usual) const {
 
 void Manager::defer(Active& m) {
   // The interval grows with the message's age, as in Postfix: each try comes after about twice the time of the last.
-  const auto age = std::chrono::duration_cast<seconds>(now() - m.envelope.arrival);
+  const auto age = std::chrono::duration_cast<seconds>(now() - m.envelope().arrival);
   const auto usual = std::clamp(age, options_.backoff_min, options_.backoff_max);
   const auto log = log_.retry_log_for(m.parked ? seconds(0) : next_delay(m, usual));
   must(log_.defer(m.id(), log, to_log(m, body_of(m))));
@@ -348,7 +349,7 @@ void Manager::defer(Active& m) {
 
 void Manager::give_order(Active& m, Active::Order order, std::function<void(bool)> done_with) {
   if (m.order == Active::Order::none || order == Active::Order::remove) m.order = order;
-  if (done_with) m.ordered_by.push_back(std::move(done_with));
+  if (done_with) m.rare().ordered_by.push_back(std::move(done_with));
   const Ordinals back = scheduler_.withdraw(m.number);
   PEN_CHECK(m.outstanding >= back.size());
   m.outstanding -= back.size();
@@ -371,7 +372,7 @@ void Manager::obey(Active& m) {
     runners_[queue_log::kJournal].look = true;
     log::info("{}: requeued", m.id());
   }
-  when_durable(ticket, [this, waiting = std::move(m.ordered_by)] {
+  when_durable(ticket, [this, waiting = std::move(m.rare().ordered_by)] {
     for (const auto& w : waiting) w(true);
     runners_[queue_log::kJournal].look = true;
   });
@@ -390,7 +391,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   const auto report = [done_with](bool) { done_with(Outcome::ok); };
   const auto it = by_id_.find(where.queue_id);
   if (it != by_id_.end()) {
-    Active& m = *active_.at(it->second);
+    Active& m = *it->second;
     switch (verb) {
       case Verb::remove:
         give_order(m, Active::Order::remove, report);

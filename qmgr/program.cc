@@ -1,5 +1,6 @@
 #include "qmgr/program.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -157,6 +158,29 @@ void Program::report_damage() {
       damage_told_);
 }
 
+void Program::give_memory_back() {
+  // The messages of a large active set lie between what lives longer: free() gives back only what is at the end, and even
+  // malloc_trim() nothing while the log remembers each of them, until its garbage marks are written with a save.
+  constexpr std::size_t kWorthIt = 2000;  // messages: some megabytes, for a few milliseconds
+  if (trim_after_ && log_.last_save() >= *trim_after_) {
+    trim_after_.reset();
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+  }
+  const std::size_t active = manager_->figures().active;
+  most_active_ = std::max(most_active_, active);
+  if (active + kWorthIt > most_active_ || active > most_active_ / 2) return;
+  // A load that swings is not to be slowed down by it.
+  if (loop_.now() < give_back_again_) return;
+  give_back_again_ = loop_.now() + seconds(10);
+  most_active_ = active;
+  trim_after_ = log_.next_save();
+  log_.save_positions();
+  log_.flush();
+  writer_.kick();
+}
+
 async::Task<void> Program::keep_flushing() {
   // Records that nobody waits for reach the disk within a second of silence; an idle queue writes nothing.
   // Spool files of messages that are over wait for a save of positions: when their disk is full no mail comes in, and
@@ -165,6 +189,7 @@ async::Task<void> Program::keep_flushing() {
   for (;;) {
     static_cast<void>(co_await loop_.sleep(seconds(1)));
     report_damage();
+    give_memory_back();
     const auto appended = log_.figures().appended_bytes;
     const bool files_wait = spool_ != nullptr && spool_->files_wait();
     if (spool_ != nullptr)

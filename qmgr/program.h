@@ -76,6 +76,8 @@ class Program final : public Ports {
   /// Logs damage to the queue that was met since the last call.
   void report_damage();
   async::Task<void> recover();
+  /// After the active set has shrunk; once a second.
+  void give_memory_back();
   async::Task<void> keep_flushing();
   async::Task<void> find_orphans();
   async::Task<void> keep_destinations();
@@ -105,6 +107,9 @@ class Program final : public Ports {
   async::Loop::TimerHandle timer_;
   async::Event committed_;
   bool draining_ = false;
+  std::size_t most_active_ = 0;  // since memory was last given back
+  SteadyTime give_back_again_{};
+  std::optional<std::uint64_t> trim_after_;  // that save of restart positions
 };
 
 }  // namespace pen::qmgr

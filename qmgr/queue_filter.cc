@@ -69,12 +69,12 @@ QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
 }
 
 bool QueueFilter::envelope(const Active& m) const {
-  if (!filter_.sender.empty() && !is_meant(filter_.sender, m.envelope.sender)) return false;
-  if (filter_.older > seconds(0) && m.envelope.arrival > now_ - filter_.older) return false;
+  if (!filter_.sender.empty() && !is_meant(filter_.sender, m.envelope().sender)) return false;
+  if (filter_.older > seconds(0) && m.envelope().arrival > now_ - filter_.older) return false;
   if (site_.empty() && filter_.recipient.empty() && filter_.domain.empty() && filter_.reply.empty())
     return true;
   const auto meant = [&](std::uint32_t ordinal) {
-    const std::string& address = m.envelope.recipients[ordinal].address;
+    const std::string& address = m.envelope().recipients[ordinal].address;
     const auto domain = domain_of(address);
     if (!site_.empty() && !iequals(domain, site_)) return false;
     if (!filter_.domain.empty() && !iequals(domain, filter_.domain)) return false;
@@ -84,7 +84,7 @@ bool QueueFilter::envelope(const Active& m) const {
     return note != m.notes.end() && contains(note->second.status.text, filter_.reply);
   };
   for (const auto& range : m.remaining.ranges())
-    for (std::uint32_t i = range.first; i < range.end && i < m.envelope.recipients.size(); ++i)
+    for (std::uint32_t i = range.first; i < range.end && i < m.envelope().recipients.size(); ++i)
       if (meant(i)) return true;
   return false;
 }

@@ -30,16 +30,17 @@ struct Message {
   Message(const std::string& sender, const std::vector<std::string>& recipients,
           const std::string& reply = "connection refused") {
     listed.place = {queue_log::kFirstRetry, {1, 1024}};
-    listed.queue_id = active.envelope.queue_id = "id";
-    listed.sender = active.envelope.sender = sender;
-    listed.arrived = active.envelope.arrival = kNow - seconds(3600);
+    mail::Envelope envelope;
+    listed.queue_id = envelope.queue_id = "id";
+    listed.sender = envelope.sender = sender;
+    listed.arrived = envelope.arrival = kNow - seconds(3600);
     for (const auto& address : recipients) {
-      const auto ordinal = static_cast<std::uint32_t>(active.envelope.recipients.size());
-      active.envelope.recipients.push_back(
-          {.address = address, .original = {}, .orcpt = {}, .notify = 0});
+      const auto ordinal = static_cast<std::uint32_t>(envelope.recipients.size());
+      envelope.recipients.push_back({.address = address, .original = {}, .orcpt = {}, .notify = 0});
       listed.domains.push_back(address.substr(address.find('@') + 1));
       active.notes[ordinal].status.text = reply;
     }
+    active.set_envelope(std::move(envelope));
     left(0, static_cast<std::uint32_t>(recipients.size()));
   }
   Message& left(std::uint32_t first, std::uint32_t end) {

@@ -23,9 +23,9 @@ Entry to_entry(const Active& m, Place place) {
   Entry e;
   e.place = place;
   e.queue_id = m.id();
-  e.arrival = m.envelope.arrival;
-  e.size = m.envelope.body.size;
-  e.sender = m.envelope.sender;
+  e.arrival = m.envelope().arrival;
+  e.size = m.envelope().body.size;
+  e.sender = m.envelope().sender;
   e.forced_expire = m.forced_expire;
   return e;
 }
@@ -126,7 +126,7 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
   for (const auto& range : message->remaining.ranges()) {
     for (std::uint32_t i = range.first; i < range.end; ++i) {
       auto& r = e.recipients.emplace_back();
-      r.address = message->envelope.recipients[i].address;
+      r.address = message->envelope().recipients[i].address;
       if (auto it = message->notes.find(i); it != message->notes.end())
         r.delay_reason = it->second.status.text;
       bytes += r.address.size() + r.delay_reason.size() + 8;
@@ -179,7 +179,8 @@ Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queu
   Content content{request, {}, message->spool_offset, message->body, false};
   auto& recipients = content.envelope.recipients;
   std::size_t bytes = 0;
-  for (auto& r : std::exchange(message->envelope.recipients, {})) {
+  mail::Envelope envelope = message->take_envelope();
+  for (auto& r : std::exchange(envelope.recipients, {})) {
     bytes += r.address.size() + r.original.size() + r.orcpt.size() + 16;
     recipients.push_back(std::move(r));
     if (bytes < kEntryBytes) continue;
@@ -190,7 +191,7 @@ Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queu
     bytes = 0;
   }
   auto rest = std::exchange(recipients, {});
-  content.envelope = std::move(message->envelope);
+  content.envelope = std::move(envelope);
   content.envelope.recipients = std::move(rest);
   if (message->spool_file == 0) {
     PEN_TRY(s.channel.send(content));

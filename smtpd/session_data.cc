@@ -81,6 +81,7 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
   while (!scanner.done()) {
     if (stream_.buffered().empty()) {
       // One byte waits for more to come; the rest is taken from the buffer in place.
+      stream_.limit_reads(server_.intake.bodies.read_limit());
       auto first = co_await stream_.read_some(1, until());
       if (!first) {
         last_command_ = fmt::format("DATA ({} bytes)", body.content().received());
@@ -90,8 +91,10 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
     }
     const std::size_t taken = scanner.feed(stream_.buffered(), body.content());
     stream_.consume(taken);
-    if (body.must_drain())
+    if (body.must_drain()) {
+      stream_.shrink_input();
       co_await body.drain({.deadline = server_.loop.now() + settings().smtpd_timeout});
+    }
     if ((turn += taken) > kTurn) {
       turn = 0;
       co_await server_.loop.yield();
@@ -167,6 +170,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   for (std::uint64_t left = chunk.size; left > 0;) {
     const auto most =
         static_cast<std::size_t>(std::min<std::uint64_t>(left, intake::Body::kDrainAt));
+    stream_.limit_reads(server_.intake.bodies.read_limit());
     auto part = co_await stream_.read_some(most, until());
     if (!part) {
       last_command_ = fmt::format("BDAT ({} bytes)", body.content().received());
@@ -175,7 +179,10 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
     left -= part->size();
     turn += part->size();
     scanner.feed(*part, body.content());
-    if (body.must_drain()) co_await body.drain({.deadline = server_.loop.now() + s.smtpd_timeout});
+    if (body.must_drain()) {
+      stream_.shrink_input();
+      co_await body.drain({.deadline = server_.loop.now() + s.smtpd_timeout});
+    }
     if (turn > kTurn) {
       turn = 0;
       co_await server_.loop.yield();
@@ -194,6 +201,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
 }
 
 async::Task<Session::Flow> Session::end_of_message() {
+  stream_.limit_reads(nullptr);
   intake::Message& message = transaction_->message;
   if (!policy_->end_of_data.empty()) {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());

@@ -94,6 +94,8 @@ void Stream::consume(std::size_t size) {
   PEN_CHECK(size <= impl_->in.size());
   impl_->in.consume(size);
 }
+void Stream::shrink_input() { impl_->in.shrink(); }
+void Stream::limit_reads(const std::uint32_t* most) { impl_->read_limit = most; }
 bool Stream::poll_input() {
   Impl& s = *impl_;
   if (s.open && !s.eof && !s.error && s.in.size() == 0) s.fill(1);

@@ -54,6 +54,12 @@ class Stream {
   std::string_view buffered() const;
   bool line_buffered() const;
   void consume(std::size_t size);
+  /// Gives back what of the input buffer nothing is in, as every read does that waits. For a wait that is not the stream's.
+  void shrink_input();
+  /// From now on one read takes about *most bytes from the socket (a line or read_exact() that needs more gets it), 0: what
+  /// fits into the buffer. Looked up when something has come, so that many streams that wait can share a limit that changes;
+  /// it must outlive the stream or the next call. nullptr: no limit.
+  void limit_reads(const std::uint32_t* most);
   /// Asks the socket once, without waiting, for more input (early-talker tests). True when something is buffered then.
   bool poll_input();
 

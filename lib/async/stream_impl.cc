@@ -93,7 +93,9 @@ bool Stream::Impl::pump_input() {
 }
 
 bool Stream::Impl::fill(std::size_t min_room) {
-  const std::span<std::byte> room = in.room(min_room);
+  std::span<std::byte> room = in.room(min_room);
+  if (read_limit != nullptr && *read_limit != 0)
+    room = room.first(std::min(room.size(), std::max<std::size_t>(*read_limit, min_room)));
   Outcome got;
   if (transport) {
     got = transport->read(room);

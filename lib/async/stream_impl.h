@@ -80,6 +80,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   Direct* direct = nullptr;
   std::uint64_t budget_turn = 0;
   unsigned budget_used = 0;
+  const std::uint32_t* read_limit = nullptr;  // see limit_reads()
   Need need = Need::some;
   Family family = Family::unknown;
   bool open = true;

@@ -47,6 +47,29 @@ void settle(Loop& loop) {
 
 BOOST_AUTO_TEST_SUITE(stream)
 
+Task<std::size_t> some_bytes(Stream* s) {
+  auto got = co_await s->read_some(1);
+  co_return got ? got->size() + s->buffered().size() : 0;
+}
+
+BOOST_AUTO_TEST_CASE(a_shared_limit_counts_for_the_next_read_of_a_stream_that_waits_already) {
+  Loop loop;
+  auto [a, b] = stream_pair(loop);
+  std::uint32_t limit = 0;
+  b.limit_reads(&limit);
+  std::optional<std::size_t> got;
+  loop.spawn("reader", testing::store_result(some_bytes(&b), &got));
+  settle(loop);
+  limit = 5000;
+  a.write(std::string(20000, 'x'));
+  settle(loop);
+  BOOST_TEST_REQUIRE(got.has_value());
+  BOOST_TEST(*got == 5000U);
+  b.consume(b.buffered().size());
+  limit = 0;
+  BOOST_TEST(run(loop, some_bytes(&b)) == 15000U);
+}
+
 BOOST_AUTO_TEST_CASE(lines_come_out_whole_however_the_bytes_are_split) {
   const FramesComeBack frames;
   const std::string text = "EHLO a.example\r\nMAIL FROM:<>\n\r\nx\r\r\nlast part";

@@ -21,6 +21,24 @@ Body::Problem Body::problem() const {
   return Problem::none;
 }
 
+void BodyMemory::change(std::size_t from, std::size_t to) {
+  used_ = used_ - from + to;
+  read_limit_ = scarce() ? Body::kLeastDrain / 2 : 0;
+}
+
+void Body::account() {
+  const std::size_t now = content_.pending().capacity() + writing_;
+  memory_.change(held_, now);
+  held_ = now;
+}
+
+bool Body::must_drain() {
+  account();
+  const std::size_t size = content_.pending().size();
+  if (size >= kDrainAt) return true;
+  return memory_.scarce() && size >= kLeastDrain && size > queue_.inline_limit();
+}
+
 async::Task<void> Body::write_out(async::Until until, bool sync) {
   std::string piece = content_.take();
   if (problem() != Problem::none) co_return;  // it will be refused: nothing is written for it
@@ -46,7 +64,11 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
   const async::File file(pool_, std::move(own));
   const std::uint64_t offset = lease_->content_offset() + written_;
   written_ += piece.size();
+  writing_ = piece.capacity();
+  account();
   auto done = co_await file.pwrite(std::move(piece), offset);
+  writing_ = 0;
+  account();
   if (done && sync) done = co_await file.sync();
   if (!done) {
     const Error& e = done.error();

@@ -1,11 +1,13 @@
 #pragma once
 /// Where incoming content gathers: in memory as long as it is small, then in a leased spool file.
 ///
-/// Use:     Body body(pool, queue, options); … feed body.content() …;
+/// Use:     Body body(pool, queue, memory, options); … feed body.content() …;
 ///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes what has gathered
 ///          co_await body.finish(until);                            // the rest, and one fdatasync
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
-/// Bounds:  kDrainAt bytes in memory, whatever the message's size.
+/// Bounds:  kDrainAt bytes in memory, whatever the message's size; when the bodies of the process together take more than
+///          BodyMemory allows, kLeastDrain (or what may stay inline, if that is more), so that a thousand uploads at once
+///          write smaller pieces instead of taking a thousand times as much.
 /// Errors:  a problem of the spool is kept in problem(); content that comes after it is dropped, so that the receiver
 ///          can go on reading and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
@@ -18,16 +20,39 @@
 
 namespace pen::intake {
 
+/// What the bodies that come in at one time have in memory: all of one process share one. Must outlive them.
+class BodyMemory {
+ public:
+  // so that some sixty uploads at once still write in pieces of kDrainAt
+  static constexpr std::size_t kAllowed = 16U << 20;
+  explicit BodyMemory(std::size_t allowed = kAllowed) : allowed_(allowed) {}
+  bool scarce() const { return used_ > allowed_; }
+  std::size_t used() const { return used_; }
+  /// For Stream::limit_reads() while content is read.
+  const std::uint32_t* read_limit() const { return &read_limit_; }
+
+ private:
+  friend class Body;
+  void change(std::size_t from, std::size_t to);
+  std::size_t allowed_;
+  std::size_t used_ = 0;
+  std::uint32_t read_limit_ = 0;
+};
+
 class Body {
  public:
   // large enough that a write's hand-over costs little per byte
   static constexpr std::size_t kDrainAt = 256 * 1024;
+  static constexpr std::size_t kLeastDrain = 20 * 1024;
 
-  Body(async::HandlerPool& pool, Queue& queue, ContentOptions options)
-      : pool_(pool), queue_(queue), content_(std::move(options)) {}
+  Body(async::HandlerPool& pool, Queue& queue, BodyMemory& memory, ContentOptions options)
+      : pool_(pool), queue_(queue), memory_(memory), content_(std::move(options)) {}
+  ~Body() { memory_.change(held_, 0); }
+  Body(const Body&) = delete;
+  Body& operator=(const Body&) = delete;
 
   ContentBuilder& content() { return content_; }
-  bool must_drain() const { return content_.pending().size() >= kDrainAt; }
+  bool must_drain();
   async::Task<void> drain(async::Until until);
   async::Task<void> finish(async::Until until);
 
@@ -53,13 +78,18 @@ class Body {
 
  private:
   async::Task<void> write_out(async::Until until, bool sync);
+  /// Tells memory_ what is here now.
+  void account();
 
   async::HandlerPool& pool_;
   Queue& queue_;
+  BodyMemory& memory_;
   ContentBuilder content_;
   mail::BodyFacts facts_;
   std::unique_ptr<Lease> lease_;
   std::uint64_t written_ = 0;
+  std::size_t writing_ = 0;  // bytes of a write under way
+  std::size_t held_ = 0;     // as memory_ knows it
   Problem problem_ = Problem::none;
   std::string error_text_;
 };

@@ -169,7 +169,8 @@ BOOST_AUTO_TEST_CASE(a_lease_goes_back_when_its_message_was_not_taken) {
 BOOST_AUTO_TEST_CASE(a_body_stops_writing_into_a_lease_that_died) {
   accept();
   async::HandlerPool pool(loop, 1);
-  Body body(pool, *client, {});
+  BodyMemory memory;
+  Body body(pool, *client, memory, {});
   body.content().text("Subject: x");
   body.content().line_end();
   bool drained = false;

@@ -45,7 +45,7 @@ Body& Message::open_body(std::uint64_t expected) {
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
     options.from = "From: " + intake_.resolve->rewrite(from);
   }
-  body_.emplace(intake_.pool, intake_.queue, std::move(options));
+  body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
   content.reserve(std::min<std::uint64_t>(std::max<std::uint64_t>(room, 2048), Body::kDrainAt));

@@ -45,6 +45,7 @@ struct Intake {
   std::function<std::string()> next_queue_id;
   /// Rewriting and aliases may block: expansion then runs on the handler pool. See expansion_may_wait().
   bool expansion_waits = true;
+  BodyMemory bodies{};
 };
 
 enum class Outcome : std::uint8_t {

@@ -123,8 +123,9 @@ class Workload {
     working_.clear();
     while (log_->recovery() != Recovery::done) {
       if (random_.chance(0.4)) accept();
-      if (random_.chance(0.5)) accept_again();
+      for (auto n = random_.below(4); n > 0; --n) accept_again();
       if (!log_->recover_step(1024)) throw Violation{"recovery failed"};
+      if (log_->recovery() == Recovery::settling && random_.chance(0.3)) accept();
       commit();
     }
     if (log_->report().damage_count != 0)
@@ -320,11 +321,13 @@ class Workload {
       if (log_->hold(id, envelope(id, m, left))) working_.erase(id);
     } else if (choice == 16) {
       if (log_->release(id, envelope(id, m, left))) working_.erase(id);
-    } else if (choice == 17) {
+    } else if (choice == 17 || choice == 19) {
       // Some are long, so that they begin a segment; and some are deferred before the renewed version is synced.
       (void)log_->renew(id, envelope(id, m, left, random_.chance(0.5) ? 4000 : 0));
-      if (random_.chance(0.5) && log_->defer(id, kFirstRetry, envelope(id, m, left)))
+      if (random_.chance(0.5) && log_->defer(id, kFirstRetry, envelope(id, m, left))) {
         working_.erase(id);
+        log_->flush();
+      }
     } else if (choice == 18) {
       auto t = log_->remove(id);
       if (t) {

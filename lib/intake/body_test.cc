@@ -1,0 +1,84 @@
+/// How much of incoming content stays in memory.
+#include "lib/intake/body.h"
+
+#include "lib/async/test_support.h"
+#include "lib/intake/fakes.h"
+
+namespace pen::intake {
+namespace {
+
+struct Fixture {
+  async::Loop loop;
+  async::HandlerPool pool{loop, 1};
+  fakes::MemoryQueue queue;
+  BodyMemory memory{100'000};
+
+  std::unique_ptr<Body> body(std::size_t size) {
+    auto b = std::make_unique<Body>(pool, queue, memory, ContentOptions{});
+    b->content().line_end();  // an empty header
+    feed(*b, size);
+    return b;
+  }
+  static void feed(Body& b, std::size_t size) {
+    for (const std::string line(98, 'x'); size >= 100; size -= 100) {
+      b.content().text(line);
+      b.content().line_end();
+    }
+  }
+  async::Until soon() const { return {.deadline = loop.now() + seconds(10)}; }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(body, Fixture)
+
+BOOST_AUTO_TEST_CASE(one_body_gathers_a_large_piece_before_it_is_written) {
+  memory = BodyMemory();
+  const auto b = body(Body::kDrainAt - 1000);
+  BOOST_TEST(!b->must_drain());
+  feed(*b, 1100);
+  BOOST_TEST(b->must_drain());
+  BOOST_TEST(*memory.read_limit() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(many_bodies_write_smaller_pieces_and_read_less_at_once) {
+  std::vector<std::unique_ptr<Body>> bodies;
+  while (!memory.scarce()) {
+    bodies.push_back(body(Body::kLeastDrain + 1000));
+    BOOST_TEST(bodies.back()->must_drain() == memory.scarce());
+  }
+  BOOST_TEST(bodies.size() > 2U);
+  BOOST_TEST(*memory.read_limit() > 0U);
+  BOOST_TEST(*memory.read_limit() < Body::kLeastDrain);
+  BOOST_TEST(bodies.front()->must_drain());
+  const auto small = body(Body::kLeastDrain - 1000);
+  BOOST_TEST(!small->must_drain());
+}
+
+BOOST_AUTO_TEST_CASE(what_may_stay_inline_is_not_written_however_scarce_memory_is) {
+  queue.limit = 60'000;
+  const auto large = body(200'000);
+  BOOST_TEST(large->must_drain());
+  const auto b = body(59'000);
+  BOOST_TEST(!b->must_drain());
+  feed(*b, 2'000);
+  BOOST_TEST(b->must_drain());
+}
+
+BOOST_AUTO_TEST_CASE(written_and_destroyed_bodies_take_no_memory) {
+  auto b = body(200'000);
+  BOOST_TEST(b->must_drain());
+  BOOST_TEST(memory.used() >= 200'000U);
+  async::testing::run(loop, b->drain(soon()));
+  BOOST_TEST(memory.used() < 1'000U);
+  BOOST_TEST(!memory.scarce());
+  BOOST_TEST(*memory.read_limit() == 0U);
+  feed(*b, 50'000);
+  BOOST_TEST(!b->must_drain());
+  b.reset();
+  BOOST_TEST(memory.used() == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::intake

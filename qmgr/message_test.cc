@@ -1,0 +1,101 @@
+/// Messages of the active set: what they keep, packed or not, and how much memory that takes.
+#include "qmgr/message.h"
+
+#include <malloc.h>
+
+#include <boost/test/unit_test.hpp>
+
+namespace pen::qmgr {
+namespace {
+
+mail::Envelope envelope(std::size_t recipients = 1) {
+  mail::Envelope e;
+  e.queue_id = "4bGNsx3Ynxz1kGz8";
+  e.sender = "sender@load.example";
+  for (std::size_t i = 0; i < recipients; ++i)
+    e.recipients.push_back({.address = "user" + std::to_string(i) + "@d7.far.example",
+                            .original = {},
+                            .orcpt = "rfc822;user@far.example",
+                            .notify = mail::notify::kFailure});
+  e.client = {"load.example", "127.0.0.1", 1025, "load.example", "ESMTP", {}, {}, {}, {}};
+  e.body.size = 120;
+  e.body.dots = {7, 90};
+  e.message_id = "<4bGNsx3Ynxz1kGz8@load.example>";
+  e.discharges.push_back({"4bOther", {0, 3}, 1});
+  return e;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(message)
+
+BOOST_AUTO_TEST_CASE(a_packed_envelope_is_what_it_was) {
+  Unpacked unpacked;
+  Active m;
+  m.set_envelope(envelope());
+  m.keep_in(unpacked);
+  for (int round = 0; round < 3; ++round) {
+    BOOST_TEST(unpacked.count == 1U);
+    m.pack();
+    BOOST_TEST(unpacked.count == 0U);
+    BOOST_TEST(m.id() == "4bGNsx3Ynxz1kGz8");
+    BOOST_TEST((m.envelope() == envelope()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(those_unpacked_are_listed_oldest_first_and_leave_the_list_when_they_end) {
+  Unpacked unpacked;
+  auto a = std::make_unique<Active>(), b = std::make_unique<Active>();
+  for (auto* m : {a.get(), b.get()}) {
+    m->set_envelope(envelope());
+    m->keep_in(unpacked);
+  }
+  BOOST_TEST(&unpacked.first() == a.get());
+  a->pack();
+  BOOST_TEST(&unpacked.first() == b.get());
+  BOOST_TEST(a->envelope().sender == "sender@load.example");
+  BOOST_TEST(unpacked.count == 2U);
+  b.reset();
+  BOOST_TEST(unpacked.count == 1U);
+  BOOST_TEST(&unpacked.first() == a.get());
+  a.reset();
+  BOOST_TEST(unpacked.count == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_envelope_with_many_recipients_stays_unpacked) {
+  Unpacked unpacked;
+  Active m;
+  m.set_envelope(envelope(Active::kPackRecipients + 1));
+  m.keep_in(unpacked);
+  BOOST_TEST(unpacked.count == 0U);
+  const auto* before = &m.envelope();
+  m.pack();
+  BOOST_TEST(&m.envelope() == before);
+}
+
+#if !defined(PEN_SANITIZED) && defined(__GLIBC__)
+BOOST_AUTO_TEST_CASE(a_message_that_waits_takes_less_than_900_bytes) {
+  constexpr std::size_t kMessages = 1000;
+  Unpacked unpacked;
+  std::vector<std::unique_ptr<Active>> waiting;
+  waiting.reserve(kMessages);
+  const std::string stored = to_log(envelope(), std::string(120, 'x'), 0, 0).payload;
+  const auto before = ::mallinfo2().uordblks;
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    queue_log::Stored s;
+    s.envelope.recipients = 1;
+    s.envelope.remaining = queue_log::OrdinalSet::one(0);
+    s.envelope.payload = stored;
+    waiting.push_back(from_log(std::move(s)));
+    waiting.back()->keep_in(unpacked);
+    waiting.back()->pack();
+  }
+  const auto each = (::mallinfo2().uordblks - before) / kMessages;
+  BOOST_TEST(each < 900U);
+  BOOST_TEST(each > sizeof(Active));  // it counts what it should
+}
+#endif
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::qmgr
