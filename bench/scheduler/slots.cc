@@ -20,7 +20,7 @@ namespace pen::simulation {
 
 namespace {
 
-constexpr std::uint64_t kSlotCost = 5, kSlotLoan = 3, kSlotDiscount = 50, kMinimumSlots = 3;
+constexpr std::int64_t kSlotCost = 5, kSlotLoan = 3, kSlotDiscount = 50, kMinimumSlots = 3;
 constexpr std::uint32_t kInitialConcurrency = 5;
 constexpr seconds kDeadTime{300};  // minimal_backoff_time
 
@@ -82,9 +82,9 @@ class Slots final : public Discipline, private Workers::Owner {
   struct Job {
     MessageNumber number = 0;
     SteadyTime arrival{};
-    std::uint64_t key = 0;     // place in the list of jobs
-    std::uint64_t left = 0;    // entries not selected
-    std::uint64_t earned = 0;  // entries selected, less what preemption has cost
+    std::uint64_t key = 0;    // place in the list of jobs
+    std::int64_t left = 0;    // entries not selected
+    std::int64_t earned = 0;  // entries selected, less what preemption has cost
     std::unordered_map<DomainNumber, std::deque<Task>> peers;
     std::deque<DomainNumber> turn;  // peers with entries whose queue is not known to be full
     bool runnable = false;
@@ -124,7 +124,7 @@ class Slots final : public Discipline, private Workers::Owner {
     if (at->second.empty()) by_left_.erase(at);
   }
 
-  Job* candidate(const Job& current, std::uint64_t most) {
+  Job* candidate(const Job& current, std::int64_t most) {
     Job* best = nullptr;
     double best_score = 0;
     for (const auto& [left, ages] : by_left_) {
@@ -144,19 +144,18 @@ class Slots final : public Discipline, private Workers::Owner {
   }
   /// Puts the best candidate before the current job, if that has slots for it.
   bool preempt(Job& current) {
-    const std::uint64_t most = (current.earned + current.left) / kSlotCost;
+    const std::int64_t most = (current.earned + current.left) / kSlotCost;
     if (most < kMinimumSlots) return false;
     Job* best = candidate(current, most);
     if (best == nullptr) return false;
-    const std::uint64_t need = best->left * (100 - kSlotDiscount) / 100;
+    const std::int64_t need = best->left * (100 - kSlotDiscount) / 100;
     if (current.earned / kSlotCost + kSlotLoan < need) return false;
     auto at = order_.find(current.key);
     const std::uint64_t before = at == order_.begin() ? 0 : *std::prev(at);
     // Right behind what went before it, so that there is room for many more before the current job.
     const std::uint64_t key = before + std::max<std::uint64_t>(1, (current.key - before) / 1024);
     if (key == current.key) return false;
-    const std::uint64_t price = best->left * kSlotCost;
-    current.earned -= std::min(current.earned, price);
+    current.earned -= best->left * kSlotCost;  // what was on credit is a debt
     leave(*best);
     unlist(*best);
     list(*best, key);
@@ -227,7 +226,7 @@ class Slots final : public Discipline, private Workers::Owner {
       if (at == job.peers.end()) continue;
       leave(job);
       for (const Task& t : at->second) world_.deferred(number, t.ordinals);
-      job.left -= at->second.size();
+      job.left -= static_cast<std::int64_t>(at->second.size());
       if (job.left == 0) unlist(job);
       job.peers.erase(at);
       std::erase(job.turn, domain);
@@ -243,7 +242,7 @@ class Slots final : public Discipline, private Workers::Owner {
   std::unordered_map<DomainNumber, Queue> queues_;
   std::map<std::uint64_t, Job*> runnable_;
   std::set<std::uint64_t> order_;
-  std::map<std::uint64_t, std::set<Age>> by_left_;
+  std::map<std::int64_t, std::set<Age>> by_left_;
   std::uint64_t arrivals_ = 0;
 };
 
