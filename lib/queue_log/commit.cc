@@ -181,6 +181,7 @@ std::optional<Batch> QueueLog::State::others_batch(const Need& need) {
   std::set<Slot> sync;
   for (Log& log : logs) {
     if (log.id == kJournal) continue;
+    if (need.save) close_if_empty(log);
     take_records(log, need.save, batch, flight);
     if (log.sync_wanted || need.save) sync_records(log, sync, flight);
   }
@@ -226,6 +227,7 @@ std::optional<Batch> QueueLog::State::whole_batch(const Need& need) {
   flight.alone = flight.whole = true;
   std::set<Slot> sync;
   for (Log& log : logs) {
+    if (need.save) close_if_empty(log);
     take_records(log, need.save, batch, flight);
     if (log.sync_wanted || need.save || (log.id == kJournal && need.awaited))
       sync_records(log, sync, flight);

@@ -187,7 +187,9 @@ Position QueueLog::State::suffix_start() const {
   return start;
 }
 
-/// Below the reserve a retry log, or the hold log, whose runners are at its end gives even its open segment back.
+/// Below the reserve a retry log, or the hold log, whose runners are at its end gives even its open segment back. It is
+/// sealed like any other: the log may go on before the save is on the disk, and a restart by the positions before it
+/// must not miss anything here.
 void QueueLog::State::close_if_empty(Log& log) {
   if (has_space() || log.id == kJournal || !log.open || log.uses.size() != 1) return;
   const Position end = log.end();
@@ -197,7 +199,7 @@ void QueueLog::State::close_if_empty(Log& log) {
   bool at_end = true;
   each_runner(log.id, [&](const Runner& r) { at_end = at_end && r.at == end && !r.head; });
   if (!at_end) return;
-  log.open = false;
+  seal(log);
   each_runner(log.id, [&](Runner& runner) {
     runner.reader.reset();
     runner.first_unsynced.reset();
@@ -245,7 +247,6 @@ std::vector<Slot> QueueLog::State::condemn(std::vector<PendingMark>& taken) {
   const Position suffix = suffix_start();
   std::set<SegmentUse> uses;
   for (Log& log : logs) {
-    close_if_empty(log);
     const Position runner = runners_at(log);
     while (!log.uses.empty() && !(log.open && log.uses.size() == 1)) {
       const auto s = segments.find(log.uses.front());
