@@ -41,6 +41,7 @@ class Deep(Instance):
     """An instance with so many deferred messages, none of them due, that relays everything to a sink."""
 
     def __init__(self, messages, sink, directory, size=600, settings=None, **options):
+        self.sink = sink  # held: its port must stay taken
         os.makedirs(directory, exist_ok=True)
         base = {"relayhost": f"[127.0.0.1]:{sink.port}", "queue_log_segment_size": "4m", "mydestination": "",
                 "smtpd_relay_restrictions": "permit_mynetworks, reject", "smtpd_peername_lookup": "no",
