@@ -8,6 +8,7 @@
 
 #include "lib/async/loop.h"
 #include "lib/ipc/channel.h"
+#include "tools/as_owner.h"
 #include "tools/queue_client.h"
 
 namespace pen::tools {
@@ -52,20 +53,21 @@ std::optional<Done> DestinationClient::ask(const ToQmgr& request, const See& see
 DestinationFile::DestinationFile(const config::Config& config)
     : directory_(config.settings().data_directory + "/destdb") {}
 
-Result<void> DestinationFile::become_owner() {
+namespace {
+Result<struct stat> status_of(const std::string& file) {
   struct stat st{};
-  const std::string file = directory_ + "/data.mdb";
   if (::stat(file.c_str(), &st) != 0) return fail_errno(file);
-  if (::geteuid() != 0 || st.st_uid == 0) return {};
-  if (::setegid(st.st_gid) != 0 || ::seteuid(st.st_uid) != 0)
-    return fail_errno("become the owner of " + file);
-  return {};
+  return st;
 }
+}  // namespace
 
 Result<void> DestinationFile::each(
     bool quiet,
     const std::function<void(const std::string& key, const destdb::Facts& facts)>& see) {
-  PEN_TRY(become_owner());
+  const std::string path = directory_ + "/data.mdb";
+  PEN_TRY_ASSIGN(const struct stat st, status_of(path));
+  const AsOwner owner(st);
+  if (!owner.ok()) return fail_errno("become the owner of " + path);
   suspensions_.clear();
   // Suspensions are needed before the facts that they decide about, and lie behind them.
   for (const bool facts : {false, true}) {
@@ -83,7 +85,10 @@ Result<void> DestinationFile::each(
 }
 
 Result<void> DestinationFile::write(const std::vector<destdb::Change>& changes) {
-  PEN_TRY(become_owner());
+  const std::string path = directory_ + "/data.mdb";
+  PEN_TRY_ASSIGN(const struct stat st, status_of(path));
+  const AsOwner owner(st);
+  if (!owner.ok()) return fail_errno("become the owner of " + path);
   PEN_TRY_ASSIGN(const auto file, destdb::open_lmdb(directory_));
   return file->write(changes);
 }

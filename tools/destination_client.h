@@ -42,7 +42,6 @@ class DestinationFile {
   const std::string& directory() const { return directory_; }
 
  private:
-  Result<void> become_owner();
   std::string directory_;
   destdb::Suspensions suspensions_;
 };

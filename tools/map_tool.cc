@@ -1,7 +1,6 @@
 #include "tools/map_tool.h"
 
 #include <getopt.h>
-#include <grp.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
+#include "tools/as_owner.h"
 
 namespace pen::tools {
 namespace {
@@ -70,26 +70,6 @@ Result<Spec> parse_spec(const Invocation& in, const std::string& text) {
   PEN_TRY_ASSIGN(const auto config, config::inspect(config::config_directory(in.directory)));
   return Spec{config.settings().default_database_type, text};
 }
-
-/// While a table of somebody else's is made by root, the process is that somebody.
-class AsOwner {
- public:
-  AsOwner(const struct stat& source, bool keep_root) {
-    if (::geteuid() != 0 || source.st_uid == 0 || keep_root) return;
-    switched_ = ::setgroups(0, nullptr) == 0 && ::setegid(source.st_gid) == 0 &&
-                ::seteuid(source.st_uid) == 0;
-    ok_ = switched_;
-  }
-  ~AsOwner() {
-    if (switched_ && (::seteuid(0) != 0 || ::setegid(0) != 0)) _exit(EX_OSERR);
-  }
-  AsOwner(const AsOwner&) = delete;
-  AsOwner& operator=(const AsOwner&) = delete;
-  bool ok() const { return ok_; }
-
- private:
-  bool switched_ = false, ok_ = true;
-};
 
 std::string all_of_stdin() {
   std::string text, chunk(65536, '\0');

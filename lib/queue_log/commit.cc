@@ -350,6 +350,7 @@ void QueueLog::State::write_positions(Batch& batch) {
 
 Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
   State& s = *state_;
+  if (failed_) return fail(QueueLogError::io_error);  // the process ends: nothing counts any more
   if (!executed) {
     failed_ = true;
     return fail(QueueLogError::io_error, executed.error().message(), executed.error().sys_errno());

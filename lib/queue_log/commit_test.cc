@@ -75,6 +75,18 @@ BOOST_FIXTURE_TEST_CASE(a_commit_that_is_done_before_an_earlier_one_acknowledges
   BOOST_TEST(log->committed() == ticket);
 }
 
+BOOST_FIXTURE_TEST_CASE(after_a_failed_commit_none_beside_it_acknowledges, Lanes) {
+  const Ticket before = log->committed();
+  append("second");
+  Batch earlier = next();
+  append("third");
+  Batch later = next();
+  BOOST_TEST(!log->complete(std::move(later), fail_errno("sync", EIO)).has_value());
+  auto executed = earlier.execute(disk);
+  BOOST_TEST(!log->complete(std::move(earlier), std::move(executed)).has_value());
+  BOOST_TEST(log->committed() == before);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_segment_is_made_beside_the_mail, Lanes) {
   // Fill segments until the pool wants another one.
   std::optional<Batch> making;

@@ -26,7 +26,7 @@ class Pflogsumm(Suite):
                     with self.assertRaises(Refused):
                         send(mx.port, "ada@sender.example", ["nobody@local.test.example"], mail("unknown"))
                 eventually(lambda: mx.log().count("status=deferred") >= 2 and mx.log().count("status=bounced") >= 3 and
-                           mx.log().count("status=sent") >= 10, "all tried")
+                           mx.log().count("status=sent") >= 10 and mx.log().count("NOQUEUE: reject") >= 4, "all tried")
                 deferrals = mx.log().count("status=deferred")
                 text = subprocess.run(["pflogsumm", "--syslog_name=penstock"], input=mx.log(), capture_output=True, text=True,
                                       check=True).stdout
