@@ -9,28 +9,10 @@ namespace pen::simulation {
 
 namespace {
 
-class Simple : public Discipline, private Workers::Owner {
+class Simple : public WithWorkers {
  public:
   Simple(World& world, const Limits& limits, std::uint64_t seed)
-      : world_(world), limits_(limits), workers_(world, limits, seed, *this) {}
-
-  void looked_up(MessageNumber m, std::uint32_t ordinal) override {
-    workers_.looked_up(m, ordinal);
-    pump();
-  }
-  void opened(ConnectionNumber c, const Host&) override { workers_.opened(c); }
-  void closed(ConnectionNumber c, bool was_opened, ipc::delivery::Trouble,
-              const std::vector<JobNumber>&) override {
-    workers_.closed(c, was_opened);
-    pump();
-  }
-  void done(ConnectionNumber c, JobNumber, microseconds) override {
-    workers_.done(c);
-    pump();
-  }
-  void tick() override { workers_.tick(); }
-  SteadyTime next_wake() const override { return workers_.next_wake(); }
-  std::uint32_t workers_held() const override { return workers_.busy(); }
+      : WithWorkers(world, limits, seed) {}
 
  protected:
   virtual bool ready() const = 0;
@@ -40,7 +22,7 @@ class Simple : public Discipline, private Workers::Owner {
   virtual void put_back(Task&& task) = 0;
   virtual void ended(MessageNumber) {}
 
-  void pump() {
+  void pump() final {
     while (workers_.free() > 0 && ready()) {
       Task task = take();
       Domain& d = domains_[task.domain];
@@ -53,8 +35,6 @@ class Simple : public Discipline, private Workers::Owner {
       workers_.start(std::move(task));
     }
   }
-  World& world_;
-  Limits limits_;
 
  private:
   struct Domain {
@@ -73,7 +53,6 @@ class Simple : public Discipline, private Workers::Owner {
       domains_.erase(at);
     }
   }
-  Workers workers_;
   std::unordered_map<DomainNumber, Domain> domains_;
 };
 

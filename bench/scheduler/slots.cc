@@ -24,10 +24,10 @@ constexpr std::int64_t kSlotCost = 5, kSlotLoan = 3, kSlotDiscount = 50, kMinimu
 constexpr std::uint32_t kInitialConcurrency = 5;
 constexpr seconds kDeadTime{300};  // minimal_backoff_time
 
-class Slots final : public Discipline, private Workers::Owner {
+class Slots final : public WithWorkers {
  public:
   Slots(World& world, const Limits& limits, std::uint64_t seed)
-      : world_(world), limits_(limits), workers_(world, limits, seed, *this) {}
+      : WithWorkers(world, limits, seed) {}
 
   void admit(MessageNumber number, const Ordinals& recipients) override {
     Job& job = jobs_[number];
@@ -54,29 +54,12 @@ class Slots final : public Discipline, private Workers::Owner {
     enter(job);
     pump();
   }
-  void looked_up(MessageNumber m, std::uint32_t ordinal) override {
-    workers_.looked_up(m, ordinal);
-    pump();
-  }
-  void opened(ConnectionNumber c, const Host&) override { workers_.opened(c); }
-  void closed(ConnectionNumber c, bool was_opened, ipc::delivery::Trouble,
-              const std::vector<JobNumber>&) override {
-    workers_.closed(c, was_opened);
-    pump();
-  }
-  void done(ConnectionNumber c, JobNumber, microseconds) override {
-    workers_.done(c);
-    pump();
-  }
   void forget(MessageNumber number) override {
     Job& job = jobs_.at(number);
     leave(job);
     unlist(job);
     jobs_.erase(number);
   }
-  void tick() override { workers_.tick(); }
-  SteadyTime next_wake() const override { return workers_.next_wake(); }
-  std::uint32_t workers_held() const override { return workers_.busy(); }
 
  private:
   struct Job {
@@ -163,7 +146,7 @@ class Slots final : public Discipline, private Workers::Owner {
     return true;
   }
 
-  void pump() {
+  void pump() override {
     while (workers_.free() > 0 && !runnable_.empty()) {
       Job* job = runnable_.begin()->second;
       // A job that passed another may be passed itself: the depth falls by slot_cost each time.
@@ -235,9 +218,6 @@ class Slots final : public Discipline, private Workers::Owner {
     q.waiting.clear();
   }
 
-  World& world_;
-  Limits limits_;
-  Workers workers_;
   std::unordered_map<MessageNumber, Job> jobs_;
   std::unordered_map<DomainNumber, Queue> queues_;
   std::map<std::uint64_t, Job*> runnable_;

@@ -76,6 +76,38 @@ class Workers {
   std::unordered_map<ConnectionNumber, SteadyTime> idle_since_;
 };
 
+/// A scheduler over such processes: what the world says goes to the workers, and then pump() gives work to those that are
+/// free.
+class WithWorkers : public Discipline, protected Workers::Owner {
+ public:
+  void looked_up(MessageNumber m, std::uint32_t ordinal) override {
+    workers_.looked_up(m, ordinal);
+    pump();
+  }
+  void opened(ConnectionNumber c, const Host&) override { workers_.opened(c); }
+  void closed(ConnectionNumber c, bool was_opened, ipc::delivery::Trouble,
+              const std::vector<JobNumber>&) override {
+    workers_.closed(c, was_opened);
+    pump();
+  }
+  void done(ConnectionNumber c, JobNumber, microseconds) override {
+    workers_.done(c);
+    pump();
+  }
+  void tick() override { workers_.tick(); }
+  SteadyTime next_wake() const override { return workers_.next_wake(); }
+  std::uint32_t workers_held() const override { return workers_.busy(); }
+
+ protected:
+  WithWorkers(World& world, const Limits& limits, std::uint64_t seed)
+      : world_(world), limits_(limits), workers_(world, limits, seed, *this) {}
+  virtual void pump() = 0;
+
+  World& world_;
+  Limits limits_;
+  Workers workers_;
+};
+
 /// The tasks of a message: its recipients of one domain together, up to the limit; in the order of first appearance.
 std::vector<Task> tasks_of(const World& world, MessageNumber message, const Ordinals& recipients,
                            std::uint32_t most);

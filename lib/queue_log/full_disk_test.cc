@@ -7,6 +7,22 @@
 using namespace pen;
 using namespace pen::queue_log;
 
+namespace {
+
+struct Disk : Queue {
+  /// Messages m0, m1, … until one is refused; how many were taken.
+  std::size_t fill() {
+    std::size_t accepted = 0;
+    while (log->append(envelope("m" + std::to_string(accepted), std::string(700, 'p')))) {
+      ++accepted;
+      commit();
+    }
+    return accepted;
+  }
+};
+
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE(queue_log)
 
 BOOST_FIXTURE_TEST_CASE(mail_is_taken_only_when_the_reserve_is_on_the_disk, Queue) {
@@ -36,16 +52,12 @@ BOOST_FIXTURE_TEST_CASE(a_start_that_finds_no_segment_says_how_much_room_it_need
 
 // Each round all messages are begun and one is deferred, then the process is killed: before its recovery has ended, or
 // after.
-BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Queue) {
+BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Disk) {
   disk.capacity = disk.slots() + 2;
   options.reserve = 16384;
   options.save_every = 1 << 20;
   restart(FaultStorage::Cut::kill);
-  std::size_t accepted = 0;
-  while (log->append(envelope("m" + std::to_string(accepted), std::string(700, 'p')))) {
-    ++accepted;
-    commit();
-  }
+  const std::size_t accepted = fill();
   BOOST_TEST(accepted > 10u);
   const auto free = log->figures().segments_free;
   for (int round = 0; round < 200; ++round) {
@@ -82,16 +94,12 @@ BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Queue) {
 
 // Each round recovery ends, and only a few of many messages are begun before the process is killed: the others wait where
 // they are, and so each segment that a round left holds a few.
-BOOST_FIXTURE_TEST_CASE(a_crash_loop_that_begins_few_of_many_does_not_eat_a_full_disk, Queue) {
+BOOST_FIXTURE_TEST_CASE(a_crash_loop_that_begins_few_of_many_does_not_eat_a_full_disk, Disk) {
   disk.capacity = disk.slots() + 12;
   options.reserve = 16384;
   options.save_every = 1 << 20;
   restart(FaultStorage::Cut::kill);
-  std::size_t accepted = 0;
-  while (log->append(envelope("m" + std::to_string(accepted), std::string(700, 'p')))) {
-    ++accepted;
-    commit();
-  }
+  const std::size_t accepted = fill();
   BOOST_TEST(accepted > 100u);
   std::size_t least = SIZE_MAX;
   // Some go through all of them several times.

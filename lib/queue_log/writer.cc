@@ -22,7 +22,8 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
 
   // Loop's side.
   struct Group {
-    Ticket upto = 0;  // 0: still gathering
+    Ticket most = 0;      // that somebody in it waits for
+    bool closed = false;  // no later one joins: it is in hand
     std::shared_ptr<async::Event> done;
   };
   std::deque<Group> groups;  // oldest first; the last may be gathering
@@ -39,8 +40,10 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
 
   std::shared_ptr<async::Event> group_of(Ticket ticket) {
     for (Group& group : groups)
-      if (group.upto == 0 || ticket <= group.upto) return group.done;
-    groups.push_back({0, std::make_shared<async::Event>(loop)});
+      if (ticket <= group.most) return group.done;
+    if (groups.empty() || groups.back().closed)
+      groups.push_back({0, false, std::make_shared<async::Event>(loop)});
+    groups.back().most = ticket;
     return groups.back().done;
   }
 
@@ -59,8 +62,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
     while (!failed) {
       auto batch = log.next_batch();
       if (!batch) return;
-      if (batch->covers() != 0 && !groups.empty() && groups.back().upto == 0)
-        groups.back().upto = batch->covers();
+      if (batch->covers() != 0 && !groups.empty()) groups.back().closed = true;
       ++in_hand;
       {
         const std::lock_guard lock(mutex);
@@ -92,7 +94,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
     if (failed) return;
     auto durable = log.complete(std::move(batch), std::move(executed));
     if (!durable) return fail_all(durable.error());
-    while (!groups.empty() && groups.front().upto != 0 && groups.front().upto <= *durable) {
+    while (!groups.empty() && groups.front().most <= *durable) {
       groups.front().done->set();
       groups.pop_front();
     }

@@ -87,6 +87,13 @@ class MeetingStorage final : public Storage {
   Result<void> set_aside(Slot slot) override { return inner_.set_aside(slot); }
 
   std::atomic<bool> meeting = false;
+  /// Those inside go on, alone or not.
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    meeting = false;
+    inside_ = 2;
+    met_.notify_all();
+  }
 
  private:
   Storage& inner_;
@@ -125,6 +132,36 @@ BOOST_FIXTURE_TEST_CASE(new_mail_does_not_wait_for_a_sync_that_began_before_it, 
   BOOST_TEST(good == 2);
   BOOST_TEST(failure == "");
   BOOST_TEST((*log)->figures().commits_beside == 1u);
+  while (writer.busy()) loop.run_once(milliseconds(1000));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_begins_to_wait_while_the_commit_is_in_hand_is_woken_by_it, Edge) {
+  auto files = PosixStorage::open(scratch.file("log"));
+  BOOST_REQUIRE(files.has_value());
+  MeetingStorage storage(**files);
+  auto log = QueueLog::open(storage, options, loop.clock(), random);
+  BOOST_REQUIRE(log.has_value());
+  Writer writer(loop, **log, storage, [this](const Error& e) { failure = e.message(); });
+  while (*(*log)->recover_step(1 << 20) != Recovery::done || writer.busy()) {
+    writer.kick();
+    loop.run_once(milliseconds(10));
+  }
+  storage.meeting = true;
+  const auto appended = (*log)->append(envelope(0));
+  BOOST_REQUIRE(appended.has_value());
+  writer.kick();
+  while (!writer.busy()) loop.run_once(milliseconds(1000));
+  bool woken = false;
+  loop.spawn("late", [](Writer& w, Ticket ticket, bool& done) -> async::Task<void> {
+    done = (co_await w.committed(ticket)).has_value();
+  }(writer, appended->ticket, woken));
+  loop.run_once(milliseconds(0));
+  BOOST_TEST((*log)->committed() < appended->ticket);
+  storage.let_go();
+  // Nothing else is appended: no later commit comes to wake it.
+  for (int turns = 0; !woken && turns < 200; ++turns) loop.run_once(milliseconds(100));
+  BOOST_TEST(woken);
+  BOOST_TEST(failure == "");
   while (writer.busy()) loop.run_once(milliseconds(1000));
 }
 
