@@ -102,52 +102,46 @@ class MeetingStorage final : public Storage {
   int inside_ = 0;
 };
 
+/// A log that has recovered and made its segments, over such files.
+struct Meeting : Edge {
+  std::unique_ptr<PosixStorage> files = *PosixStorage::open(scratch.file("log"));
+  MeetingStorage storage{*files};
+  std::unique_ptr<QueueLog> log = *QueueLog::open(storage, options, loop.clock(), random);
+  Writer writer{loop, *log, storage, [this](const Error& e) { failure = e.message(); }};
+
+  Meeting() {
+    while (*log->recover_step(1 << 20) != Recovery::done) {
+      writer.kick();
+      loop.run_once(milliseconds(10));
+    }
+    while (failure.empty() && log->figures().segments_free < log->figures().segments_reserved + 15)
+      loop.run_once(milliseconds(1000));
+    while (writer.busy()) loop.run_once(milliseconds(1000));
+    storage.meeting = true;
+  }
+  ~Meeting() {
+    while (writer.busy()) loop.run_once(milliseconds(1000));
+  }
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(writer)
 
-BOOST_FIXTURE_TEST_CASE(new_mail_does_not_wait_for_a_sync_that_began_before_it, Edge) {
-  auto files = PosixStorage::open(scratch.file("log"));
-  BOOST_REQUIRE(files.has_value());
-  MeetingStorage storage(**files);
-  auto log = QueueLog::open(storage, options, loop.clock(), random);
-  BOOST_REQUIRE(log.has_value());
-  Writer writer(loop, **log, storage, [this](const Error& e) { failure = e.message(); });
-  while (*(*log)->recover_step(1 << 20) != Recovery::done) {
-    writer.kick();
-    loop.run_once(milliseconds(10));
-  }
-  while (failure.empty() &&
-         (*log)->figures().segments_free < (*log)->figures().segments_reserved + 15)
-    loop.run_once(milliseconds(1000));
-  while (writer.busy()) loop.run_once(milliseconds(1000));
-
-  storage.meeting = true;
+BOOST_FIXTURE_TEST_CASE(new_mail_does_not_wait_for_a_sync_that_began_before_it, Meeting) {
   int good = 0;
   int bad = 0;
-  loop.spawn("first", accept(**log, writer, 0, good, bad));
+  loop.spawn("first", accept(*log, writer, 0, good, bad));
   while (!writer.busy()) loop.run_once(milliseconds(1000));
-  loop.spawn("second", accept(**log, writer, 1, good, bad));
+  loop.spawn("second", accept(*log, writer, 1, good, bad));
   while (good + bad < 2) loop.run_once(milliseconds(1000));
   BOOST_TEST(good == 2);
   BOOST_TEST(failure == "");
-  BOOST_TEST((*log)->figures().commits_beside == 1u);
-  while (writer.busy()) loop.run_once(milliseconds(1000));
+  BOOST_TEST(log->figures().commits_beside == 1u);
 }
 
-BOOST_FIXTURE_TEST_CASE(who_begins_to_wait_while_the_commit_is_in_hand_is_woken_by_it, Edge) {
-  auto files = PosixStorage::open(scratch.file("log"));
-  BOOST_REQUIRE(files.has_value());
-  MeetingStorage storage(**files);
-  auto log = QueueLog::open(storage, options, loop.clock(), random);
-  BOOST_REQUIRE(log.has_value());
-  Writer writer(loop, **log, storage, [this](const Error& e) { failure = e.message(); });
-  while (*(*log)->recover_step(1 << 20) != Recovery::done || writer.busy()) {
-    writer.kick();
-    loop.run_once(milliseconds(10));
-  }
-  storage.meeting = true;
-  const auto appended = (*log)->append(envelope(0));
+BOOST_FIXTURE_TEST_CASE(who_begins_to_wait_while_the_commit_is_in_hand_is_woken_by_it, Meeting) {
+  const auto appended = log->append(envelope(0));
   BOOST_REQUIRE(appended.has_value());
   writer.kick();
   while (!writer.busy()) loop.run_once(milliseconds(1000));
@@ -156,13 +150,12 @@ BOOST_FIXTURE_TEST_CASE(who_begins_to_wait_while_the_commit_is_in_hand_is_woken_
     done = (co_await w.committed(ticket)).has_value();
   }(writer, appended->ticket, woken));
   loop.run_once(milliseconds(0));
-  BOOST_TEST((*log)->committed() < appended->ticket);
+  BOOST_TEST(log->committed() < appended->ticket);
   storage.let_go();
   // Nothing else is appended: no later commit comes to wake it.
   for (int turns = 0; !woken && turns < 200; ++turns) loop.run_once(milliseconds(100));
   BOOST_TEST(woken);
   BOOST_TEST(failure == "");
-  while (writer.busy()) loop.run_once(milliseconds(1000));
 }
 
 BOOST_FIXTURE_TEST_CASE(everybody_who_waits_shares_a_commit, Edge) {
