@@ -66,8 +66,13 @@ void DeliveryAgent::close(ConnectionNumber connection) {
     static_cast<void>(channel_->send(ipc::delivery::CloseConnection{connection}));
   } else {
     std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
-    connections_.erase(connection);
+    forget(connection);
   }
+}
+
+void DeliveryAgent::forget(ConnectionNumber connection) {
+  connections_.erase(connection);
+  if (gone) gone(connection);
 }
 
 void DeliveryAgent::hand(ipc::delivery::Job& job, async::Fd body) {
@@ -118,7 +123,7 @@ void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
     }
   }
   for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
-  connections_.erase(m.connection);
+  forget(m.connection);
   // The next program is there when this one has hung up: until then its jobs wait.
   if (m.trouble == ipc::delivery::Trouble::replaced) manager_.transport_up(transport_, false);
   manager_.connection_closed(m);
@@ -150,6 +155,7 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
       if (stage(jobs_.at(job).slot) != Stage::committed) closed.unstarted.push_back(job);
     }
     for (const JobNumber job : std::vector<JobNumber>(connections_[connection])) release(job);
+    forget(connection);
     manager_.connection_closed(closed);
   }
   connections_.clear();

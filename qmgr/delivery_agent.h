@@ -31,6 +31,8 @@ class DeliveryAgent {
   void open(const ipc::delivery::OpenConnection& open);
   void close(ConnectionNumber connection);
   void hand(ipc::delivery::Job& job, async::Fd body);
+  /// Called for every connection that is no more, before the manager hears of it.
+  std::function<void(ConnectionNumber)> gone;
   std::size_t jobs_in_hand() const { return jobs_.size(); }
 
  private:
@@ -47,6 +49,7 @@ class DeliveryAgent {
   void take(ipc::delivery::ConnectionOpened& m);
   void take(ipc::delivery::ConnectionClosed& m);
   void take(ipc::delivery::JobResult& m);
+  void forget(ConnectionNumber connection);
   void died(bool was_connected, const std::string& why);
 
   // A window rarely exceeds a hundred jobs and a transport a thousand connections; a page of 64 KiB is nothing.

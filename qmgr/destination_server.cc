@@ -46,14 +46,29 @@ bool fits(const std::string& name, const destdb::Facts& facts) {
 }  // namespace
 
 DestinationServer::DestinationServer(async::Loop& loop, Manager& manager,
-                                     destdb::DestDb& destinations, Limits limits,
-                                     std::function<void()> poke, Write write)
+                                     destdb::DestDb& destinations, SharedDestinations* shared,
+                                     Limits limits, std::function<void()> poke, Write write)
     : loop_(loop),
       manager_(manager),
       destinations_(destinations),
+      shared_(shared),
       limits_(std::move(limits)),
       poke_(std::move(poke)),
       write_(std::move(write)) {}
+
+Backend DestinationServer::backend(std::uint64_t request) const {
+  Backend b;
+  if (shared_ != nullptr) b = shared_->backend();
+  if (shared_ == nullptr) b.name = "lmdb";
+  b.request = request;
+  return b;
+}
+
+Entry DestinationServer::entry(std::uint64_t request, const DestinationState& s) const {
+  Entry e = to_entry(request, s);
+  if (shared_ != nullptr) shared_->describe(e);
+  return e;
+}
 
 async::Task<void> DestinationServer::serve(ipc::Opening opening, bool trusted) {
   Channel channel(std::move(opening));
@@ -85,9 +100,10 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
   manager_.look([&](Scheduler& scheduler) {
     scheduler.each_destination([&](const DestinationState& s) {
       if (!m.name.empty() && !wanted.contains(s.key) && !fits(m.name, s.facts)) return;
-      found.push_back(to_entry(m.request, s));
+      found.push_back(entry(m.request, s));
     });
   });
+  static_cast<void>(channel.send(backend(m.request)));
   std::uint64_t count = 0;
   for (const auto& [name, s] : destinations_.suspensions()) {
     if (!m.name.empty() && m.name != name) continue;
@@ -136,6 +152,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
            destinations_.keys_if([&](const destdb::Facts& f) { return fits(*name, f); })) {
         destinations_.forget(key);
         manager_.look([&](Scheduler& s) { s.forgotten(key); });
+        if (shared_ != nullptr) shared_->forgotten(key);
         ++done.count;
       }
       break;
@@ -204,15 +221,16 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   e.concurrency = limits.destination_concurrency;
   e.recipients = limits.destination_recipients;
   e.rate_delay = limits.rate_delay;
+  static_cast<void>(channel.send(backend(m.request)));
   static_cast<void>(channel.send(e));
   std::uint64_t count = 0;
   for (std::size_t level = 0; level < found.levels.size(); ++level) {
     for (const auto& s : found.levels[level]) {
-      Entry entry = to_entry(m.request, s);
-      entry.level = static_cast<std::uint32_t>(level);
-      entry.chosen = fits(s.key, found.chosen);
+      Entry at = entry(m.request, s);
+      at.level = static_cast<std::uint32_t>(level);
+      at.chosen = fits(s.key, found.chosen);
       ++count;
-      static_cast<void>(channel.send(entry));
+      static_cast<void>(channel.send(at));
     }
   }
   poke_();

@@ -11,6 +11,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/ipc/destinations.h"
 #include "qmgr/manager.h"
+#include "qmgr/shared_destinations.h"
 
 namespace pen::qmgr {
 
@@ -19,8 +20,10 @@ class DestinationServer {
   /// write: brings what changed in destdb to disk.
   using Write = std::function<async::Task<Result<void>>()>;
   using Limits = std::function<TransportLimits(std::string_view)>;
+  /// shared: what other hosts share (nullptr: nothing is shared).
   DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations,
-                    Limits limits, std::function<void()> poke, Write write);
+                    SharedDestinations* shared, Limits limits, std::function<void()> poke,
+                    Write write);
   /// Serves one tool until it goes; the server must outlive it.
   async::Task<void> serve(ipc::Opening opening, bool trusted);
 
@@ -30,9 +33,14 @@ class DestinationServer {
   async::Task<void> handle(Channel& channel, ipc::destinations::Order m, bool trusted);
   async::Task<void> handle(Channel& channel, ipc::destinations::Explain m);
 
+  /// Who answers, as a tool is told it.
+  ipc::destinations::Backend backend(std::uint64_t request) const;
+  ipc::destinations::Entry entry(std::uint64_t request, const DestinationState& s) const;
+
   async::Loop& loop_;
   Manager& manager_;
   destdb::DestDb& destinations_;
+  SharedDestinations* shared_;
   Limits limits_;
   std::function<void()> poke_;
   Write write_;

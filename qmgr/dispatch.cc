@@ -31,7 +31,8 @@ void Manager::act(const RouteRecipient& a) {
 void Manager::act(const OpenConnection& a) {
   ports_.open_connection(
       a.destination.transport,
-      {.connection = a.connection, .destination = a.destination, .nexthop = a.nexthop});
+      {.connection = a.connection, .destination = a.destination, .nexthop = a.nexthop}, a.key,
+      a.limit);
 }
 
 void Manager::act(const CloseConnection& a) { ports_.close_connection(a.transport, a.connection); }

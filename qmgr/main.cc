@@ -5,6 +5,7 @@
 #include "lib/base/random.h"
 #include "lib/base/text.h"
 #include "lib/queue_log/posix_storage.h"
+#include "lib/redis/server.h"
 #include "lib/service/service.h"
 #include "qmgr/deferral_rule.h"
 #include "qmgr/program.h"
@@ -56,6 +57,26 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   return o;
 }
 
+/// destdb_backend = redis.
+Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s,
+                                                     const map::OpenOptions& tables) {
+  qmgr::SharedDestinations::Options o;
+  PEN_TRY_ASSIGN(o.client, redis::client_options(s));
+  o.client.seed = secure_random_u64();
+  o.prefix = s.destdb_redis_prefix;
+  // A process that is started again is another one: what it held before is closed, and runs out.
+  o.instance = printable(s.myhostname, 100) + "/" + fmt::format("{:016x}", secure_random_u64());
+  o.lease = s.destdb_lease_time;
+  PEN_TRY_ASSIGN(o.unshared, map::MatchList::open(map::MatchList::Kind::network,
+                                                  join(s.destdb_unshared_networks, ", "),
+                                                  {.parent_domains = false, .open = tables}));
+  if (o.unshared.blocking())
+    return fail(map::MapError::bad_spec,
+                "destdb_unshared_networks: this type of table may wait for others, which the queue "
+                "manager cannot");
+  return o;
+}
+
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   auto program_options = options_of(c);
@@ -63,6 +84,9 @@ Result<service::Hooks> start(service::Context& c) {
   tables.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,
                  qmgr::deferral_rule(join(s.defer_destinations, ", "), tables));
+  if (s.destdb_backend == config::DestdbBackend::redis) {
+    PEN_TRY_ASSIGN(program_options.cluster, cluster_of(s, tables));
+  }
   // Everything lives until the process ends: nothing depends on a destructor.
   auto advise = [](const std::string& directory) {
     log::error(

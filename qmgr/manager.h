@@ -56,8 +56,10 @@ class Ports {
  public:
   virtual ~Ports() = default;
   virtual void route(const ipc::route::Route& request) = 0;
+  /// key and limit of the destination: OpenConnection in scheduler.h.
   virtual void open_connection(const std::string& transport,
-                               const ipc::delivery::OpenConnection& open) = 0;
+                               const ipc::delivery::OpenConnection& open, const std::string& key,
+                               std::uint32_t limit) = 0;
   virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
   /// The slot is the edge's to fill. body: open when the body is not inline.
   virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) = 0;

@@ -224,7 +224,8 @@ class Qmgr : public Ports {
   void route(const ipc::route::Route& r) override {
     routes_.emplace_back(r.request, std::string(r.recipient));
   }
-  void open_connection(const std::string&, const ipc::delivery::OpenConnection& o) override {
+  void open_connection(const std::string&, const ipc::delivery::OpenConnection& o,
+                       const std::string&, std::uint32_t) override {
     opening_.push_back(o.connection);
   }
   void close_connection(const std::string&, ConnectionNumber) override {}

@@ -22,15 +22,19 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       writer_(loop, log, storage, [this](const Error& e) { fatal(e.message()); }),
       router_(loop, options_.path(ipc::kRewriteSocket), [this] { poke(); }),
       bounce_(loop, options_.path(ipc::kBounceSocket), [this] { poke(); }),
-      scheduler_(
-          std::make_unique<Scheduler>(options_.scheduler, options_.limits, destinations, random_)),
+      shared_(options_.cluster
+                  ? std::make_unique<SharedDestinations>(loop, *options_.cluster, destinations)
+                  : nullptr),
+      scheduler_(std::make_unique<Scheduler>(
+          options_.scheduler, options_.limits,
+          shared_ ? static_cast<destdb::Table&>(*shared_) : destinations, random_)),
       manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
       enqueue_(loop, *manager_, spool, options_.manager.inline_limit, [this] { poke(); }),
       queue_(
           loop, *manager_, [this] { poke(); }, [this] { return status(); },
           [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
       destination_server_(
-          loop, *manager_, destinations, options_.limits, [this] { poke(); },
+          loop, *manager_, destinations, shared_.get(), options_.limits, [this] { poke(); },
           [this] { return write_destinations(); }),
       committed_(loop) {}
 
@@ -45,6 +49,14 @@ void Program::start() {
   });
   router_.start(*manager_);
   bounce_.start(*manager_);
+  if (shared_) {
+    shared_->start(
+        *manager_,
+        [this](const std::string& transport, const ipc::delivery::OpenConnection& open) {
+          agent(transport).open(open);
+        },
+        [this] { poke(); });
+  }
   loop_.spawn("recovery", recover());
   loop_.spawn("flush", keep_flushing());
   loop_.spawn("destinations", keep_destinations());
@@ -246,15 +258,19 @@ DeliveryAgent& Program::agent(const std::string& transport) {
   if (!slot) {
     slot = std::make_unique<DeliveryAgent>(
         loop_, transport, options_.path("private/" + transport), [this] { poke(); }, *manager_);
+    if (shared_) slot->gone = [this](ConnectionNumber connection) { shared_->gone(connection); };
   }
   return *slot;
 }
 
 void Program::open_connection(const std::string& transport,
-                              const ipc::delivery::OpenConnection& open) {
+                              const ipc::delivery::OpenConnection& open, const std::string& key,
+                              std::uint32_t limit) {
+  if (shared_) return shared_->open(transport, open, key, limit);
   agent(transport).open(open);
 }
 void Program::close_connection(const std::string& transport, ConnectionNumber connection) {
+  if (shared_ && shared_->close(connection)) return;
   agent(transport).close(connection);
 }
 void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) {
@@ -364,6 +380,7 @@ async::Task<void> Program::drain() {
   }
   while (enqueue_.queued() > 0 && loop_.now() < end)
     static_cast<void>(co_await loop_.sleep(milliseconds(1)));  // the answers leave
+  if (shared_) co_await shared_->leave(loop_.now() + milliseconds(200));
 }
 
 std::vector<ipc::queue::StatusLine> Program::status() const {

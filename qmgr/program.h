@@ -24,6 +24,7 @@
 #include "qmgr/manager.h"
 #include "qmgr/queue_server.h"
 #include "qmgr/router_feed.h"
+#include "qmgr/shared_destinations.h"
 
 namespace pen::qmgr {
 
@@ -36,6 +37,7 @@ struct ProgramOptions {
   std::optional<uid_t> mail_owner;  // besides root and ourselves, may enqueue and command
   std::uint64_t seed = 1;
   milliseconds drain_time{5000};
+  std::optional<SharedDestinations::Options> cluster;  // destdb_backend = redis
 };
 
 class Program final : public Ports {
@@ -57,8 +59,8 @@ class Program final : public Ports {
   void poke();
 
   void route(const ipc::route::Route& request) override { router_.route(request); }
-  void open_connection(const std::string& transport,
-                       const ipc::delivery::OpenConnection& open) override;
+  void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
+                       const std::string& key, std::uint32_t limit) override;
   void close_connection(const std::string& transport, ConnectionNumber connection) override;
   void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) override;
   void notify(const ipc::bounce::Notify& request, async::Fd body) override {
@@ -96,6 +98,7 @@ class Program final : public Ports {
   queue_log::Writer writer_;
   RouterFeed router_;
   BounceFeed bounce_;
+  std::unique_ptr<SharedDestinations> shared_;  // nullptr: nothing is shared
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Manager> manager_;
   EnqueueServer enqueue_;

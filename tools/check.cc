@@ -10,7 +10,10 @@
 #include <cstdio>
 #include <set>
 
+#include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/map/match_list.h"
+#include "lib/redis/server.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
 #include "tools/tables.h"
@@ -83,6 +86,23 @@ void check_config_file(const std::string& path, Report& report) {
   }
 }
 
+/// What destdb_backend = redis needs. The server itself is not asked: mail goes without it.
+std::vector<std::string> redis_faults(const config::Settings& s) {
+  std::vector<std::string> out;
+  if (s.destdb_backend != config::DestdbBackend::redis) return out;
+  if (auto options = redis::client_options(s); !options) out.push_back(options.error().message());
+  auto unshared = map::MatchList::open(map::MatchList::Kind::network,
+                                       join(s.destdb_unshared_networks, ", "), {});
+  if (!unshared) out.push_back("destdb_unshared_networks: " + unshared.error().message());
+  if (unshared && unshared->blocking())
+    out.push_back(
+        "destdb_unshared_networks: this type of table may wait for others, which the queue manager "
+        "cannot");
+  if (s.destdb_redis_prefix.empty() || s.destdb_redis_prefix.size() > 100)
+    out.push_back("destdb_redis_prefix: between 1 and 100 characters are wanted");
+  return out;
+}
+
 }  // namespace
 
 int check(const std::string& config_directory) {
@@ -99,6 +119,7 @@ int check(const std::string& config_directory) {
   }
   for (const auto& p : table_problems(*config)) report.add(p.severity, p.message());
   const config::Settings& s = config->settings();
+  for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
   check_config_file(config->main_file(), report);
   check_config_file(config->master_file(), report);
   check_accounts(s, report);
@@ -125,6 +146,7 @@ std::vector<std::string> faults(const config::Config& config) {
       if (p.severity == Severity::error) found.push_back(p.message());
     }
   }
+  for (auto& fault : redis_faults(config.settings())) found.push_back(std::move(fault));
   return found;
 }
 

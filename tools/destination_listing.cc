@@ -11,6 +11,7 @@
 
 namespace pen::tools {
 
+using ipc::destinations::Backend;
 using ipc::destinations::Class;
 using ipc::destinations::Entry;
 using ipc::destinations::Explained;
@@ -97,6 +98,7 @@ ordered_json json_of(const Seen& d) {
   if (d.live) {
     j["connections"] = d.entry.connections;
     j["connection_limit"] = d.entry.limit;
+    if (d.entry.shared) j["connections_elsewhere"] = d.entry.elsewhere;
     j["jobs_in_hand"] = d.entry.in_hand;
     j["jobs_waiting"] = d.entry.waiting;
     if (d.entry.paused.count() > 0) j["rate_delay_left_ms"] = d.entry.paused.count();
@@ -208,7 +210,9 @@ std::string show_text(const Seen& d) {
   if (!d.entry.suspended.empty()) line("why", printable(d.entry.suspended));
   if (d.live) {
     line("connections",
-         fmt::format("{} (limit now: {})", d.entry.connections, limit_of(d.entry.limit)));
+         fmt::format("{}{} (limit now: {})", d.entry.connections,
+                     d.entry.shared ? fmt::format(" and {} of other hosts", d.entry.elsewhere) : "",
+                     limit_of(d.entry.limit)));
     line("jobs", fmt::format("{} in hand, {} waiting on its connections", d.entry.in_hand,
                              d.entry.waiting));
   }
@@ -241,7 +245,17 @@ std::string show_text(const Seen& d) {
   return out;
 }
 
-std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, WallTime now) {
+std::string backend_text(const Backend& b) {
+  if (b.name != "redis") return "own knowledge of this host (destdb_backend = lmdb)";
+  if (b.up)
+    return fmt::format("redis at {} since {}: {} hosts, this one is {}", printable(b.server),
+                       when(b.since), b.hosts, printable(b.instance));
+  return fmt::format("own knowledge of this host: redis at {} is not reached since {}: {}",
+                     printable(b.server), when(b.since), printable(b.why));
+}
+
+std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, const Backend& backend,
+                         WallTime now) {
   std::string out;
   const auto line = [&out](std::string_view name, const std::string& value) {
     out += fmt::format("{:<12} {}\n", name, value);
@@ -255,6 +269,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, Wal
   line("transport",
        e.transport + (e.transport_up ? "" : " (its program cannot be reached: jobs wait)"));
   line("next hop", printable(e.nexthop));
+  line("knowledge", backend_text(backend));
   line("route", fmt::format("good for {} s, then looked up again", e.valid_for.count()));
   line("limits",
        fmt::format("{} connections of {} (free: {}), {} a destination, {} recipients a delivery",
@@ -273,6 +288,8 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, Wal
     if (entry.connections > 0)
       text += fmt::format(", {} connections with {} jobs", entry.connections,
                           entry.in_hand + entry.waiting);
+    if (entry.shared && entry.elsewhere > 0)
+      text += fmt::format(", {} connections of other hosts", entry.elsewhere);
     text += ", limit " + limit_of(entry.limit);
     if (entry.paused.count() > 0)
       text += fmt::format(", next delivery in {} s by its rate delay",
@@ -296,6 +313,27 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, Wal
   return out;
 }
 
+namespace {
+ordered_json json_of(const Backend& b) {
+  ordered_json j;
+  j["backend"] = b.name;
+  if (b.name != "redis") return j;
+  j["server"] = b.server;
+  j["reached"] = b.up;
+  j["since"] = unix_seconds(b.since);
+  if (!b.up) j["reason"] = b.why;
+  if (b.up) j["hosts"] = b.hosts;
+  j["instance"] = b.instance;
+  return j;
+}
+}  // namespace
+
+std::string json_line(const Backend& b) {
+  ordered_json j = {{"type", "backend"}};
+  j.update(json_of(b));
+  return dump(j);
+}
+
 std::string json_line(const Seen& d) {
   ordered_json j = {{"type", "destination"}};
   j.update(json_of(d));
@@ -310,7 +348,7 @@ std::string json_line(const destdb::Suspension& s) {
   return dump(j);
 }
 
-std::string json_line(const Explained& e, const std::vector<Seen>& hosts) {
+std::string json_line(const Explained& e, const std::vector<Seen>& hosts, const Backend& backend) {
   ordered_json j = {{"type", "explanation"}};
   j["recipient"] = e.recipient;
   j["decision"] = e.suspended.empty() ? rule_word(e.rule) : std::string_view("suspended");
@@ -320,6 +358,7 @@ std::string json_line(const Explained& e, const std::vector<Seen>& hosts) {
     return dump(j);
   }
   if (!e.suspended.empty()) j["suspended"] = e.suspended;
+  if (!backend.name.empty()) j["knowledge"] = json_of(backend);
   j["transport"] = e.transport;
   j["transport_up"] = e.transport_up;
   j["nexthop"] = e.nexthop;

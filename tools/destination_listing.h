@@ -23,16 +23,20 @@ Seen from_file(const std::string& key, const destdb::Facts& facts,
 
 std::string_view class_word(ipc::destinations::Class c);
 
+/// Who answers, in one line: for list and show only if others share; for explain always.
+std::string backend_text(const ipc::destinations::Backend& b);
 std::string list_header();
 std::string list_line(const Seen& d);
 std::string list_line(const destdb::Suspension& s);
 std::string show_text(const Seen& d);
 std::string show_text(const destdb::Suspension& s);
 std::string explain_text(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
-                         WallTime now);
+                         const ipc::destinations::Backend& backend, WallTime now);
 
+std::string json_line(const ipc::destinations::Backend& b);
 std::string json_line(const Seen& d);
 std::string json_line(const destdb::Suspension& s);
-std::string json_line(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts);
+std::string json_line(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
+                      const ipc::destinations::Backend& backend);
 
 }  // namespace pen::tools

@@ -70,6 +70,7 @@ int look(Tool& tool, const std::string& name) {
   const bool whole = !name.empty();
   std::map<std::string, Seen> live;
   destdb::Suspensions suspensions;
+  Backend backend;
   const bool up =
       tool.qmgr
           .ask(Find{1, name},
@@ -79,6 +80,8 @@ int look(Tool& tool, const std::string& name) {
                  } else if (auto* e = std::get_if<Entry>(&m)) {
                    const std::string key = e->key;
                    live.insert_or_assign(key, from_qmgr(std::move(*e)));
+                 } else if (auto* b = std::get_if<Backend>(&m)) {
+                   backend = std::move(*b);
                  }
                })
           .has_value();
@@ -86,6 +89,8 @@ int look(Tool& tool, const std::string& name) {
   bool begun = false;
   const auto begin = [&](const destdb::Suspensions& all) {
     begun = true;
+    if (backend.name == "redis")
+      print(tool.json ? json_line(backend) : "knowledge: " + backend_text(backend) + "\n");
     if (!tool.json && !whole) print(list_header());
     for (const auto& [key, s] : all) {
       if (whole && key != name) continue;
@@ -218,7 +223,7 @@ int explain_without_qmgr(Tool& tool, const std::string& recipient) {
   }
   if (tool.json) {
     e.suspended = suspended;
-    print(json_line(e, hosts));
+    print(json_line(e, hosts, {}));
   } else {
     print("recipient    " + printable(e.recipient) + "\ntransport    " + e.transport +
           "\nnext hop     " + printable(e.nexthop) + "\n");
@@ -234,13 +239,16 @@ int explain_without_qmgr(Tool& tool, const std::string& recipient) {
 int explain(Tool& tool, const std::string& recipient) {
   Explained explained;
   std::vector<Seen> hosts;
+  Backend backend;
   const auto done = tool.qmgr.ask(Explain{1, recipient, {}}, [&](FromQmgr& m) {
     if (auto* e = std::get_if<Explained>(&m)) explained = std::move(*e);
     if (auto* e = std::get_if<Entry>(&m)) hosts.push_back(from_qmgr(std::move(*e)));
+    if (auto* b = std::get_if<Backend>(&m)) backend = std::move(*b);
   });
   if (!done) return explain_without_qmgr(tool, recipient);
   if (done->outcome != Outcome::ok) die(kProgram, EX_TEMPFAIL, done->text);
-  print(tool.json ? json_line(explained, hosts) : explain_text(explained, hosts, now()));
+  print(tool.json ? json_line(explained, hosts, backend)
+                  : explain_text(explained, hosts, backend, now()));
   return 0;
 }
 

@@ -68,6 +68,10 @@ std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction
   return pick<TempfailAction>(word, {{"defer_if_permit", TempfailAction::defer_if_permit},
                                      {"defer", TempfailAction::defer}});
 }
+std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) {
+  return pick<DestdbBackend>(word,
+                             {{"lmdb", DestdbBackend::lmdb}, {"redis", DestdbBackend::redis}});
+}
 
 std::span<const Row> rows() {
   static const std::vector<Row> all = make_rows();

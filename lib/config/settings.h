@@ -31,12 +31,15 @@ enum class AddressPreference { any, ipv4, ipv6 };
 enum class NetworksStyle { host, subnet, address_class };
 /// reject_tempfail_action and its children.
 enum class TempfailAction { defer_if_permit, defer };
+/// destdb_backend.
+enum class DestdbBackend { lmdb, redis };
 
 /// The word of main.cf for a choice; nullopt: not a word of this setting.
 std::optional<BareNewline> parse_choice(std::string_view word, BareNewline);
 std::optional<AddressPreference> parse_choice(std::string_view word, AddressPreference);
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
+std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
 
 struct Settings {
 #define PEN_TEXT(field, ...) std::string field;

@@ -64,6 +64,10 @@ class Table {
   virtual std::optional<Facts> find(std::string_view key) = 0;
   virtual void put(std::string_view key, const Facts& facts) = 0;
   virtual const Suspensions& suspensions() const = 0;
+  /// These facts keep mail from the destination at this numeric address (empty: none): perhaps others know better.
+  virtual void doubted(std::string_view key, std::string_view address, const Facts& facts) {
+    static_cast<void>(key), static_cast<void>(address), static_cast<void>(facts);
+  }
 };
 
 class MemoryTable : public Table {

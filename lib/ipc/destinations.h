@@ -50,10 +50,24 @@ struct Entry {
   std::uint32_t connections = 0, limit = 0;
   std::uint64_t in_hand = 0, waiting = 0;
   bool chosen = false;
-  std::string facts;       // destdb::Facts, encoded
-  milliseconds paused{0};  // until the rate delay allows the next delivery
+  std::string facts;            // destdb::Facts, encoded
+  milliseconds paused{0};       // until the rate delay allows the next delivery
+  bool shared = false;          // with the other hosts of a cluster, now
+  std::uint32_t elsewhere = 0;  // their connections, as last heard
   PEN_FIELDS(request, level, key, shown, transport, classification, suspended, connections, limit,
-             in_hand, waiting, chosen, facts, paused)
+             in_hand, waiting, chosen, facts, paused, shared, elsewhere)
+};
+/// Who answers besides this host's own knowledge (destdb_backend). Comes first; not for orders.
+struct Backend {
+  std::uint64_t request = 0;
+  std::string name;         // "lmdb", "redis"
+  std::string server;       // of redis
+  bool up = false;          // it is reached
+  WallTime since{};         // up or not
+  std::string why;          // it is not
+  std::uint64_t hosts = 0;  // that share, this one included
+  std::string instance;     // what this one is called there
+  PEN_FIELDS(request, name, server, up, since, why, hosts, instance)
 };
 struct Suspended {
   std::uint64_t request = 0;
@@ -101,6 +115,6 @@ struct Done {
 };
 
 using ToQmgr = std::variant<Find, Order, Explain>;
-using FromQmgr = std::variant<Entry, Suspended, Explained, Done>;
+using FromQmgr = std::variant<Entry, Suspended, Explained, Done, Backend>;
 
 }  // namespace pen::ipc::destinations

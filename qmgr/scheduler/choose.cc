@@ -209,7 +209,7 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
   Destination* closed = nullptr;
   for (const auto& member : level) {
     Destination* d = member->destination;
-    if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d)) continue;
+    if (dead(*d) || full(*d) || must_pause(*d)) continue;
     if (best.count() > 0 && measured_lately(*d) && slow(*d, best)) continue;
     if (!d->connections.empty()) {
       if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
@@ -255,6 +255,7 @@ void Model::defer_dead(Job& j) {
       }
       const destdb::Facts& f = m->destination->facts;
       if (f.failures == 0) continue;
+      table.doubted(m->destination->key, m->destination->address.address, f);
       mail::DeliveryStatus status{mail::Action::deferred,
                                   f.dsn.empty() ? "4.4.1" : f.dsn,
                                   f.reason.empty() ? "destination is not answering" : f.reason,

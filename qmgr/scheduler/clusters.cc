@@ -192,7 +192,7 @@ std::uint32_t Model::connection_limit(const Destination& d) const {
   if (keeps_pace(d)) return 1;
   std::uint32_t limit = d.transport->limits.destination_concurrency;
   if (limit == 0) limit = kNoLimit;
-  if (d.allowance > 0) limit = std::min(limit, d.allowance);
+  if (d.allowance > 0) limit = std::min(limit, d.allowance + d.elsewhere);
   if (d.facts.tolerated_connections > 0) {
     // Past its time the ceiling is probed by one more connection.
     const std::uint32_t learned =
@@ -236,7 +236,7 @@ void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& 
                   [](const Connection* c) { return c->state == Connection::State::open; });
   if (others && trouble != Trouble::local) {
     // It serves other connections of ours and refuses one more: that is its ceiling, not a failure.
-    d.facts.tolerated_connections = static_cast<std::uint32_t>(d.connections.size());
+    d.facts.tolerated_connections = static_cast<std::uint32_t>(d.connections.size()) + d.elsewhere;
     d.facts.tolerated_until = wall + options.ceiling_time;
     remember(d);
     return;

@@ -29,7 +29,9 @@ Connection& Model::open(Destination& d, const Job& cause) {
   ++d.transport->connections;
   d.transport->all.push_back(c.in_all);
   ++figures.connections_opened;
-  actions.emplace_back(OpenConnection{c.number, d.address, cause.route->nexthop});
+  d.heard_until = now + kHeardFor;
+  actions.emplace_back(
+      OpenConnection{c.number, d.address, cause.route->nexthop, d.key, connection_limit(d)});
   return c;
 }
 

@@ -12,6 +12,7 @@ DestinationState Model::state_of(const Destination& d) const {
   s.address = d.address;
   s.suspended = d.suspended;
   s.connections = d.holding;
+  s.elsewhere = d.elsewhere;
   s.limit = connection_limit(d);
   if (s.limit >= kNoLimit) s.limit = 0;
   s.facts = d.facts;

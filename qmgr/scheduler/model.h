@@ -24,6 +24,7 @@
 namespace pen::qmgr::scheduler {
 
 inline constexpr seconds kLeastStated{5};             // who says "in 1 second" means soon
+inline constexpr seconds kHeardFor{1};                // what is known of other hosts' connections
 inline constexpr std::uint32_t kNoLimit = 1'000'000;  // of connections to one destination
 
 struct Message;
@@ -210,6 +211,9 @@ struct Destination {
   std::size_t waiting = 0;      // jobs on their backlogs that were not handed out
   std::uint32_t handed = 0;     // jobs in hand
   std::uint32_t allowance = 0;  // connections while it is new or just back; 0: no matter
+  std::uint32_t elsewhere = 0;  // connections of other hosts
+  SteadyTime heard_until{};     // until when that is taken for true
+  SteadyTime refused_until{};   // others had the last one
   SteadyTime paused_until{};    // rate delay; in Model::paused until then
   List<Member> hungry;
   std::size_t references = 0;  // clusters
@@ -274,6 +278,11 @@ struct Model {
   microseconds back_off(std::uint32_t failures, ipc::delivery::Trouble trouble,
                         std::optional<seconds> stated);
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
+
+  // elsewhere.cc
+  /// It has as many connections as it bears, those of other hosts counted.
+  bool full(const Destination& d) const;
+  void give_back(Destination& d, std::uint32_t keep);
 
   // suspension.cc
   void judge(RouteSet& r);

@@ -16,6 +16,8 @@
 ///   done CONN [D]                      the oldest job in hand; service time D
 ///   down | up | flush                  the transport; an administrator's flush
 ///   suspend NAME [REASON] | resume NAME | forget HOST        an administrator's orders (pendest)
+///   denied CONN | elsewhere HOST N | look_again HOST | give_back HOST KEEP     what the other hosts of a cluster leave it
+///   learned HOST works | retry IN      what they know
 ///   rule NAME …                        defer_destinations names these from now on
 ///   flushed MSG                        the message was flushed: defer_transports does not hold it
 ///   isolate CONN | withdraw MSG COUNT | advance D
@@ -494,6 +496,23 @@ class World {
       core().suspensions_changed();
     } else if (verb == "forget") {
       core().forgotten(destination(w.at(1)).key());
+    } else if (verb == "denied") {
+      core().refused(connection(w.at(1)));
+    } else if (verb == "elsewhere") {
+      core().elsewhere(destination(w.at(1)).key(), static_cast<std::uint32_t>(std::stoul(w.at(2))));
+    } else if (verb == "look_again") {
+      core().look_again(destination(w.at(1)).key());
+    } else if (verb == "give_back") {
+      core().give_back(destination(w.at(1)).key(), static_cast<std::uint32_t>(std::stoul(w.at(2))));
+    } else if (verb == "learned") {
+      destdb::Facts f;
+      f.last_connect = f.used = wall();
+      if (w.at(2) == "retry") {
+        f.failures = 1;
+        f.reason = "said no to others";
+        f.next_retry = wall() + duration(w.at(3));
+      }
+      core().learned(destination(w.at(1)).key(), f);
     } else if (verb == "rule") {
       rule_ = std::set<std::string, std::less<>>(w.begin() + 1, w.end());
       if (rule_.empty()) rule_.insert("nobody");

@@ -141,9 +141,10 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   d.facts.size_limit = features.size_limit;
   d.facts.connect_time = features.connect_time;
   d.facts.round_trip = features.round_trip;
-  if (d.facts.tolerated_connections > 0 && d.connections.size() > d.facts.tolerated_connections) {
+  const auto in_use = static_cast<std::uint32_t>(d.connections.size()) + d.elsewhere;
+  if (d.facts.tolerated_connections > 0 && in_use > d.facts.tolerated_connections) {
     // the probe was accepted
-    d.facts.tolerated_connections = static_cast<std::uint32_t>(d.connections.size());
+    d.facts.tolerated_connections = in_use;
   }
   s.remember(d);
   s.hand_out(c);

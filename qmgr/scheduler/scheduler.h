@@ -83,6 +83,9 @@ struct OpenConnection {
   ConnectionNumber connection = 0;
   ipc::Destination destination;
   std::string nexthop;
+  std::string key;  // of the destination here
+  std::uint32_t limit =
+      0;  // connections to it that are allowed at once, over all hosts of a cluster
 };
 struct HandJob {  // into the connection's window
   ConnectionNumber connection = 0;
@@ -123,6 +126,7 @@ struct DestinationState {
   DestinationClass classification = DestinationClass::unused;
   std::string suspended;                     // why; empty: it is not
   std::uint32_t connections = 0, limit = 0;  // limit 0: none
+  std::uint32_t elsewhere = 0;               // connections of other hosts of the cluster
   std::uint64_t in_hand = 0, waiting = 0;    // jobs on its connections
   milliseconds paused{0};                    // until its rate delay allows the next delivery
   destdb::Facts facts;
@@ -216,6 +220,21 @@ class Scheduler {
   std::optional<MessageNumber> excess() const;
   /// More than its share waits for some hosts: excess() may come to name a message when time passes.
   bool crowded() const;
+
+  // --- the other hosts of a cluster (lib/destdb/sharing.h) ---
+  /// A connection that was to be opened may not: the others have what the destination bears. Its jobs are scheduled again
+  /// at once, without penalty.
+  void refused(ConnectionNumber connection);
+  /// So many connections of other hosts count against its limit, until something else is heard; this one may be old after
+  /// a second, then one connection is tried.
+  void elsewhere(std::string_view key, std::uint32_t connections);
+  /// What was refused may be tried now.
+  void look_again(std::string_view key);
+  /// Others know this of it.
+  void learned(std::string_view key, const destdb::Facts& facts);
+  /// Others wait for connections to it: at most `keep` stay, the rest closes when its jobs in hand are done.
+  void give_back(std::string_view key, std::uint32_t keep);
+
   /// An administrator's flush: destinations that wait for their next retry may be tried at once.
   /// What they have failed so far is remembered, so one probe goes first.
   void forgive();

@@ -1,0 +1,199 @@
+#include "lib/redis/client.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::redis {
+
+using async::WaitError;
+
+namespace {
+
+constexpr std::size_t kReadSize = 16 * 1024;
+constexpr milliseconds kPingAfter{1000};  // of silence
+// A server that comes and goes: the pauses grow until it has stayed for so long.
+constexpr seconds kSettled{30};
+
+bool numeric(const std::string& host) {
+  unsigned char raw[16];
+  return ::inet_pton(AF_INET, host.c_str(), raw) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), raw) == 1;
+}
+
+/// Waits for the resolver: on a thread of the pool.
+Result<std::string> address_of(const std::string& host) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  if (const int rc = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); rc != 0)
+    return fail(RedisError::bad_server, host + ": " + ::gai_strerror(rc));
+  char text[NI_MAXHOST];
+  const int rc = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0,
+                               NI_NUMERICHOST);
+  ::freeaddrinfo(found);
+  if (rc != 0) return fail(RedisError::bad_server, host + ": " + ::gai_strerror(rc));
+  return std::string(text);
+}
+
+}  // namespace
+
+std::string Server::text() const {
+  if (!path.empty()) return "unix:" + path;
+  const bool v6 = host.find(':') != std::string::npos;
+  return "inet:" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Client::Client(async::Loop& loop, ClientOptions options, ClientEvents events)
+    : loop_(loop),
+      options_(std::move(options)),
+      events_(std::move(events)),
+      random_(options_.seed),
+      pool_(loop, 1),
+      hurry_(loop),
+      gate_(loop) {}
+
+Client::~Client() = default;
+
+void Client::start() { gate_.spawn("redis", keep_up()); }
+
+bool Client::send(const std::vector<std::string>& words, Then then) {
+  if (!up_ || requests_.size() >= kMaxRequests || stream_->queued() > kMaxQueued) return false;
+  write(words, std::move(then));
+  return true;
+}
+
+void Client::write(const std::vector<std::string>& words, Then then) {
+  stream_->write(format_command(words));
+  requests_.push_back({loop_.now(), std::move(then)});
+}
+
+void Client::give_up(Error why) {
+  if (!up_ || given_up_) return;
+  given_up_ = std::move(why);
+  stream_->close();
+}
+
+async::Task<void> Client::keep_up() {
+  milliseconds pause = kFirstPause;
+  for (;;) {
+    const SteadyTime began = loop_.now();
+    const Error why = co_await session();
+    const bool was_up = std::exchange(up_, false);
+    stream_.reset();
+    reader_.reset();
+    for (Request& r : std::exchange(requests_, {}))
+      if (r.then) r.then(fail(why));
+    if (was_up || !told_down_) {
+      told_down_ = true;
+      events_.down(why);
+    }
+    if (was_up && loop_.now() - began > kSettled) pause = kFirstPause;
+    const auto jitter =
+        static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(pause.count() / 4) + 1));
+    hurry_.reset();
+    static_cast<void>(
+        co_await hurry_.wait({.deadline = loop_.now() + pause - milliseconds(jitter)}));
+    pause = std::min(pause * 2, kLastPause);
+  }
+}
+
+async::Task<Result<async::SocketAddress>> Client::find_server() {
+  const Server& s = options_.server;
+  if (!s.path.empty()) co_return async::SocketAddress::unix(s.path);
+  if (numeric(s.host)) co_return async::SocketAddress::inet(s.host, s.port);
+  auto found = co_await pool_.run([host = s.host] { return address_of(host); });
+  if (!found) co_return std::unexpected(std::move(found).error());
+  co_return async::SocketAddress::inet(*found, s.port);
+}
+
+/// The next reply, while nothing else is under way.
+async::Task<Result<Reply>> Client::one_reply(SteadyTime deadline) {
+  for (;;) {
+    auto next = reader_->next();
+    if (!next) co_return std::unexpected(std::move(next).error());
+    if (*next) co_return std::move(**next);
+    auto bytes = co_await stream_->read_some(kReadSize, {.deadline = deadline});
+    if (!bytes) co_return std::unexpected(std::move(bytes).error());
+    reader_->feed(*bytes);
+  }
+}
+
+async::Task<Result<std::vector<Reply>>> Client::greet() {
+  std::vector<std::vector<std::string>> words;
+  if (!options_.password.empty()) {
+    words.push_back({"AUTH"});
+    if (!options_.user.empty()) words.back().push_back(options_.user);
+    words.back().push_back(options_.password);
+  }
+  if (options_.database != 0) words.push_back({"SELECT", std::to_string(options_.database)});
+  const std::size_t own = words.size();
+  words.insert(words.end(), events_.greeting.begin(), events_.greeting.end());
+  words.push_back({"PING"});
+  const SteadyTime deadline = loop_.now() + options_.timeout;
+  for (const auto& w : words) stream_->write(format_command(w));
+  std::vector<Reply> out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    auto reply = co_await one_reply(deadline);
+    if (!reply) co_return std::unexpected(std::move(reply).error());
+    if (reply->kind == Reply::Kind::error)
+      co_return fail(RedisError::refused, words[i][0] + ": " + printable(reply->text, 200));
+    if (i >= own && i + 1 < words.size()) out.push_back(*std::move(reply));
+  }
+  co_return out;
+}
+
+Result<void> Client::take_replies() {
+  for (;;) {
+    PEN_TRY_ASSIGN(auto next, reader_->next());
+    if (!next) return {};
+    if (requests_.empty()) return fail(RedisError::unasked);
+    const Then then = std::move(requests_.front().then);
+    requests_.pop_front();
+    if (then) then(std::move(*next));
+  }
+}
+
+async::Task<Error> Client::session() {
+  given_up_.reset();
+  const auto named = [this](Error e) {
+    if (given_up_) e = std::exchange(given_up_, std::nullopt).value();
+    if (e.is(WaitError::timed_out)) e = Error(RedisError::no_answer);
+    if (e.is(WaitError::closed)) e = Error(RedisError::closed);
+    return std::move(e).within(options_.server.text());
+  };
+  auto address = co_await find_server();
+  if (!address) co_return named(std::move(address).error());
+  auto connected = co_await async::connect(loop_, *std::move(address),
+                                           {.deadline = loop_.now() + options_.timeout});
+  if (!connected) co_return named(std::move(connected).error());
+  stream_.emplace(*std::move(connected));
+  reader_ = std::make_unique<ReplyReader>();
+  auto greeted = co_await greet();
+  if (!greeted) co_return named(std::move(greeted).error());
+  up_ = true;
+  told_down_ = false;
+  events_.up(*greeted);
+  const milliseconds ping_after = std::min(kPingAfter, options_.timeout);
+  for (;;) {
+    // A request that comes while this waits for the ping has a later deadline than that.
+    const SteadyTime deadline =
+        requests_.empty() ? loop_.now() + ping_after : requests_.front().sent + options_.timeout;
+    auto bytes = co_await stream_->read_some(kReadSize, {.deadline = deadline});
+    if (!bytes) {
+      if (!bytes.error().is(WaitError::timed_out)) co_return named(std::move(bytes).error());
+      if (!requests_.empty() && requests_.front().sent + options_.timeout <= loop_.now())
+        co_return named(Error(RedisError::no_answer));
+      if (requests_.empty()) write({"PING"}, {});
+      continue;
+    }
+    reader_->feed(*bytes);
+    if (auto taken = take_replies(); !taken) co_return named(std::move(taken).error());
+  }
+}
+
+}  // namespace pen::redis

@@ -1,0 +1,104 @@
+#include "lib/redis/server.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lib/async/fd.h"
+#include "lib/base/text.h"
+
+namespace pen::redis {
+
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 6379;
+constexpr std::size_t kMaxPassword = 512;
+constexpr std::size_t kMaxUnixPath = 100;  // sockaddr_un
+
+Result<std::string> read_password(const std::string& path) {
+  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail_errno("destdb_redis_password: " + path);
+  struct stat st{};
+  if (::fstat(fd.get(), &st) != 0) return fail_errno("destdb_redis_password: " + path);
+  if (!S_ISREG(st.st_mode))
+    return fail(RedisError::bad_server, "destdb_redis_password: " + path + " is no file");
+  if ((st.st_mode & S_IROTH) != 0)
+    return fail(RedisError::bad_server,
+                "destdb_redis_password: " + path + " can be read by everyone: chmod o-r");
+  char text[kMaxPassword + 1];
+  const ssize_t n = ::read(fd.get(), text, sizeof text);
+  if (n < 0) return fail_errno("destdb_redis_password: " + path);
+  std::string_view line(text, static_cast<std::size_t>(n));
+  line = line.substr(0, line.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.empty() || line.size() > kMaxPassword)
+    return fail(RedisError::bad_server,
+                "destdb_redis_password: the first line of " + path + " is empty or too long");
+  return std::string(line);
+}
+
+}  // namespace
+
+Result<Server> parse_server(std::string_view text) {
+  const auto wrong = [&](const char* why) {
+    return fail(RedisError::bad_server,
+                "destdb_redis_server: \"" + printable(text, 100) + "\": " + why);
+  };
+  Server out;
+  std::string_view rest = trim(text);
+  if (rest.empty()) return wrong("empty; wanted is inet:host:port or unix:/path");
+  if (rest.starts_with("unix:") || rest.starts_with('/')) {
+    if (rest.starts_with("unix:")) rest.remove_prefix(5);
+    if (!rest.starts_with('/') || rest.size() > kMaxUnixPath)
+      return wrong("the path of a socket starts with / and has at most 100 characters");
+    out.path = rest;
+    return out;
+  }
+  if (rest.starts_with("inet:")) rest.remove_prefix(5);
+  std::string_view port;
+  if (rest.starts_with('[')) {
+    const auto end = rest.find(']');
+    if (end == std::string_view::npos) return wrong("a ] is missing");
+    out.host = rest.substr(1, end - 1);
+    port = rest.substr(end + 1);
+    if (!port.empty() && !port.starts_with(':')) return wrong("after ] comes :port");
+  } else {
+    const auto colon = rest.find(':');
+    out.host = rest.substr(0, colon);
+    if (colon != std::string_view::npos) port = rest.substr(colon);
+    if (port.find(':', 1) != std::string_view::npos)
+      return wrong("an IPv6 address stands in brackets: inet:[address]:port");
+  }
+  const bool odd = std::any_of(out.host.begin(), out.host.end(),
+                               [](char c) { return c <= ' ' || c == 127 || c == ',' || c == '/'; });
+  if (out.host.empty() || out.host.size() > 255 || odd)
+    return wrong("no name or address of a host");
+  out.port = kDefaultPort;
+  if (!port.empty()) {
+    const auto number = parse_unsigned(port.substr(1));
+    if (!number || *number == 0 || *number > 65535) return wrong("no port");
+    out.port = static_cast<std::uint16_t>(*number);
+  }
+  return out;
+}
+
+Result<ClientOptions> client_options(const config::Settings& s) {
+  ClientOptions out;
+  PEN_TRY_ASSIGN(out.server, parse_server(s.destdb_redis_server));
+  out.timeout = s.destdb_redis_timeout;
+  if (out.timeout < milliseconds(10))
+    return fail(RedisError::bad_server, "destdb_redis_timeout is below 10ms");
+  out.user = s.destdb_redis_user;
+  out.password = s.destdb_redis_password;
+  out.database = s.destdb_redis_database;
+  if (out.password.starts_with('/')) {
+    PEN_TRY_ASSIGN(out.password, read_password(s.destdb_redis_password));
+  }
+  if (!out.user.empty() && out.password.empty())
+    return fail(RedisError::bad_server, "destdb_redis_user is set without destdb_redis_password");
+  return out;
+}
+
+}  // namespace pen::redis

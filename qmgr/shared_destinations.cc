@@ -1,0 +1,312 @@
+#include "qmgr/shared_destinations.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "qmgr/manager.h"
+
+namespace pen::qmgr {
+
+using destdb::Sharing;
+using redis::RedisError;
+using redis::Reply;
+
+namespace {
+
+constexpr std::size_t kMaxPlainKey = 200;  // longer ones are cut, and told apart by a hash
+constexpr milliseconds kKeptFor = std::chrono::hours(24 * 7);  // as DestDb keeps what is not used
+
+std::vector<std::vector<std::string>> greeting(const SharedDestinations::Options& o) {
+  const auto text = [](std::string_view script) { return std::string(script); };
+  return {{"SCRIPT", "LOAD", text(destdb::kLeaseScript)},
+          {"SCRIPT", "LOAD", text(destdb::kFactsScript)},
+          {"SCRIPT", "LOAD", text(destdb::kHostScript)},
+          // Writes: a server that cannot be written is of no use.
+          {"EVAL", text(destdb::kHostScript), "1", o.prefix + "hosts", o.instance,
+           std::to_string(o.lease.count())}};
+}
+
+}  // namespace
+
+SharedDestinations::SharedDestinations(async::Loop& loop, Options options, destdb::DestDb& own)
+    : loop_(loop),
+      options_(std::move(options)),
+      own_(own),
+      sharing_({.lease = options_.lease}),
+      client_(loop, options_.client,
+              {.greeting = greeting(options_),
+               .up = [this](const std::vector<Reply>& greeted) { went_up(greeted); },
+               .down = [this](const Error& why) { went_down(why); }}) {}
+
+SharedDestinations::~SharedDestinations() = default;
+
+void SharedDestinations::start(Manager& manager, Open open, std::function<void()> poke) {
+  manager_ = &manager;
+  open_ = std::move(open);
+  poke_ = std::move(poke);
+  since_ = loop_.clock().wall_now();
+  why_down_ = "not reached yet";
+  client_.start();
+}
+
+void SharedDestinations::went_up(const std::vector<Reply>& greeted) {
+  const auto lease = greeted.size() == 4 ? script_name(greeted[0]) : std::nullopt;
+  const auto facts = lease ? script_name(greeted[1]) : std::nullopt;
+  const auto host = facts ? script_name(greeted[2]) : std::nullopt;
+  const auto hosts = host ? number_reply(greeted[3]) : std::nullopt;
+  if (!hosts) {
+    client_.give_up(Error(RedisError::malformed, "SCRIPT LOAD"));
+    return;
+  }
+  lease_script_ = *lease;
+  facts_script_ = *facts;
+  host_script_ = *host;
+  hosts_ = *hosts;
+  const WallTime now = loop_.clock().wall_now();
+  if (ever_up_ || !why_down_.empty()) {
+    log::info("destination database: shared through {}{}", client_.server().text(),
+              ever_up_ ? fmt::format(" again, after {} s",
+                                     std::chrono::round<seconds>(now - since_).count())
+                       : fmt::format(" as {}, {} hosts", options_.instance, hosts_));
+  }
+  ever_up_ = true;
+  since_ = now;
+  why_down_.clear();
+  alive_again_ = loop_.now() + options_.lease / 3;
+  set_time();
+  sharing_.up();
+  wake();
+}
+
+void SharedDestinations::went_down(const Error& why) {
+  if (leaving_) return;
+  since_ = loop_.clock().wall_now();
+  why_down_ = why.message();
+  log::warning(
+      "destination database: {}; until it is back this host goes by its own knowledge, and the "
+      "concurrency limits of destinations hold for it alone",
+      why_down_);
+  alive_again_ = kNever;
+  set_time();
+  sharing_.down();
+  wake();
+}
+
+bool SharedDestinations::shares(std::string_view address) const {
+  if (address.empty()) return false;
+  const auto excepted = options_.unshared.matches_address(address);
+  return excepted && !*excepted;
+}
+
+void SharedDestinations::put(std::string_view key, const destdb::Facts& facts) {
+  own_.put(key, facts);
+  set_time();
+  const bool own_trouble =
+      facts.failures > 0 &&
+      facts.trouble == static_cast<std::uint8_t>(ipc::delivery::Trouble::local);
+  sharing_.changed(key, facts, own_trouble);
+  wake();
+}
+
+void SharedDestinations::doubted(std::string_view key, std::string_view address,
+                                 const destdb::Facts& facts) {
+  if (!sharing_.is_up() || !shares(address)) return;
+  set_time();
+  sharing_.doubted(key, facts);
+  wake();
+}
+
+void SharedDestinations::open(const std::string& transport,
+                              const ipc::delivery::OpenConnection& open, const std::string& key,
+                              std::uint32_t limit) {
+  if (leaving_ || !shares(open.destination.address)) {
+    open_(transport, open);
+    return;
+  }
+  const auto known = own_.find(key);
+  waiting_.emplace(open.connection, Waiting{transport, open});
+  set_time();
+  sharing_.want(open.connection, key, limit, known ? &*known : nullptr);
+  wake();
+}
+
+bool SharedDestinations::close(ConnectionNumber connection) {
+  if (waiting_.erase(connection) == 0) return false;
+  set_time();
+  sharing_.gone(connection);
+  wake();
+  return true;
+}
+
+void SharedDestinations::gone(ConnectionNumber connection) {
+  set_time();
+  sharing_.gone(connection);
+  wake();
+}
+
+void SharedDestinations::forgotten(const std::string& key) {
+  set_time();
+  sharing_.forgotten(key);
+  wake();
+}
+
+void SharedDestinations::wake() {
+  if (woken_) return;
+  woken_ = true;
+  loop_.post([this] {
+    woken_ = false;
+    run();
+  });
+}
+
+void SharedDestinations::run() {
+  set_time();
+  sharing_.tick();
+  if (alive_again_ <= loop_.clock().now()) say_that_we_live();
+  auto effects = sharing_.take_effects();
+  for (auto& effect : effects) carry_out(effect);
+  for (const auto& request : sharing_.take_requests()) send(request);
+  if (!effects.empty()) poke_();
+  const SteadyTime at = std::min(sharing_.next_wake(), alive_again_);
+  if (at == timer_at_) return;
+  timer_at_ = at;
+  timer_.reset();
+  if (at == kNever) return;
+  timer_ = loop_.call_at(at, [this] {
+    timer_at_ = kNever;
+    wake();
+  });
+}
+
+void SharedDestinations::carry_out(Sharing::Effect& effect) {
+  const auto scheduler = [this](auto&& with) { manager_->look(with); };
+  if (const auto* open = std::get_if<Sharing::Open>(&effect)) {
+    const auto it = waiting_.find(open->connection);
+    if (it == waiting_.end()) return;
+    const Waiting w = std::move(it->second);
+    waiting_.erase(it);
+    open_(w.transport, w.open);
+  } else if (const auto* refuse = std::get_if<Sharing::Refuse>(&effect)) {
+    if (waiting_.erase(refuse->connection) > 0)
+      scheduler([&](Scheduler& s) { s.refused(refuse->connection); });
+  } else if (const auto* heard = std::get_if<Sharing::Elsewhere>(&effect)) {
+    scheduler([&](Scheduler& s) { s.elsewhere(heard->key, heard->connections); });
+  } else if (const auto* learned = std::get_if<Sharing::Learned>(&effect)) {
+    own_.put(learned->key, learned->facts);
+    scheduler([&](Scheduler& s) { s.learned(learned->key, learned->facts); });
+  } else if (const auto* again = std::get_if<Sharing::LookAgain>(&effect)) {
+    scheduler([&](Scheduler& s) { s.look_again(again->key); });
+  } else if (const auto* back = std::get_if<Sharing::GiveBack>(&effect)) {
+    scheduler([&](Scheduler& s) { s.give_back(back->key, back->keep); });
+  }
+}
+
+std::string SharedDestinations::name_of(char kind, const std::string& key) const {
+  std::string name = options_.prefix + kind + ":";
+  if (key.size() <= kMaxPlainKey) return name + key;
+  const XXH128_hash_t h = XXH3_128bits(key.data(), key.size());
+  return name + key.substr(0, kMaxPlainKey) + fmt::format("#{:016x}{:016x}", h.high64, h.low64);
+}
+
+template <class Take>
+void SharedDestinations::take(Result<Reply> reply, std::string_view what, Take&& taken) {
+  if (!reply) return;  // the server is gone: went_down() comes
+  if (reply->kind == Reply::Kind::error) {
+    client_.give_up(
+        Error(RedisError::refused, std::string(what) + ": " + printable(reply->text, 200)));
+    return;
+  }
+  set_time();
+  if (!taken(*reply)) client_.give_up(Error(RedisError::malformed, std::string(what)));
+  wake();
+}
+
+void SharedDestinations::send(const Sharing::Request& request) {
+  std::visit([this](const auto& r) { send(r); }, request);
+}
+
+void SharedDestinations::send(const Sharing::AskLease& ask) {
+  const bool sent =
+      client_.send({"EVALSHA", lease_script_, "2", name_of('l', ask.key), name_of('f', ask.key),
+                    options_.instance, std::to_string(ask.held), std::to_string(ask.wanted),
+                    std::to_string(ask.limit), std::to_string(options_.lease.count()),
+                    std::to_string(destdb::kPatience.count()), std::to_string(ask.version)},
+                   [this, id = ask.id, wanted = ask.wanted](Result<Reply> reply) {
+                     take(std::move(reply), "lease", [&](const Reply& r) {
+                       const auto answer = lease_reply(r, wanted);
+                       if (answer) sharing_.answered(id, answer->lease, answer->facts);
+                       return answer.has_value();
+                     });
+                   });
+  // More under way than a server that keeps up would ever have.
+  if (!sent) client_.give_up(Error(RedisError::no_answer));
+}
+
+void SharedDestinations::send(const Sharing::TellFacts& tell) {
+  std::vector<std::string> words{"EVALSHA", facts_script_, "1", name_of('f', tell.key),
+                                 std::to_string(kKeptFor.count())};
+  for (const auto& [name, bytes] : tell.groups) {
+    words.push_back(name);
+    words.push_back(bytes);
+  }
+  const bool sent = client_.send(words, [this, id = tell.id](Result<Reply> reply) {
+    take(std::move(reply), "facts", [&](const Reply& r) {
+      const auto version = number_reply(r);
+      if (version) sharing_.answered(id, *version);
+      return version.has_value();
+    });
+  });
+  if (!sent) client_.give_up(Error(RedisError::no_answer));
+}
+
+void SharedDestinations::say_that_we_live() {
+  alive_again_ = loop_.clock().now() + options_.lease / 3;
+  static_cast<void>(client_.send({"EVALSHA", host_script_, "1", options_.prefix + "hosts",
+                                  options_.instance, std::to_string(options_.lease.count())},
+                                 [this](Result<Reply> reply) {
+                                   take(std::move(reply), "hosts", [&](const Reply& r) {
+                                     const auto hosts = number_reply(r);
+                                     if (hosts) hosts_ = *hosts;
+                                     return hosts.has_value();
+                                   });
+                                 }));
+}
+
+async::Task<void> SharedDestinations::leave(SteadyTime until) {
+  leaving_ = true;
+  alive_again_ = kNever;
+  if (!client_.is_up()) co_return;
+  // What is still open is closed with its programs.
+  auto left = std::make_shared<async::Event>(loop_);
+  for (const std::string& key : sharing_.held_keys()) {
+    static_cast<void>(client_.send({"HDEL", name_of('l', key), options_.instance}, {}));
+  }
+  const bool sent = client_.send(
+      {"EVALSHA", host_script_, "1", options_.prefix + "hosts", options_.instance, "0"},
+      [left](Result<Reply>) { left->set(); });
+  if (sent) static_cast<void>(co_await left->wait({.deadline = until}));
+}
+
+ipc::destinations::Backend SharedDestinations::backend() const {
+  ipc::destinations::Backend b;
+  b.name = "redis";
+  b.server = client_.server().text();
+  b.up = client_.is_up();
+  b.since = since_;
+  b.why = why_down_;
+  b.hosts = hosts_;
+  b.instance = options_.instance;
+  return b;
+}
+
+void SharedDestinations::describe(ipc::destinations::Entry& entry) const {
+  const auto elsewhere = sharing_.elsewhere(entry.key);
+  entry.shared = elsewhere.has_value();
+  entry.elsewhere = elsewhere.value_or(0);
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,106 @@
+#pragma once
+/// The destination database with destdb_backend = redis: own knowledge, corrected by what other hosts say.
+///
+/// The scheduler asks this Table; the file's answer comes at once, as without a cluster. What a connection may be opened
+/// for is asked of the redis server first, for a fifth of a second at most; without a server nothing is asked. The core is
+/// lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager.
+///
+/// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager, open, poke);
+///          open() for every connection that is to be opened, close() for one that is to be closed, gone() for one that
+///          is closed; leave() at the end, so that the others need not wait for the leases to run out.
+/// Owns:    the connection to the server. loop, own and the manager must outlive it.
+/// Logs:    once when the server is not reached, once when it is.
+/// Thread:  the loop's.
+#include <functional>
+#include <string>
+#include <unordered_map>
+
+#include "lib/async/loop.h"
+#include "lib/destdb/destdb.h"
+#include "lib/destdb/sharing.h"
+#include "lib/ipc/delivery.h"
+#include "lib/ipc/destinations.h"
+#include "lib/map/match_list.h"
+#include "lib/redis/client.h"
+#include "qmgr/cluster_replies.h"
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::qmgr {
+
+class Manager;
+
+class SharedDestinations final : public destdb::Table {
+ public:
+  struct Options {
+    redis::ClientOptions client;
+    std::string prefix;    // destdb_redis_prefix
+    std::string instance;  // this process among all of the cluster; never used again
+    milliseconds lease{15'000};
+    map::MatchList unshared;  // destdb_unshared_networks
+  };
+  using Open =
+      std::function<void(const std::string& transport, const ipc::delivery::OpenConnection&)>;
+
+  SharedDestinations(async::Loop& loop, Options options, destdb::DestDb& own);
+  ~SharedDestinations() override;
+  void start(Manager& manager, Open open, std::function<void()> poke);
+
+  std::optional<destdb::Facts> find(std::string_view key) override { return own_.find(key); }
+  void put(std::string_view key, const destdb::Facts& facts) override;
+  const destdb::Suspensions& suspensions() const override { return own_.suspensions(); }
+  void doubted(std::string_view key, std::string_view address, const destdb::Facts& facts) override;
+
+  void open(const std::string& transport, const ipc::delivery::OpenConnection& open,
+            const std::string& key, std::uint32_t limit);
+  /// True: it was never opened, and there is nothing to close.
+  bool close(ConnectionNumber connection);
+  void gone(ConnectionNumber connection);
+  /// Forgotten by hand.
+  void forgotten(const std::string& key);
+  async::Task<void> leave(SteadyTime until);
+
+  ipc::destinations::Backend backend() const;
+  /// Of an entry for a tool.
+  void describe(ipc::destinations::Entry& entry) const;
+
+ private:
+  struct Waiting {
+    std::string transport;
+    ipc::delivery::OpenConnection open;
+  };
+  bool shares(std::string_view address) const;
+  void went_up(const std::vector<redis::Reply>& greeted);
+  void went_down(const Error& why);
+  /// Asks for a run() in the next turn: never inside an event of the scheduler.
+  void wake();
+  void run();
+  void send(const destdb::Sharing::Request& request);
+  void send(const destdb::Sharing::AskLease& ask);
+  void send(const destdb::Sharing::TellFacts& tell);
+  void say_that_we_live();
+  void carry_out(destdb::Sharing::Effect& effect);
+  void set_time() { sharing_.set_time(loop_.clock().now(), loop_.clock().wall_now()); }
+  std::string name_of(char kind, const std::string& key) const;
+  /// The reply, or the server is given up.
+  template <class Take>
+  void take(Result<redis::Reply> reply, std::string_view what, Take&& taken);
+
+  async::Loop& loop_;
+  Options options_;
+  destdb::DestDb& own_;
+  destdb::Sharing sharing_;
+  redis::Client client_;
+  Manager* manager_ = nullptr;
+  Open open_;
+  std::function<void()> poke_;
+  std::unordered_map<ConnectionNumber, Waiting> waiting_;
+  std::string lease_script_, facts_script_, host_script_;
+  std::uint64_t hosts_ = 0;
+  WallTime since_{};
+  std::string why_down_;
+  bool ever_up_ = false, woken_ = false, leaving_ = false;
+  SteadyTime alive_again_ = kNever, timer_at_ = kNever;
+  async::Loop::TimerHandle timer_;
+};
+
+}  // namespace pen::qmgr

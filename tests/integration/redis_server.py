@@ -1,0 +1,123 @@
+"""A real redis-server of a test's own: a free port or a socket, no files kept; and words to it.
+
+Use:     with RedisServer() as redis:
+             Instance({**redis.settings(), …})
+             redis.words("KEYS", "*"); redis.pause(); redis.resume(); redis.kill(); redis.start()
+"""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+from waiting import eventually, free_port
+
+PROGRAM = shutil.which("redis-server")
+
+
+class RedisServer:
+    def __init__(self, password=None, unix=False):
+        self.dir = tempfile.mkdtemp(prefix="pen-redis-")
+        os.chmod(self.dir, 0o755)
+        self.port = 0 if unix else free_port()
+        self.path = os.path.join(self.dir, "socket") if unix else None
+        self.password = password
+        self.process = None
+        self.start()
+
+    def settings(self, **more):
+        """What an instance needs to share through it, destinations on the loopback too."""
+        server = f"unix:{self.path}" if self.path else f"inet:127.0.0.1:{self.port}"
+        return {"destdb_backend": "redis", "destdb_redis_server": server, "destdb_unshared_networks": "", **more}
+
+    def start(self):
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", self.dir]
+        if self.path:
+            options += ["--unixsocket", self.path, "--unixsocketperm", "777"]
+        if self.password:
+            options += ["--requirepass", self.password]
+        with open(os.path.join(self.dir, "log"), "ab") as log:
+            self.process = subprocess.Popen([PROGRAM, *options], stdout=log, stderr=log)
+        eventually(self._answers, "redis-server answers")
+
+    def _answers(self):
+        try:
+            return self.words("PING") == "PONG"
+        except OSError:
+            return False
+
+    def pause(self):
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        self.kill()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def words(self, *words):
+        """One command on a connection of its own; what it answers: text (latin-1), number, None, or a list of these."""
+        kind, where = (socket.AF_UNIX, self.path) if self.path else (socket.AF_INET, ("127.0.0.1", self.port))
+        with socket.socket(kind, socket.SOCK_STREAM) as s:
+            s.settimeout(10)
+            s.connect(where)
+            with s.makefile("rb") as answers:
+                if self.password:
+                    s.sendall(_encoded(["AUTH", self.password]))
+                    _decoded(answers)
+                s.sendall(_encoded(words))
+                return _decoded(answers)
+
+    def leases(self):
+        """Key of each destination with leases: {host: connections}."""
+        found = {}
+        for key in self.words("KEYS", "penstock:l:*"):
+            flat = self.words("HGETALL", key)
+            found[key] = {host: int(said.split()[0]) for host, said in zip(flat[::2], flat[1::2])}
+        return found
+
+    def said(self, host):
+        """What the host whose name begins so last said, as it stands there: changes whenever it says it again."""
+        for key in self.words("KEYS", "penstock:l:*"):
+            flat = self.words("HGETALL", key)
+            for name, word in zip(flat[::2], flat[1::2]):
+                if name.startswith(host):
+                    return word
+        return None
+
+    def held(self):
+        """Connections of all hosts to all destinations, as they have said."""
+        return sum(sum(hosts.values()) for hosts in self.leases().values())
+
+
+def _encoded(words):
+    parts = [str(w).encode("latin-1") for w in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+
+
+def _decoded(answers):
+    line = answers.readline()
+    if not line:
+        raise ConnectionError("redis closed the connection")
+    kind, rest = line[:1], line[1:].rstrip(b"\r\n").decode("latin-1")
+    if kind == b"-":
+        raise OSError(rest)
+    if kind == b":":
+        return int(rest)
+    if kind == b"$":
+        return None if rest == "-1" else answers.read(int(rest) + 2)[:-2].decode("latin-1")
+    if kind == b"*":
+        return [_decoded(answers) for _ in range(int(rest))]
+    return rest
