@@ -1,0 +1,45 @@
+/// What a redis server says, cut into pieces: the replies, what they answer, and the facts in them.
+/// The first byte is the size of the pieces.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "qmgr/cluster_replies.h"
+
+namespace {
+const pen::WallTime kNow{std::chrono::hours(24 * 365 * 55)};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace pen;
+  if (size < 1) return 0;
+  const std::size_t step = std::size_t{data[0]} + 1;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  redis::ReplyReader reader;
+  for (std::size_t at = 0; at < text.size(); at += step) {
+    reader.feed(text.substr(at, step));
+    for (;;) {
+      const auto next = reader.next();
+      if (!next) return 0;
+      if (!*next) break;
+      static_cast<void>(qmgr::script_name(**next));
+      static_cast<void>(qmgr::number_reply(**next));
+      const auto lease = qmgr::lease_reply(**next, 3);
+      if (!lease) continue;
+      if (lease->lease.granted > 3) std::abort();
+      const auto back = destdb::surplus(5, 3, lease->lease, seconds(9));
+      if (back > 5) std::abort();
+      for (const auto& [name, bytes] : lease->facts.groups) {
+        const auto group = destdb::group_of(name);
+        if (!group) std::abort();
+        const auto got = destdb::decode_group(*group, bytes, kNow);
+        if (!got) continue;
+        // What is believed can be told on, and is believed again.
+        const auto again = destdb::encode_group(*group, got->facts, got->changed);
+        const auto twice = destdb::decode_group(*group, again, kNow);
+        if (!twice || !destdb::same_group(*group, twice->facts, got->facts)) std::abort();
+      }
+    }
+  }
+  return 0;
+}
