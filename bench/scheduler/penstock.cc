@@ -108,7 +108,6 @@ class Penstock final : public Discipline {
   template <class Call>
   void tell(Call&& call) {
     const SteadyTime now = world_.now();
-    std::vector<qmgr::Action> actions;
     const auto timed = [&](auto&& f) {
       const auto start = std::chrono::steady_clock::now();
       f();
@@ -118,10 +117,10 @@ class Penstock final : public Discipline {
       scheduler_.set_time(
           now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch() + kEpoch)));
       call();
-      actions = scheduler_.take_actions();
+      scheduler_.take_actions(actions_);
       wake_ = scheduler_.next_wake();
     });
-    for (auto& a : actions) std::visit([this](auto& x) { this->act(x); }, a);
+    for (auto& a : actions_) std::visit([this](auto& x) { this->act(x); }, a);
   }
   void act(const qmgr::RouteRecipient& a) { world_.look_up(a.message, a.ordinal); }
   void act(const qmgr::OpenConnection& a) {
@@ -138,6 +137,7 @@ class Penstock final : public Discipline {
   Limits limits_;
   destdb::MemoryTable table_;
   qmgr::Scheduler scheduler_;
+  std::vector<qmgr::Action> actions_;
   SteadyTime wake_ = kNever;
   std::chrono::steady_clock::duration own_{};
 };

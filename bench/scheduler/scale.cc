@@ -39,15 +39,15 @@ Report scale(const Setting& setting) {
       p.keep_delays = false;
       p.measure_memory = true;
       p.sample = seconds(20);
+      ::malloc_trim(0);  // what earlier runs left is not taken for this one's
       Simulation simulation(Kind::penstock, net, {{"all", seconds(0), jobs, 0}}, p);
-      const std::size_t before = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+      const std::size_t before = resident_memory();
       const Outcome o = simulation.run();
-      std::size_t most = 0, held = 0;
+      std::size_t most = 0, held = 0;  // memory with most in hand
       for (const Sample& s : o.samples) {
-        if (s.memory > most) {
-          most = s.memory;
-          held = s.active;
-        }
+        if (s.active < held) continue;
+        held = s.active;
+        most = s.memory;
       }
       const double own = 1e6 * o.own_cpu / static_cast<double>(jobs);
       const std::string bytes =  // of fewer, other things weigh more

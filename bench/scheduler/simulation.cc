@@ -1,9 +1,10 @@
 #include "bench/scheduler/simulation.h"
 
-#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
+#include <fstream>
 #include <numeric>
 
 namespace pen::simulation {
@@ -24,6 +25,13 @@ double clock_seconds(clockid_t clock) {
 }
 
 }  // namespace
+
+std::size_t resident_memory() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
 
 Simulation::Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams,
                        const Parameters& parameters)
@@ -268,7 +276,7 @@ void Simulation::take_sample() {
   if (parameters_.measure_memory) {
     const std::size_t own =
         messages_.capacity() * sizeof(Message) + (messages_.size() - free_.size()) * kDomainsBytes;
-    sample.memory = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+    sample.memory = resident_memory();
     sample.memory -= std::min(sample.memory, own);
   }
   for (const StreamOutcome& s : outcome_.streams) sample.delivered.push_back(s.delivered);

@@ -53,8 +53,7 @@ struct Sample {
   float at = 0;  // s
   std::uint32_t held = 0, serving = 0;
   std::uint32_t active = 0;
-  std::size_t memory =
-      0;  // allocated, less what the simulation's own messages and events take; bytes
+  std::size_t memory = 0;  // resident, less what the simulation's own messages take; bytes
   std::vector<std::uint64_t> delivered;  // by stream
 };
 
@@ -71,6 +70,9 @@ struct Outcome {
                : static_cast<double>(counts.deliveries) / static_cast<double>(counts.accepted);
   }
 };
+
+/// Of this process, in bytes. 0 where the system does not say.
+std::size_t resident_memory();
 
 class Simulation final : private World, private Network::Listener {
  public:

@@ -40,7 +40,7 @@ bool Model::schedule(Job& j, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
   if (j.message->withdrawn) {
     actions.emplace_back(DeferRecipients{j.message->number,
-                                         j.ordinals,
+                                         j.ordinals.all(),
                                          {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
                                          "none",
                                          j.number,
@@ -241,7 +241,7 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
   ++figures.deferred;
   actions.emplace_back(
-      DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
+      DeferRecipients{j.message->number, j.ordinals.all(), status, std::move(relay), j.number});
   drop(j);
 }
 

@@ -2,7 +2,8 @@
 /// What the scheduler knows: messages, jobs, route sets, clusters, destinations, connections.
 /// Internal to the scheduler's .cc files.
 ///
-/// Owns:    Model owns everything by maps.
+/// Owns:    Model owns everything: messages and jobs in slabs, the rest by maps. What most messages have one of (a job
+///          that waits in one cluster, then on one connection) lies within the message, next to what is used with it.
 ///          Job          points to its Message and RouteSet
 ///          RouteSet     (the next hop and where it leads) points to its Cluster
 ///          Cluster      equal preference levels: what connections can be shared between next hops by;
@@ -18,8 +19,13 @@
 #include <vector>
 
 #include "lib/base/check.h"
+#include "qmgr/scheduler/first_inline.h"
 #include "qmgr/scheduler/list.h"
+#include "qmgr/scheduler/number_table.h"
+#include "qmgr/scheduler/ordinals.h"
+#include "qmgr/scheduler/prefetch.h"
 #include "qmgr/scheduler/scheduler.h"
+#include "qmgr/scheduler/slab.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -58,75 +64,36 @@ struct Claim {
   List<PoolShare> shares;
 };
 
-/// Ordinals that want a route, oldest first. (An empty std::deque takes 600 bytes, and most messages have one recipient.)
-class Unrouted {
- public:
-  bool empty() const { return next_ == ordinals_.size(); }
-  Ordinals all() const {
-    return {ordinals_.begin() + static_cast<std::ptrdiff_t>(next_), ordinals_.end()};
-  }
-  void add(const Ordinals& more) {
-    compact();
-    ordinals_.insert(ordinals_.end(), more.begin(), more.end());
-  }
-  void push_back(std::uint32_t ordinal) {
-    compact();
-    ordinals_.push_back(ordinal);
-  }
-  void push_front(std::uint32_t ordinal) {
-    if (next_ > 0) {
-      ordinals_[--next_] = ordinal;
-    } else {
-      ordinals_.insert(ordinals_.begin(), ordinal);
-    }
-  }
-  std::uint32_t pop_front() {
-    const std::uint32_t ordinal = ordinals_[next_++];
-    if (empty()) clear();
-    return ordinal;
-  }
-  void clear() {
-    ordinals_.clear();
-    next_ = 0;
-  }
-
- private:
-  void compact() {  // what was taken makes room, at a cost that the taking has paid for
-    if (next_ * 2 < ordinals_.size()) return;
-    ordinals_.erase(ordinals_.begin(), ordinals_.begin() + static_cast<std::ptrdiff_t>(next_));
-    next_ = 0;
-  }
-  Ordinals ordinals_;
-  std::size_t next_ = 0;
+/// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
+struct Fingerprint {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const Fingerprint&) const = default;
+  struct Hash {
+    std::size_t operator()(const Fingerprint& f) const { return f.low; }
+  };
 };
 
-struct Message {
-  MessageNumber number = 0;
-  std::uint64_t seq = 0;
-  bool withdrawn = false;
-  Unrouted unrouted;
-  std::size_t routing = 0;  // look-ups under way
-  WorkerQueue<Message>::Entry routing_entry{this};
-  std::uint64_t concurrency = 0;  // connections that hold jobs of this message
-  std::size_t job_count = 0;
-  bool isolated = false;  // every job of it runs alone
-  bool flushed = false;   // defer_transports does not hold it
-  List<Job> jobs;
-  std::unordered_map<RouteSet*, Job*> joinable;  // jobs that can take more recipients
-  List<Job> forming;
-  std::vector<std::unique_ptr<Claim>> claims;
+/// One message's jobs on one connection.
+struct ConnectionShare {
+  explicit ConnectionShare(Message* m) : message(m) {}
+  Message* message;
+  std::size_t jobs = 0;  // waiting and handed
+  List<Job> waiting;
+  Node<ConnectionShare> round{this};
 };
 
 struct Job {
   enum class Place : std::uint8_t { forming, pooled, backlog, handed, alone };
+  explicit Job(std::uint32_t ordinal) : ordinals(ordinal) {}
   JobNumber number = 0;
   Message* message = nullptr;
   RouteSet* route = nullptr;
-  Ordinals ordinals;
+  JobOrdinals ordinals;
   SteadyTime expiry = kNever;
   SteadyTime formed{};
   Place place = Place::forming;
   bool isolated = false;
+  bool joinable = false;  // in Message::joinable
   PoolShare* share = nullptr;
   Connection* connection = nullptr;
   Node<Job> in_message{this};
@@ -165,30 +132,22 @@ struct Member {
 };
 
 struct Cluster {
-  std::string key;
+  Fingerprint fingerprint;
   Transport* transport = nullptr;
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
-  std::unordered_map<Message*, PoolShare> shares;
-  List<PoolShare> round;
-  List<PoolShare> full;  // shares whose destinations were all at their limits
+  List<PoolShare> round;        // one of each message that waits here
+  std::size_t share_count = 0;  // of them
+  List<PoolShare> full;         // shares whose destinations were all at their limits
   std::size_t pooled = 0;
   SteadyTime looked{};  // when a job last looked for a connection
   std::size_t references = 0;
   Node<Cluster> crowded{this};  // in Model::crowded while more than share_limit messages wait here
 };
 
-/// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
-struct Fingerprint {
-  std::uint64_t low = 0, high = 0;
-  bool operator==(const Fingerprint&) const = default;
-  struct Hash {
-    std::size_t operator()(const Fingerprint& f) const { return f.low; }
-  };
-};
-
 struct RouteSet {
-  std::string key;
   Fingerprint fingerprint;
+  std::uint64_t number = 0;  // the fingerprint's low half, or the next one that was free
+  std::uint64_t slot = 0;    // in Model::routes
   Cluster* cluster = nullptr;
   std::string nexthop;
   std::size_t references = 0;  // jobs
@@ -215,13 +174,31 @@ struct Destination {
   std::size_t references = 0;  // clusters
 };
 
-/// One message's jobs on one connection.
-struct ConnectionShare {
-  explicit ConnectionShare(Message* m) : message(m) {}
-  Message* message;
-  std::size_t jobs = 0;  // waiting and handed
-  List<Job> waiting;
-  Node<ConnectionShare> round{this};
+struct Message {
+  MessageNumber number = 0;
+  std::uint64_t slot = 0;  // in Model::messages
+  std::uint64_t seq = 0;
+  bool withdrawn = false;
+  Unrouted unrouted;
+  std::size_t routing = 0;  // look-ups under way
+  WorkerQueue<Message>::Entry routing_entry{this};
+  std::uint64_t concurrency = 0;  // connections that hold jobs of this message
+  std::size_t job_count = 0;
+  bool isolated = false;  // every job of it runs alone
+  bool flushed = false;   // defer_transports does not hold it
+  List<Job> jobs;
+  FirstInline<RouteSet, Job*>
+      joinable;  // jobs that can take more recipients: those with Job::joinable
+  List<Job> forming;
+  FirstInline<Cluster, PoolShare> pooled;
+  FirstInline<Connection, ConnectionShare> carried;
+  std::optional<Claim> claim;                       // of the first transport that it waited for
+  std::vector<std::unique_ptr<Claim>> more_claims;  // of others, in order
+  template <class F>
+  void each_claim(F&& f) {
+    if (claim) f(*claim);
+    for (auto& c : more_claims) f(*c);
+  }
 };
 
 struct Connection {
@@ -237,7 +214,6 @@ struct Connection {
   std::uint64_t done = 0;
   std::uint64_t quota = 0;  // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
-  std::unordered_map<Message*, ConnectionShare> shares;
   List<ConnectionShare> round;
   bool close_sent = false;
   Node<Connection> in_idle{this};
@@ -255,14 +231,20 @@ struct Model {
   void pump_routing();
   void routing_ended(Message& m);
   void add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer);
+  /// No recipient joins it any more.
+  void end_joining(Job& j);
   void formed(Job& j);
   void reroute(Job& j);
 
   // clusters.cc
   Transport& transport(std::string_view name);
   RouteSet& route_set(const ipc::route::Resolved& answer);
-  RouteSet& make_route_set(const ipc::route::Resolved& answer, Transport& t);
-  Fingerprint fingerprint(const ipc::route::Resolved& answer, const Transport& t);
+  struct Fingerprints {
+    Fingerprint route, cluster;
+  };
+  Fingerprints fingerprints(const ipc::route::Resolved& answer, const Transport& t);
+  Cluster& cluster(const ipc::route::Resolved& answer, const Fingerprint& fingerprint,
+                   Transport& t);
   void reference(RouteSet& r);
   void release(RouteSet& r);
   void drop_route(RouteSet& r);
@@ -397,19 +379,25 @@ struct Model {
   bool draining = false;
   std::vector<Action> actions;
 
-  std::uint64_t next_seq = 1, next_job = 1, next_connection = 1;
+  std::uint64_t next_seq = 1, next_connection = 1;
   std::unordered_map<std::string, std::unique_ptr<Transport>> transports;
   std::vector<Transport*> dirty;
   std::unordered_map<std::string, std::unique_ptr<Destination>> destinations;
-  std::unordered_map<std::string, std::unique_ptr<Cluster>> clusters;
-  std::unordered_map<std::string, std::unique_ptr<RouteSet>> routes;
-  // Most answers are known ones: they are found without building their keys.
-  std::unordered_map<Fingerprint, RouteSet*, Fingerprint::Hash> known_routes;
+  // Their names would be long: all the names of their destinations.
+  std::unordered_map<Fingerprint, Cluster, Fingerprint::Hash> clusters;
+  Slab<RouteSet> routes;
+  NumberTable<RouteSet> route_numbers;  // by RouteSet::number
   std::uint64_t fingerprint_key = 0;
   std::string scratch;
   std::deque<RouteSet*> spare_routes;
-  std::unordered_map<MessageNumber, Message> messages;
-  std::unordered_map<JobNumber, Job> jobs;
+  Slab<Message> messages;
+  NumberTable<Message> message_numbers;
+  Slab<Job> jobs;
+  Message& message(MessageNumber number) {
+    Message* const m = message_numbers.find(number);
+    PEN_CHECK(m != nullptr, "an event for a message that is not here");
+    return *m;
+  }
   std::unordered_map<ConnectionNumber, std::unique_ptr<Connection>> connections;
 
   WorkerQueue<Message> routing_queue;

@@ -7,13 +7,16 @@
 namespace pen::qmgr::scheduler {
 
 Claim& Model::claim(Message& m, Transport& t) {
-  for (auto& c : m.claims) {
-    if (c->transport == &t) return *c;
-  }
-  auto& c = m.claims.emplace_back(std::make_unique<Claim>(&m, &t));
-  c->entry.seq = m.seq;
-  c->entry.concurrency = m.concurrency;
-  return *c;
+  Claim* found = nullptr;
+  m.each_claim([&](Claim& c) {
+    if (c.transport == &t) found = &c;
+  });
+  if (found != nullptr) return *found;
+  Claim& c = m.claim ? *m.more_claims.emplace_back(std::make_unique<Claim>(&m, &t))
+                     : m.claim.emplace(&m, &t);
+  c.entry.seq = m.seq;
+  c.entry.concurrency = m.concurrency;
+  return c;
 }
 
 void Model::make_candidate(PoolShare& s) {
@@ -26,16 +29,17 @@ void Model::make_candidate(PoolShare& s) {
 
 void Model::pool(Job& j, bool candidate, bool at_front) {
   Cluster& c = *j.route->cluster;
-  auto at = c.shares.find(j.message);
-  const bool fresh = at == c.shares.end();
+  PoolShare* known = j.message->pooled.find(&c);
+  const bool fresh = known == nullptr;
   if (fresh) {
     Claim& mine = claim(*j.message, *c.transport);
-    at = c.shares.try_emplace(j.message, &c, j.message, &mine).first;
-    at->second.since = now;
+    known = &j.message->pooled.make(&c, &c, j.message, &mine);
+    known->since = now;
+    c.round.push_back(known->round);
+    ++c.share_count;
     note_share(c);
   }
-  PoolShare& share = at->second;
-  if (fresh) c.round.push_back(share.round);
+  PoolShare& share = *known;
   if (c.pooled++ == 0) {
     for (auto& level : c.levels) {
       for (auto& m : level) m->destination->hungry.push_back(m->hungry);
@@ -79,8 +83,8 @@ void Model::unpool(Job& j) {
   s.waiting.unlink();
   Claim& mine = *s.claim;
   if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
-  Message* const message = s.message;  // s dies with its entry
-  c.shares.erase(message);
+  s.message->pooled.erase(&c);  // s dies with its entry
+  --c.share_count;
   note_share(c);
 }
 
@@ -129,8 +133,10 @@ bool Model::pull(Connection& c) {
     d.hungry.rotate();
     if (usable_level(*m.cluster) != m.level) continue;
     PoolShare& s = *m.cluster->round.front();
-    m.cluster->round.rotate();
+    prefetch(*s.message);
     Job& j = *s.jobs.front();
+    prefetch(j);
+    m.cluster->round.rotate();
     unpool(j);
     attach(j, c);
     return true;

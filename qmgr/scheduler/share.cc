@@ -13,7 +13,7 @@ constexpr seconds kSurely{60};  // and who waits longer than that needs no estim
 
 void Model::note_share(Cluster& c) {
   if (options.share_limit == 0) return;
-  if (c.shares.size() <= options.share_limit) {
+  if (c.share_count <= options.share_limit) {
     c.crowded.unlink();
   } else if (!c.crowded.linked()) {
     crowded.push_back(c.crowded);
