@@ -34,7 +34,7 @@ class Penstock final : public Discipline {
       : world_(world),
         random_(seed),
         limits_(limits),
-        scheduler_(options(), limits_of(), table_, random_) {}
+        scheduler_(options(limits), limits_of(), table_, random_) {}
 
   void admit(MessageNumber m, const Ordinals& recipients) override {
     tell([&] { scheduler_.admit(m, recipients); });
@@ -79,6 +79,19 @@ class Penstock final : public Discipline {
   void tick() override {
     tell([&] { scheduler_.tick(); });
   }
+  void make_room() override {  // as qmgr/active_set.cc
+    constexpr int kSlice = 16;
+    for (int i = 0; i < kSlice && scheduler_.crowded(); ++i) {
+      std::optional<MessageNumber> excess;
+      Ordinals back;
+      tell([&] {
+        excess = scheduler_.excess();
+        if (excess) back = scheduler_.withdraw(*excess);
+      });
+      if (!excess) return;
+      world_.deferred(*excess, back);
+    }
+  }
   SteadyTime next_wake() const override { return wake_; }
   std::uint32_t workers_held() const override {
     return static_cast<std::uint32_t>(scheduler_.figures().connections);
@@ -87,8 +100,9 @@ class Penstock final : public Discipline {
 
  private:
   // As main.cf has them when nothing is set.
-  static qmgr::Options options() {
+  static qmgr::Options options(const Limits& limits) {
     qmgr::Options o;
+    o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
     o.fairness.max_message_concurrency = 4;
     o.fairness.scale_max_concurrency = 10;
     return o;

@@ -35,7 +35,7 @@ Report scale(const Setting& setting) {
       p.seed = setting.seed;
       p.limits.workers = 1000;
       p.rounds = 1;
-      p.active_limit = std::min<std::size_t>(jobs, scaled(setting, 1'000'000));
+      p.limits.active_messages = std::min<std::size_t>(jobs, scaled(setting, 1'000'000));
       p.keep_delays = false;
       p.measure_memory = true;
       p.sample = seconds(20);
@@ -56,8 +56,8 @@ Report scale(const Setting& setting) {
                                                     static_cast<double>(held));
       report.text +=
           fmt::format("| {} | {} | {} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} |\n", hosts,
-                      domains, jobs, p.active_limit, since_start(o.end), o.jobs_per_connection(),
-                      own, 1e6 * o.cpu / static_cast<double>(jobs), bytes);
+                      domains, jobs, p.limits.active_messages, since_start(o.end),
+                      o.jobs_per_connection(), own, 1e6 * o.cpu / static_cast<double>(jobs), bytes);
       line.points.emplace_back(static_cast<double>(jobs), own);
     }
     plot.lines.push_back(std::move(line));

@@ -130,7 +130,7 @@ void Simulation::arrivals() {
 }
 
 void Simulation::admit() {
-  while (active_ < parameters_.active_limit && (!new_.empty() || !again_.empty())) {
+  while (active_ < parameters_.limits.active_messages && (!new_.empty() || !again_.empty())) {
     // New and deferred ones in turn.
     turn_of_again_ = !turn_of_again_;
     auto& from = again_.empty() || (!turn_of_again_ && !new_.empty()) ? new_ : again_;
@@ -154,6 +154,8 @@ void Simulation::admit() {
 void Simulation::settle() {
   arrivals();
   admit();
+  if (active_ >= parameters_.limits.active_messages && !(new_.empty() && again_.empty()))
+    discipline_->make_room();
   while (!ended_.empty()) {
     const MessageNumber number = ended_.back();
     ended_.pop_back();

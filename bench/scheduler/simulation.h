@@ -20,8 +20,7 @@ namespace pen::simulation {
 struct Parameters {
   std::uint64_t seed = 1;
   Limits limits;
-  std::size_t active_limit = 20'000;  // qmgr_message_active_limit
-  milliseconds look_up_first{30};     // of a domain; later ones come from a cache
+  milliseconds look_up_first{30};  // of a domain; later ones come from a cache
   milliseconds look_up_cached{1};
   seconds retry_first{300};  // then doubled up to retry_most
   seconds retry_most{4000};

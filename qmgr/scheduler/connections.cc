@@ -12,7 +12,7 @@ using ipc::delivery::Trouble;
 void Model::concurrency_changed(Message& m, int by) {
   m.concurrency = static_cast<std::uint64_t>(static_cast<std::int64_t>(m.concurrency) + by);
   m.each_claim([&](Claim& c) {
-    c.transport->waiting.update(c.entry, m.concurrency);
+    c.queue().update(c.entry, m.concurrency);
     if (by < 0 && !c.shares.empty()) mark_dirty(*c.transport);
   });
 }
@@ -28,6 +28,7 @@ Connection& Model::open(Destination& d, const Job& cause) {
   ++d.holding;
   ++d.transport->connections;
   d.transport->all.push_back(c.in_all);
+  if (unproven(d)) probe_begins(c);
   ++figures.connections_opened;
   actions.emplace_back(OpenConnection{c.number, d.address, cause.route->nexthop});
   return c;
@@ -167,6 +168,7 @@ void Model::retire(Connection& c) {
   // Takes no more jobs; those that were not begun go elsewhere; closes when those in hand are done.
   if (c.state == Connection::State::retiring) return;
   unset_idle(c);
+  probe_ended(c);
   c.in_age.unlink();
   c.state = Connection::State::retiring;
   c.last_cluster = nullptr;
@@ -193,6 +195,7 @@ void Model::erase(Connection& c) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   unset_idle(c);
+  probe_ended(c);
   if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
       it != d.connections.end()) {
     d.connections.erase(it);

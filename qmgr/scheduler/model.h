@@ -41,27 +41,37 @@ struct Connection;
 struct Claim;
 struct Job;
 
+/// What jobs without a connection wait for.
+enum class Waits : std::uint8_t {
+  worker,  // any that is free
+  probe,   // a worker for a host of which it is not known that it works (probes.cc)
+  limits   // a connection of their destinations, which are at their limits
+};
+
 /// The jobs of one message that wait in one cluster for a connection.
 struct PoolShare {
-  PoolShare(Cluster* c, Message* m, Claim* k) : cluster(c), message(m), claim(k) {}
+  PoolShare(Cluster* c, Message* m) : cluster(c), message(m) {}
   Cluster* cluster;
   Message* message;
-  Claim* claim;  // of the message, to workers of the cluster's transport
+  Claim* claim =
+      nullptr;  // of the message, to workers of the cluster's transport; none if it waits for limits
   List<Job> jobs;
   std::size_t count = 0;
   SteadyTime since{};
-  bool candidate = true;  // may take a free worker; false: its destinations are at their limits
+  Waits waits = Waits::worker;
   Node<PoolShare> round{this};    // in Cluster::round: free rides go round the messages
-  Node<PoolShare> waiting{this};  // in Claim::shares if candidate, else in Cluster::full
+  Node<PoolShare> waiting{this};  // in Claim::shares, or in Cluster::full
 };
 
-/// One message's wait for workers of one transport.
+/// One message's wait for workers of one transport, or for those of its probes.
 struct Claim {
-  Claim(Message* m, Transport* t) : message(m), transport(t) {}
+  Claim(Message* m, Transport* t, bool p) : message(m), transport(t), probe(p) {}
   Message* message;
   Transport* transport;
+  bool probe;
   WorkerQueue<Claim>::Entry entry{this};
   List<PoolShare> shares;
+  WorkerQueue<Claim>& queue() const;
 };
 
 /// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
@@ -112,7 +122,12 @@ struct Transport {
   List<Connection> by_age;  // oldest first
   List<Connection> all;
   WorkerQueue<Claim> waiting;
-  std::deque<Job*> alone;  // jobs that must run with no other in hand
+  WorkerQueue<Claim> probe_waiting;
+  List<Connection> probes;  // being opened to hosts that are not known to work, oldest first
+  std::uint32_t probing = 0;
+  std::size_t wanted_probes = 0;       // PoolShares that wait for one
+  SteadyTime look_at_probes = kNever;  // when the patience with one of them may end
+  std::deque<Job*> alone;              // jobs that must run with no other in hand
   Job* solo = nullptr;
   bool dirty = false;  // workers may have become free
   /// Workers that a job could get: idle ones count, they can be closed.
@@ -122,6 +137,10 @@ struct Transport {
     return busy >= limits.workers ? 0 : limits.workers - busy;
   }
 };
+
+inline WorkerQueue<Claim>& Claim::queue() const {
+  return probe ? transport->probe_waiting : transport->waiting;
+}
 
 struct Member {
   Member(Cluster* c, Destination* d, std::size_t l) : cluster(c), destination(d), level(l) {}
@@ -137,7 +156,7 @@ struct Cluster {
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
   List<PoolShare> round;        // one of each message that waits here
   std::size_t share_count = 0;  // of them
-  List<PoolShare> full;         // shares whose destinations were all at their limits
+  List<PoolShare> full;         // those that wait for limits
   std::size_t pooled = 0;
   SteadyTime looked{};  // when a job last looked for a connection
   std::size_t references = 0;
@@ -216,6 +235,7 @@ struct Connection {
   Cluster* last_cluster = nullptr;
   List<ConnectionShare> round;
   bool close_sent = false;
+  Node<Connection> in_probes{this};
   Node<Connection> in_idle{this};
   Node<Connection> in_age{this};
   Node<Connection> in_all{this};
@@ -273,6 +293,21 @@ struct Model {
   DestinationState state_of(const Destination& d) const;
   Explanation explain(RouteSet& r) const;
 
+  // probes.cc
+  /// Nothing says that it works: it never accepted a connection, or has failed since.
+  static bool unproven(const Destination& d);
+  /// How many connections may be on the way to unproven destinations while others want workers.
+  std::uint32_t probe_share(const Transport& t) const;
+  /// How many more may begin now.
+  std::uint32_t free_probes(const Transport& t) const;
+  microseconds patience(const Destination& d) const;
+  void probe_begins(Connection& c);
+  void probe_ended(Connection& c);
+  /// Gives up those that have had no answer for longer than our patience, if others want their workers.
+  void abandon_probes(Transport& t);
+  /// The transport with more messages that wait for probes than share_limit, for some time already.
+  const Transport* crowded_with_unproven() const;
+
   // share.cc
   void note_share(Cluster& c);
   /// The messages that wait for it will wait for long.
@@ -313,7 +348,7 @@ struct Model {
     Choice rule = Choice::nothing;
     Connection* connection = nullptr;      // room, idle, ride
     std::vector<Destination*> candidates;  // for a new connection: one of them
-    bool at_limits = false;  // wait: for a connection of these hosts, not for a worker
+    Waits waits = Waits::worker;           // if the rule is to wait
   };
   Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency) const;
   enum class Outcome : std::uint8_t { assigned, pooled, dead };
@@ -326,7 +361,7 @@ struct Model {
   Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency,
                 microseconds best) const;
   void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
-                Chosen& into) const;
+                bool may_probe, Chosen& into) const;
   /// Full enough that the next job had better open another connection.
   bool backlogged(const Connection& c) const;
   /// Jobs wait because every connection is taken: this one takes more, at least until its window is full, or the
@@ -338,15 +373,16 @@ struct Model {
   void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);
 
   // pool.cc
-  void pool(Job& j, bool candidate, bool at_front);
+  void pool(Job& j, Waits waits, bool at_front);
+  void wait_for(PoolShare& s, Waits waits);
+  void end_wait(PoolShare& s);
   void unpool(Job& j);
-  void make_candidate(PoolShare& s);
   void unblock(Destination& d);
   bool pull(Connection& c);
   bool steal(Connection& c);
   void pump_workers();
   void recheck(Destination& d);
-  Claim& claim(Message& m, Transport& t);
+  Claim& claim(Message& m, Transport& t, bool probe);
 
   // connections.cc
   Connection& open(Destination& d, const Job& cause);

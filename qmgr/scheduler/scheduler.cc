@@ -122,7 +122,7 @@ void Scheduler::forget(MessageNumber number) {
   Message& m = s.message(number);
   PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(),
             "a message with work left is forgotten");
-  m.each_claim([](Claim& c) { c.transport->waiting.remove(c.entry); });
+  m.each_claim([](Claim& c) { c.queue().remove(c.entry); });
   s.message_numbers.erase(number);
   s.messages.destroy(m.slot);
 }
@@ -134,6 +134,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   Connection& c = *it->second;
   if (c.state != Connection::State::opening) return;
   Destination& d = *c.destination;
+  s.probe_ended(c);
   c.state = Connection::State::open;
   c.window = std::max(1U, features.window);
   c.opened_at = s.now;
@@ -245,6 +246,7 @@ void Scheduler::tick() {
   }
   s.end_pauses();
   for (auto& [name, t] : s.transports) {
+    if (t->look_at_probes <= s.now) s.abandon_probes(*t);
     while (Connection* c = t->idle.front()) {
       if (c->idle_since + t->limits.idle_age > s.now) break;
       s.retire(*c);
@@ -263,6 +265,7 @@ SteadyTime Scheduler::next_wake() const {
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
   if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
   for (const auto& [name, t] : s.transports) {
+    next = std::min(next, t->look_at_probes);
     if (const Connection* c = t->idle.front())
       next = std::min(next, c->idle_since + t->limits.idle_age);
     if (const Connection* c = t->by_age.front())

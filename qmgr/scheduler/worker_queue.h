@@ -104,11 +104,23 @@ class WorkerQueue {
     return nullptr;
   }
   std::size_t size() const { return size_; }
+  /// One of those that came first, or last, whether it may take a worker or not. nullptr: the queue is empty.
+  T* front() const {
+    if (const Entry* e = first()) return e->self;
+    return aside_.empty() ? nullptr : aside_.begin()->second.second->self;
+  }
+  T* back() const {
+    const Entry* last = line_.linked() ? &of(line_.prev) : nullptr;
+    if (!late_.empty() && (last == nullptr || late_.rbegin()->first > last->seq))
+      last = late_.rbegin()->second;
+    if (last != nullptr) return last->self;
+    return aside_.empty() ? nullptr : aside_.rbegin()->second.second->self;
+  }
 
  private:
   static constexpr int kSteps = 16;  // back from the end of the line: look-ups that overtook others
   static Entry& of(Link* link) { return *static_cast<Entry*>(link); }
-  Entry* first() {
+  Entry* first() const {
     Entry* const in_line = line_.linked() ? &of(line_.next) : nullptr;
     Entry* const late = late_.empty() ? nullptr : late_.begin()->second;
     if (in_line == nullptr || late == nullptr) return in_line == nullptr ? late : in_line;
