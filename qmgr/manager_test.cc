@@ -68,7 +68,7 @@ class Qmgr : public Ports {
     e.body.size = body.size();
     e.discharges = std::move(discharges);
     outside_.wanted[id] = to;
-    manager_->enqueue(e, permit, body, 0, 0,
+    manager_->enqueue(std::move(e), permit, body, 0, 0,
                       [this, id](ipc::enqueue::Outcome o, const std::string&) {
                         last_ = o;
                         if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
@@ -328,6 +328,16 @@ BOOST_AUTO_TEST_CASE(what_a_stop_leaves_waiting_is_no_failed_try_and_goes_out_at
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_does_not_wait_for_the_work_on_its_message) {
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  BOOST_TEST(qmgr->commit());
+  BOOST_TEST(outside.acknowledged.contains("A1"));
+  BOOST_TEST(qmgr->manager_->figures().active == 0U);
+  BOOST_TEST((qmgr->manager_->wake_at() <= outside.clock.now()));
+  qmgr->manager_->settle();
+  BOOST_TEST(qmgr->manager_->figures().active == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
   constexpr int kMessages =
       900;  // more than stay unpacked at once, in each way that a message can go
@@ -338,6 +348,7 @@ BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
   }
   for (int i = 0; i < 1000 && qmgr->commit(); ++i) {
   }
+  qmgr->manager_->settle();
   BOOST_TEST(qmgr->manager_->figures().active == std::size_t{kMessages});
   qmgr->run();
   BOOST_TEST(qmgr->manager_->figures().active == 0U);

@@ -11,11 +11,6 @@ namespace {
 
 constexpr unsigned kMaxRouteSteps = 20;  // user%a%b%c@here and the like, each step ours
 
-bool names(const std::string& list, std::string_view word) {
-  return std::ranges::any_of(split_list(list),
-                             [&](const std::string& w) { return iequals(w, word); });
-}
-
 class ResolveImpl final : public Resolve {
  public:
   static Result<std::shared_ptr<const Resolve>> make(Options options) {
@@ -287,7 +282,7 @@ Result<Tables> Tables::open(const Options& options) {
                         MatchList& into) -> Result<void> {
     MatchList::Options how;
     how.open = options.open;
-    how.parent_domains = names(options.parent_domain_matches_subdomains, setting);
+    how.parent_domains = list_contains(options.parent_domain_matches_subdomains, setting);
     auto opened = MatchList::open(kind, value, how);
     if (!opened) return fail(std::move(opened).error().within(setting));
     into = *std::move(opened);
@@ -312,7 +307,8 @@ Result<Tables> Tables::open(const Options& options) {
                t.sender_relayhost));
   PEN_TRY(maps("sender_dependent_default_transport_maps",
                options.sender_dependent_default_transport_maps, t.sender_transport));
-  t.transport_parent_domains = names(options.parent_domain_matches_subdomains, "transport_maps");
+  t.transport_parent_domains =
+      list_contains(options.parent_domain_matches_subdomains, "transport_maps");
   t.own_addresses = options.own_addresses;
   t.myorigin = to_lower(options.myorigin);
   return t;
