@@ -21,6 +21,12 @@ void Manager::do_actions() {
 
 void Manager::act(const RouteRecipient& a) {
   const Active& m = *find(a.message);
+  if (known_routes_ < kKnownRoutes)
+    if (const auto* known =
+            routes_.find(m.envelope().recipients[a.ordinal].address, clock_.now())) {
+      ++known_routes_;
+      return scheduler_.routed(a.message, a.ordinal, *known);
+    }
   const std::uint64_t request = next_request_++;
   routes_asked_[request] = {a.message, a.ordinal};
   ports_.route({.request = request,
@@ -29,10 +35,12 @@ void Manager::act(const RouteRecipient& a) {
 }
 
 void Manager::act(const OpenConnection& a) {
-  ports_.open_connection(
-      a.destination.transport,
-      {.connection = a.connection, .destination = a.destination, .nexthop = a.nexthop}, a.key,
-      a.limit);
+  ports_.open_connection(a.destination.transport,
+                         {.connection = a.connection,
+                          .destination = a.destination,
+                          .nexthop = a.nexthop,
+                          .step_by_step = a.step_by_step},
+                         a.key, a.limit);
 }
 
 void Manager::act(const CloseConnection& a) { ports_.close_connection(a.transport, a.connection); }
@@ -129,6 +137,7 @@ void Manager::routed(ipc::route::Routed& answer) {
       m.rare().rewritten[ordinal] = resolved->recipient;
     }
     if (resolved->recipient.empty()) resolved->recipient = m.envelope().recipients[ordinal].address;
+    routes_.add(m.envelope().recipients[ordinal].address, *resolved, clock_.now());
     scheduler_.routed(number, ordinal, *resolved);
     return;
   }
@@ -144,6 +153,7 @@ void Manager::routed(ipc::route::Routed& answer) {
 
 void Manager::router_lost(std::uint64_t last_sent) {
   enter();
+  routes_.clear();
   while (!looked_up_.empty() && looked_up_.begin()->first <= last_sent) {
     const LookedUp then = std::move(looked_up_.begin()->second);
     looked_up_.erase(looked_up_.begin());
@@ -182,6 +192,7 @@ void Manager::connection_opened(ConnectionNumber connection,
 void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
   enter();
   for (const auto job : closed.unstarted) jobs_.erase(job);
+  if (closed.out_of_step) scheduler_.out_of_step(closed.connection);
   scheduler_.closed(closed.connection, closed.opened, closed.trouble, closed.status,
                     closed.unstarted);
 }

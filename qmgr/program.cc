@@ -382,6 +382,8 @@ async::Task<void> Program::drain() {
   while (enqueue_.queued() > 0 && loop_.now() < end)
     static_cast<void>(co_await loop_.sleep(milliseconds(1)));  // the answers leave
   if (shared_) co_await shared_->leave(loop_.now() + milliseconds(200));
+  // What was learned in the last seconds; a failure is no loss worth a word now.
+  static_cast<void>(co_await write_destinations());
 }
 
 std::vector<ipc::queue::StatusLine> Program::status() const {

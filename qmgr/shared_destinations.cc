@@ -169,7 +169,8 @@ void SharedDestinations::run() {
   if (alive_again_ <= loop_.clock().now()) say_that_we_live();
   auto effects = sharing_.take_effects();
   for (auto& effect : effects) carry_out(effect);
-  for (const auto& request : sharing_.take_requests()) send(request);
+  if (!leaving_)  // nothing is said after the farewell
+    for (const auto& request : sharing_.take_requests()) send(request);
   if (!effects.empty()) poke_();
   const SteadyTime at = std::min(sharing_.next_wake(), alive_again_);
   if (at == timer_at_) return;

@@ -144,6 +144,7 @@ Task<void> Connection::run() {
   }
   progress_ = loop_.clock().now();
   connect_time_ = std::chrono::duration_cast<microseconds>(progress_ - connect_start_);
+  if (!destination_.address.empty()) engine_.set_round_trip(connect_time_);
   gate_.spawn("writer " + destination_.shown(), writer());
 
   while (!end_ && !engine_.ended()) {

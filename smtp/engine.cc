@@ -44,7 +44,16 @@ std::uint32_t Engine::window() const {
   if (!pipelining())
     return 2;  // one at work and the next at hand, so that it need not be fetched first
   if (!offers_.chunking || settings_.lmtp) return std::min<std::uint32_t>(4, settings_.window);
-  return settings_.window;
+  return static_cast<std::uint32_t>(scaled(settings_.window));
+}
+
+std::uint64_t Engine::window_bytes() const { return scaled(settings_.window_bytes); }
+
+std::uint64_t Engine::scaled(std::uint64_t window) const {
+  const microseconds base = kWindowRoundTrip;
+  const microseconds trip = std::clamp(round_trip_, base, base * kWindowGrowth);
+  return window * static_cast<std::uint64_t>(trip.count()) /
+         static_cast<std::uint64_t>(base.count());
 }
 
 std::optional<Step> Engine::awaiting() const {
@@ -121,8 +130,8 @@ bool Engine::may_begin(const Transaction& t) {
   if (leaving_) return false;
   if (t.number == transactions_.front().number) return true;
   if (!pipelining()) return false;
-  if (in_flight_ >= settings_.window) return false;
-  return in_flight_ == 0 || in_flight_bytes_ + t.job->body.size <= settings_.window_bytes;
+  if (in_flight_ >= scaled(settings_.window)) return false;
+  return in_flight_ == 0 || in_flight_bytes_ + t.job->body.size <= window_bytes();
 }
 
 void Engine::begin(Transaction& t, Send& send, SteadyTime now) {

@@ -101,6 +101,8 @@ class Engine {
  public:
   Engine(const Settings& settings, Peer peer);
 
+  /// What one round trip to the peer takes, by the handshake; before the first line. Replies to MAIL correct it downwards.
+  void set_round_trip(microseconds round_trip) { round_trip_ = round_trip; }
   /// Any time before ended(); jobs are done in the order of submission.
   void submit(const Job* job, SteadyTime now);
   /// Finish the jobs in hand, then QUIT.
@@ -124,7 +126,13 @@ class Engine {
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
   bool has_events() const { return !events_.empty(); }
   const Offers& offers() const { return offers_; }
+  /// Messages and bytes on the wire without an answer: pipeline_window_messages and _bytes on a path of
+  /// kWindowRoundTrip or less, and in proportion more on a longer one, up to kWindowGrowth times. So a far peer is kept
+  /// as busy as a near one, and at a near one no more is in doubt than needed.
   std::uint32_t window() const;
+  std::uint64_t window_bytes() const;
+  static constexpr milliseconds kWindowRoundTrip{20};
+  static constexpr std::int64_t kWindowGrowth = 8;
   std::size_t jobs_in_hand() const { return transactions_.size(); }
   bool ready() const { return phase_ == Phase::ready; }
 
@@ -217,6 +225,9 @@ class Engine {
   std::uint64_t cursor_ = 1;   // the transaction whose turn to send it is
   std::uint64_t writing_ = 0;  // transaction whose content the caller is writing
   std::uint64_t held_ = 0;  // transaction whose good end waits for proof that replies are in step
+  std::uint64_t scaled(std::uint64_t window) const;
+
+  microseconds round_trip_{0};  // 0: not known
   std::uint64_t in_flight_bytes_ = 0;
   std::size_t in_flight_ = 0;  // content sent, final reply owed
   std::uint32_t begun_ = 0;

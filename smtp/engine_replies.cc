@@ -77,6 +77,11 @@ void Engine::on_line(std::string_view line, SteadyTime now) {
   if (phase_ == Phase::over || finished_) return;
   const auto reply = parser_.feed(line);
   if (!reply) return;
+  if (!owed_.empty() && owed_.front().step == Step::mail) {
+    // No reply is quicker than the path; a handshake whose first packet was lost took longer.
+    if (const Transaction* t = find(owed_.front().transaction); t != nullptr)
+      round_trip_ = std::min(round_trip_, std::chrono::ceil<microseconds>(now - t->started));
+  }
   on_reply(*reply);
   report_settled(now);
 }

@@ -51,6 +51,7 @@ std::vector<std::string> Session::status() const {
 
 void Session::open(delivery::OpenConnection message) {
   Settings settings = settings_;
+  if (message.step_by_step) settings.pipelining = false;
   const std::string key = message.destination.key();
   if (const auto it = misbehaved_.find(key); it != misbehaved_.end()) {
     if (it->second > loop_.now())
@@ -209,6 +210,7 @@ void Session::closed(Connection& c, const Ended& ended) {
   if (draining_ && !ended.opened && ended.trouble == Trouble::none)
     message.trouble = Trouble::replaced;
   message.status = ended.status;
+  message.out_of_step = ended.misbehaved;
   for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
   out_(message);
 }

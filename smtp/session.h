@@ -4,8 +4,9 @@
 /// Use:     Session session(loop, settings, out);                 // out: hands one FromProgram message to the channel
 ///          session.handle(message, fds);                         // each message from qmgr, in order
 ///          Destroying it closes every connection at once: what was not ended by end-of-data has no effect.
-/// Rules:   peers that misbehave when spoken to in groups of commands are remembered (at most kMaxMisbehaved, for
-///          kMisbehaved) and spoken to one command at a time.
+/// Rules:   peers that misbehave when spoken to in groups of commands are told to qmgr, whose destination database
+///          remembers them, and are spoken to one command at a time. Here too (at most kMaxMisbehaved, for kMisbehaved): for
+///          connections that were ordered before qmgr heard of it.
 /// Errors:  handle() fails when qmgr breaks the conversation (unknown numbers, no room): the caller logs and closes.
 #include <functional>
 #include <map>

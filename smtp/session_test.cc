@@ -1,6 +1,7 @@
 #include "smtp/session.h"
 
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -26,6 +27,9 @@ struct Host {
   unsigned short port;
   int ended = 0;
   bool silent = false;  // reads and never answers
+  std::size_t cut_after =
+      SIZE_MAX;        // bytes read: then it hangs up, with what it has said till then
+  bool reset = false;  // by RST
   async::Gate gate;
 
   Host(async::Loop& l, PeerOptions o)
@@ -50,6 +54,7 @@ struct Host {
   }
   static async::Task<void> serve(Host* self, ScriptedPeer* peer, async::Listener::Accepted a) {
     const async::Until until{.deadline = kNever, .cancel = &self->gate.cancel()};
+    std::size_t read = 0;
     for (;;) {
       const auto out = peer->take_output();
       if (!self->silent) a.stream.write(out);
@@ -57,9 +62,19 @@ struct Host {
         (void)co_await a.stream.flush(until);
         break;
       }
-      auto in = co_await a.stream.read_some(65536, until);
+      auto in =
+          co_await a.stream.read_some(std::min<std::size_t>(65536, self->cut_after - read), until);
       if (!in) break;
       peer->input(*in);
+      read += in->size();
+      if (read < self->cut_after) continue;
+      a.stream.write(peer->take_output());
+      (void)co_await a.stream.flush(until);
+      const linger at_once{1, 0};
+      if (self->reset)
+        BOOST_TEST(::setsockopt(a.stream.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) ==
+                   0);
+      break;
     }
     ++self->ended;
   }
@@ -365,6 +380,48 @@ BOOST_AUTO_TEST_CASE(a_peer_that_spoils_its_replies_is_spoken_to_in_turn_next_ti
   const auto id = job(2, "again\r\n");
   until([&] { return results.contains(id); });
   BOOST_TEST((status(id).action == Action::delivered));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_closes_or_resets_at_any_byte_has_every_job_end_once_and_truly) {
+  start();
+  for (const bool reset : {false, true}) {
+    for (std::size_t at = 1; at < 400; ++at) {
+      BOOST_TEST_CONTEXT((reset ? "reset" : "close") << " after " << at << " bytes") {
+        Host host(loop, {});
+        host.cut_after = at;
+        host.reset = reset;
+        const std::uint64_t connection = next_job;
+        opened.clear();
+        closed.clear();
+        results.clear();
+        open(connection, host.port);
+        const std::vector<std::uint64_t> jobs{
+            job(connection, "one\r\n"), job(connection, "two\r\n"), job(connection, "three\r\n")};
+        BOOST_REQUIRE(session->handle(delivery::CloseConnection{connection}, {}));
+        until([&] { return closed.size() == 1; });
+        std::size_t taken = 0;
+        for (const auto& p : host.peers) taken += p->ledger().size();
+        std::size_t delivered = 0;
+        for (const std::uint64_t id : jobs) {
+          const auto& unstarted = closed[0].unstarted;
+          const bool back = std::find(unstarted.begin(), unstarted.end(), id) != unstarted.end();
+          BOOST_TEST(back != results.contains(id));
+          bool has = false;
+          for (const auto& p : host.peers)
+            for (const auto& t : p->ledger())
+              has = has || t.recipients[0] == "r" + std::to_string(id) + "@x.example";
+          if (back) BOOST_TEST(!has, "handed back, though the peer took it");
+          if (!results.contains(id)) continue;
+          const bool good =
+              status(id).action == Action::delivered || status(id).action == Action::relayed;
+          if (good) ++delivered;
+          if (good) BOOST_TEST(has, "credited, but never taken");
+        }
+        BOOST_TEST(delivered <= taken);
+        until([&] { return session->connections() == 0; });
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(draining_finishes_what_is_in_hand_and_takes_nothing_new) {

@@ -24,8 +24,9 @@ struct Settings {
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
 
   // Pipelining (new here; chosen by measurement, see docs/pipelining.md).
-  std::uint32_t window = 32;  // messages in hand per connection with PIPELINING and CHUNKING
-  // pipeline_window_bytes: content sent and not answered; one message may always go
+  // pipeline_window_messages: in hand per connection with PIPELINING and CHUNKING, on a path of kWindowRoundTrip
+  std::uint32_t window = 32;
+  // pipeline_window_bytes: content sent and not answered, on such a path; one message may always go
   std::uint64_t window_bytes = 8 * 1024 * 1024;
   // larger content waits for the recipients' replies (BDAT)
   std::uint64_t eager_limit = 256 * 1024;

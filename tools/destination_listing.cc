@@ -125,6 +125,8 @@ ordered_json json_of(const Seen& d) {
     j["round_trip_us"] = f.round_trip.count();
     j["service_time_us"] = f.service_time.count();
   }
+  if (f.step_by_step_until != WallTime{})
+    j["step_by_step_until"] = unix_seconds(f.step_by_step_until);
   if (f.messages_per_connection > 0) {
     j["messages_per_connection"] = f.messages_per_connection;
     j["messages_until"] = unix_seconds(f.messages_until);
@@ -239,6 +241,9 @@ std::string show_text(const Seen& d) {
   if (f.tolerated_connections > 0)
     line("tolerates", fmt::format("{} connections; one more is tried after {}",
                                   f.tolerated_connections, when(f.tolerated_until)));
+  if (f.step_by_step_until != WallTime{})
+    line("broke when pipelined",
+         fmt::format("one command at a time until {}", when(f.step_by_step_until)));
   if (f.messages_per_connection > 0)
     line("closes after", fmt::format("{} messages; more are tried after {}",
                                      f.messages_per_connection, when(f.messages_until)));

@@ -40,10 +40,11 @@ struct Facts {
   std::uint32_t closed_after = 0;  // messages when the peer last closed by itself; 0: never
   WallTime messages_until{};       // when to try more than messages_per_connection
   WallTime measured{};             // when service_time last changed
+  WallTime step_by_step_until{};   // it broke under pipelining: one command at a time until then
   PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
              chunking, starttls, size_limit, connect_time, round_trip, service_time,
              messages_per_connection, tolerated_connections, tolerated_until, used, shown,
-             closed_after, messages_until, measured)
+             closed_after, messages_until, measured, step_by_step_until)
   bool operator==(const Facts&) const = default;
 };
 

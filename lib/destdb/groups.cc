@@ -43,8 +43,9 @@ struct State {
   microseconds connect_time{0}, round_trip{0}, service_time{0};
   WallTime measured{};
   std::string shown;
+  WallTime step_by_step_until{};
   PEN_FIELDS(changed, last_connect, last_close, pipelining, chunking, starttls, size_limit,
-             connect_time, round_trip, service_time, measured, shown)
+             connect_time, round_trip, service_time, measured, shown, step_by_step_until)
 };
 
 auto failure_fields(const Facts& f) {
@@ -56,7 +57,8 @@ auto quota_fields(const Facts& f) {
 }
 auto state_fields(const Facts& f) {
   return std::tie(f.last_connect, f.last_close, f.pipelining, f.chunking, f.starttls, f.size_limit,
-                  f.connect_time, f.round_trip, f.service_time, f.measured, f.shown);
+                  f.connect_time, f.round_trip, f.service_time, f.measured, f.shown,
+                  f.step_by_step_until);
 }
 
 bool past(WallTime t, WallTime now) { return t <= now + kClockSlack; }
@@ -99,7 +101,8 @@ std::optional<DatedFacts> checked(const Quota& g, WallTime now) {
 std::optional<DatedFacts> checked(const State& g, WallTime now) {
   const bool believed = past(g.last_connect, now) && past(g.last_close, now) &&
                         past(g.measured, now) && sane(g.connect_time) && sane(g.round_trip) &&
-                        sane(g.service_time) && g.shown.size() <= kMaxShown;
+                        sane(g.service_time) && g.shown.size() <= kMaxShown &&
+                        g.step_by_step_until <= now + kLongestBackOff;
   if (!believed) return std::nullopt;
   DatedFacts out{{}, g.changed};
   Facts& f = out.facts;
@@ -114,6 +117,7 @@ std::optional<DatedFacts> checked(const State& g, WallTime now) {
   f.service_time = g.service_time;
   f.measured = g.measured;
   f.shown = printable(g.shown, kMaxShown);
+  f.step_by_step_until = g.step_by_step_until;
   return out;
 }
 
@@ -181,6 +185,7 @@ void copy_group(Group g, const Facts& from, Facts& into) {
       into.service_time = from.service_time;
       into.measured = from.measured;
       into.shown = from.shown;
+      into.step_by_step_until = from.step_by_step_until;
       return;
   }
 }
@@ -201,7 +206,7 @@ std::string encode_group(Group g, const Facts& f, WallTime changed) {
     case Group::state:
       encode_to(out, State{changed, f.last_connect, f.last_close, f.pipelining, f.chunking,
                            f.starttls, f.size_limit, f.connect_time, f.round_trip, f.service_time,
-                           f.measured, f.shown.substr(0, kMaxShown)});
+                           f.measured, f.shown.substr(0, kMaxShown), f.step_by_step_until});
       break;
   }
   return out;

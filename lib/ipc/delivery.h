@@ -33,8 +33,9 @@ struct StagePage {
 struct OpenConnection {
   std::uint64_t connection = 0;
   Destination destination;
-  std::string nexthop;  // of the job that caused it (for logs and per-domain settings)
-  PEN_FIELDS(connection, destination, nexthop)
+  std::string nexthop;        // of the job that caused it (for logs and per-domain settings)
+  bool step_by_step = false;  // one command at a time: it has got out of step under pipelining
+  PEN_FIELDS(connection, destination, nexthop, step_by_step)
 };
 struct CloseConnection {  // after the jobs in hand
   std::uint64_t connection = 0;
@@ -110,7 +111,8 @@ struct ConnectionClosed {
   Trouble trouble = Trouble::none;
   mail::DeliveryStatus status;           // for the jobs that must be deferred because of it
   std::vector<std::uint64_t> unstarted;  // jobs
-  PEN_FIELDS(connection, opened, trouble, status, unstarted)
+  bool out_of_step = false;  // its replies did not fit the commands, or it broke in a group of them
+  PEN_FIELDS(connection, opened, trouble, status, unstarted, out_of_step)
 };
 struct RecipientResult {
   std::vector<std::uint32_t> ordinals;

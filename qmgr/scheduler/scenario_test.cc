@@ -16,12 +16,14 @@
 ///   done CONN [D]                      the oldest job in hand; service time D
 ///   down | up | flush                  the transport; an administrator's flush
 ///   suspend NAME [REASON] | resume NAME | forget HOST        an administrator's orders (pendest)
+///   out_of_step CONN                   its peer broke under pipelining
 ///   denied CONN | elsewhere HOST N | look_again HOST | give_back HOST KEEP     what the other hosts of a cluster leave it
 ///   learned HOST works | retry IN      what they know
 ///   rule NAME …                        defer_destinations names these from now on
 ///   flushed MSG                        the message was flushed: defer_transports does not hold it
 ///   isolate CONN | withdraw MSG COUNT | advance D
 ///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN |
+///          step_by_step CONN HOST          as open, and without pipelining
 ///          defer MSG [COUNT [WORDS]]           what its status says
 ///   expect explain DOMAIN RULE [HOST …]   what would be chosen for a first message
 ///   expect served HOST at_most|at_least N    jobs, of hosts that answer by themselves
@@ -496,6 +498,8 @@ class World {
       core().suspensions_changed();
     } else if (verb == "forget") {
       core().forgotten(destination(w.at(1)).key());
+    } else if (verb == "out_of_step") {
+      core().out_of_step(connection(w.at(1)));
     } else if (verb == "denied") {
       core().refused(connection(w.at(1)));
     } else if (verb == "elsewhere") {
@@ -543,10 +547,11 @@ class World {
       for (std::size_t i = 0; i < std::max<std::size_t>(1, count(3)); ++i) {
         take<RouteRecipient>([&](auto& a) { return a.message == n; });
       }
-    } else if (what == "open") {
+    } else if (what == "open" || what == "step_by_step") {
       const auto hosts = alternatives(w.at(3));
       take<OpenConnection>([&](auto& a) {
         if (!hosts.contains(a.destination.host)) return false;
+        if (a.step_by_step != (what == "step_by_step")) return false;
         names_[w[2]] = a.connection;
         return true;
       });

@@ -62,7 +62,9 @@ struct Options {
   milliseconds forming_time{500};
   seconds backoff_min{60};  // of a failing destination, doubled per failure, with jitter
   seconds backoff_max{4000};
-  seconds ceiling_time{600};         // a learned connection limit is believed this long
+  seconds ceiling_time{600};  // a learned connection limit is believed this long
+  seconds step_by_step_time{
+      3600};  // without pipelining for who broke under it; then it is tried again
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
   // Messages that may wait for the same hosts while others wait for room in the active set (active_share_limit); 0: any
   // number. Only where they wait for long: the hosts would take longer than share_time for them.
@@ -83,9 +85,9 @@ struct OpenConnection {
   ConnectionNumber connection = 0;
   ipc::Destination destination;
   std::string nexthop;
-  std::string key;  // of the destination here
-  std::uint32_t limit =
-      0;  // connections to it that are allowed at once, over all hosts of a cluster
+  std::string key;            // of the destination here
+  std::uint32_t limit = 0;    // connections to it that may be at once, over all hosts of a cluster
+  bool step_by_step = false;  // it broke under pipelining
 };
 struct HandJob {  // into the connection's window
   ConnectionNumber connection = 0;
@@ -196,6 +198,8 @@ class Scheduler {
   /// status.
   void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
               const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
+  /// Its peer broke under pipelining: for step_by_step_time it is spoken to one command at a time. Call before closed().
+  void out_of_step(ConnectionNumber connection);
   /// A job's result came. The caller keeps the results themselves.
   void job_done(JobNumber job, microseconds service_time);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
@@ -255,6 +259,8 @@ class Scheduler {
 
   /// In order. Valid until the next event.
   std::vector<Action> take_actions();
+  /// The same without an allocation: what `into` held goes, its memory is used for the next actions.
+  void take_actions(std::vector<Action>& into);
 
   struct Figures {
     std::uint64_t messages = 0, jobs = 0, connections = 0, waiting_jobs = 0, in_hand = 0,

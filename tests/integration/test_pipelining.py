@@ -1,0 +1,71 @@
+"""Pipelining on the wire, with running programs: peers that break under it, and a stop in its midst."""
+import collections
+import json
+
+from harness import *
+
+FLOWS = {"whole transactions": ["PIPELINING", "CHUNKING", "8BITMIME"], "groups": ["PIPELINING", "8BITMIME"],
+         "one by one": ["8BITMIME"]}
+
+
+class Pipelining(Suite):
+    def shown(self, mx, peer):
+        done = mx.tool("pendest", "--json", "show", f"[127.0.0.1]:{peer.port}")
+        return [e for e in map(json.loads, done.stdout.splitlines()) if e["type"] == "destination"]
+
+    def test_a_peer_that_breaks_under_pipelining_is_remembered_over_a_restart_and_spoken_to_step_by_step(self):
+        with Peer(features=["PIPELINING", "8BITMIME"]) as peer:
+            ahead = []
+            # Whether more than this line has come when it is answered.
+            peer.replies["RCPT"] = lambda session, line: ahead.append(
+                (session.number, not bytes(session.raw).endswith(line.encode() + b"\r\n"))) and None
+            peer.replies["MAIL"] = ["354 what is this"]
+            with Instance({**relay_to(peer), "minimal_backoff_time": "1s", "maximal_backoff_time": "2s",
+                           "queue_run_delay": "1s"}) as mx:
+                send(mx.port, "ada@sender.example", ["a@rcpt.example", "b@rcpt.example"], mail())
+                peer.wait_messages(1)
+                mx.wait_empty_queue()
+                until = self.shown(mx, peer)[0]["step_by_step_until"]
+                self.assertTrue([now for session, now in ahead if session > 0] and
+                                not any(now for session, now in ahead if session > 0), ahead)
+                # On disk, not in the memory of any program.
+                mx.stop()
+                eventually(lambda: not mx.pids(), "stopped")
+                mx.start()
+                ahead.clear()
+                send(mx.port, "ada@sender.example", ["c@rcpt.example", "d@rcpt.example"], mail())
+                peer.wait_messages(2)
+                self.assertEqual([now for _, now in ahead], [False, False])
+                self.assertEqual(self.shown(mx, peer)[0]["step_by_step_until"], until)
+                mx.tool("pendest", "forget", f"[127.0.0.1]:{peer.port}", check=True)
+                eventually(lambda: all(s.closed for s in peer.sessions), "closed")
+                send(mx.port, "ada@sender.example", ["e@rcpt.example", "f@rcpt.example"], mail())
+                peer.wait_messages(3)
+                self.assertIn(True, [now for _, now in ahead])
+
+    def test_a_stop_under_load_sends_nothing_again_that_was_answered(self):
+        for name, features in FLOWS.items():
+            with self.subTest(flow=name), Peer(features=features) as peer:
+                answered = collections.Counter()
+                count = 120
+                peer.delay = 0.01
+                with Instance({**relay_to(peer), "smtp_destination_concurrency_limit": "3", "stop_drain_time": "20s"}) as mx:
+                    with Client(mx.port) as client:
+                        for n in range(count):
+                            client.send(f"s{n}@sender.example", [f"r{n}@rcpt.example"], mail())
+                    peer.wait_messages(count // 6)
+                    mx.stop()
+                    eventually(lambda: not mx.pids(), "stopped")
+                    before = len(peer.messages)
+                    self.assertLess(before, count, "nothing was left to do: no stop under load")
+                    peer.delay = 0.0
+                    mx.start()
+                    peer.wait_messages(count, seconds=60)
+                    mx.wait_empty_queue()
+                    answered.update(r for m in peer.messages for r in m.recipients)
+                    twice = {r: n for r, n in answered.items() if n != 1}
+                    self.assertEqual((twice, len(answered)), ({}, count))
+
+
+if __name__ == "__main__":
+    unittest.main()
