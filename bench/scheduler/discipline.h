@@ -34,6 +34,8 @@ class World {
   virtual const Internet& internet() const = 0;
   virtual DomainNumber domain_of(MessageNumber message, std::uint32_t ordinal) const = 0;
   virtual SteadyTime arrival_of(MessageNumber message) const = 0;
+  /// Of the sender; 0: one of the many who send little.
+  virtual std::uint64_t sender_of(MessageNumber message) const = 0;
   /// Finds the hosts of the recipient's domain; Discipline::looked_up follows.
   virtual void look_up(MessageNumber message, std::uint32_t ordinal) = 0;
   /// Discipline::opened or closed follows. The number is the Discipline's choice and never used again.

@@ -37,7 +37,7 @@ class Penstock final : public Discipline {
         scheduler_(options(limits), limits_of(), table_, random_) {}
 
   void admit(MessageNumber m, const Ordinals& recipients) override {
-    tell([&] { scheduler_.admit(m, recipients); });
+    tell([&] { scheduler_.admit(m, recipients, world_.sender_of(m)); });
   }
   void looked_up(MessageNumber m, std::uint32_t ordinal) override {
     const DomainNumber d = world_.domain_of(m, ordinal);

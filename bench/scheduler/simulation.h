@@ -97,6 +97,10 @@ class Simulation final : private World, private Network::Listener {
   DomainNumber domain_of(MessageNumber m, std::uint32_t ordinal) const override {
     return messages_[m].domains[ordinal];
   }
+  std::uint64_t sender_of(MessageNumber m) const override {
+    const std::size_t stream = messages_[m].stream;
+    return workload_.streams()[stream].one_sender ? stream + 1 : 0;
+  }
   SteadyTime arrival_of(MessageNumber m) const override { return messages_[m].arrival; }
   void look_up(MessageNumber m, std::uint32_t ordinal) override;
   void open(ConnectionNumber connection, HostNumber host) override;
