@@ -20,7 +20,7 @@ namespace pen::qmgr::scheduler {
 
 namespace {
 constexpr std::uint32_t kShare = 8;  // one in so many workers
-constexpr std::uint32_t kLeast = 5;  // workers: an eighth of a handful would be none
+constexpr std::uint32_t kLeast = 3;  // of a handful
 constexpr seconds kPatience{4};
 constexpr std::uint32_t kMostDoublings = 8;
 constexpr seconds kLookAgain{1};  // at probes that nobody needed to be given up
