@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kEnough = 50'000;  // in hand: below, other memory weighs more
 
+constexpr std::uint64_t kRepeated = 1'000'000;  // jobs at most
+
 struct Cost {
   Outcome outcome;
   std::uint64_t jobs = 0;
@@ -24,8 +26,8 @@ struct Cost {
   }
 };
 
-Cost cost_of(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs,
-             std::size_t in_hand) {
+Cost run_once(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs,
+              std::size_t in_hand) {
   Parameters p;
   p.seed = seed;
   p.limits.workers = 1000;
@@ -48,6 +50,17 @@ Cost cost_of(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t j
   return c;
 }
 
+/// Of three runs the one that took least: the machine does other things as well. One of the largest must do.
+Cost cost_of(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs,
+             std::size_t in_hand) {
+  Cost best = run_once(kind, net, seed, jobs, in_hand);
+  for (int again = 0; again < 2 && jobs <= kRepeated; ++again) {
+    Cost c = run_once(kind, net, seed, jobs, in_hand);
+    if (c.own() < best.own()) best = std::move(c);
+  }
+  return best;
+}
+
 }  // namespace
 
 Report scale(const Setting& setting) {
@@ -64,6 +77,7 @@ Report scale(const Setting& setting) {
   plot.x = {"jobs", true};
   plot.y = {"µs a job", false};
   const std::size_t in_hand = scaled(setting, 1'000'000);
+  const std::size_t compared = scaled(setting, 100'000);  // more would take the slots hours
   std::string others;
   for (const auto& [hosts, domains] : {std::pair(50U, 1000U), {100'000U, 1'000'000U}}) {
     InternetParameters like;
@@ -84,9 +98,9 @@ Report scale(const Setting& setting) {
     }
     plot.lines.push_back(std::move(line));
     for (const Kind kind : setting.kinds) {
-      const Cost c = cost_of(kind, net, setting.seed, in_hand, in_hand);
+      const Cost c = cost_of(kind, net, setting.seed, compared, compared);
       others += fmt::format("| {} | {} | {} | {} | {:.2f} | {:.2f} | {} |\n", hosts, domains,
-                            in_hand, short_name(kind), c.own(), c.all(), c.bytes());
+                            compared, short_name(kind), c.own(), c.all(), c.bytes());
     }
   }
   report.text +=

@@ -30,7 +30,7 @@ def claim_isolation(tool):
     only = ("--scheduler", "penstock")
     mean = [float(row[2]) for row in cells(run(tool, "hostile", "--size", "0.1", *only))]
     print("mean delay of others alone, beside an envelope, beside a sender:", mean)
-    claim(mean[1] < 1.02 * mean[0], "an envelope costs others nothing")
+    claim(mean[1] < 1.03 * mean[0], "an envelope costs others nothing")
     claim(mean[2] < 1.01 * mean[0], "a sender of many messages costs others nothing")
     alone, beside = [(float(row[3]), float(row[4])) for row in cells(run(tool, "tarpit", "--size", "0.1", *only))][2:]
     print("others beside a tarpit that fills the active set, per second and mean delay:", alone, beside)
