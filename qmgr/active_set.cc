@@ -356,6 +356,7 @@ void Manager::committed(queue_log::Ticket ticket) {
 
 void Manager::settle() {
   enter();
+  known_routes_ = 0;
   if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
   if (!when_recovered_.empty() && log_.recovery() == queue_log::Recovery::done)
     for (const auto& fn : std::exchange(when_recovered_, {})) fn();

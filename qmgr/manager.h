@@ -31,6 +31,7 @@
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
 #include "qmgr/message.h"
+#include "qmgr/route_cache.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr {
@@ -155,6 +156,7 @@ class Manager {
   /// A flush: destinations that wait for their retry time may be tried at once.
   void forgive() {
     enter();
+    routes_.clear();
     scheduler_.forgive();
   }
 
@@ -269,6 +271,10 @@ class Manager {
 
   std::uint64_t next_request_ = 1;
   std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
+  RouteCache routes_;
+  // A message to ten thousand of one domain must not have the loop for itself: beyond these in one settle() it is asked.
+  static constexpr std::size_t kKnownRoutes = 200;
+  std::size_t known_routes_ = 0;
   std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these
   std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
   std::unordered_map<JobNumber, JobInHand> jobs_;

@@ -111,6 +111,7 @@ class ResolveImpl final : public Resolve {
 
   bool blocking() const override { return tables_.blocking(); }
   bool route_blocking() const override { return tables_.route_blocking(); }
+  bool route_by_domain() const override { return !tables_.route_asks_tables(); }
   std::vector<Error> problems() const override { return tables_.problems(); }
   const Options& options() const override { return options_; }
 
@@ -357,6 +358,12 @@ bool Tables::route_blocking() const {
   return transport.blocking() || sender_relayhost.blocking() || sender_transport.blocking() ||
          mydestination.blocking() || virtual_alias_domains.blocking() ||
          virtual_mailbox_domains.blocking() || relay_domains.blocking();
+}
+
+bool Tables::route_asks_tables() const {
+  return !transport.empty() || !sender_relayhost.empty() || !sender_transport.empty() ||
+         mydestination.has_tables() || virtual_alias_domains.has_tables() ||
+         virtual_mailbox_domains.has_tables() || relay_domains.has_tables();
 }
 
 std::vector<Error> Tables::problems() const {
