@@ -220,7 +220,10 @@ void Scheduler::out_of_step(ConnectionNumber number) {
   const auto it = s.connections.find(number);
   if (it == s.connections.end()) return;
   Destination& d = *it->second->destination;
-  d.facts.step_by_step_until = s.wall + s.options.step_by_step_time;
+  WallTime& until = d.facts.step_by_step_until;
+  // Once may have been a line that went dead, or a restart of the peer.
+  const bool again = until != WallTime{} && s.wall < until + std::chrono::hours(24);
+  until = s.wall + (again ? s.options.step_by_step_again : s.options.step_by_step_first);
   s.remember(d);
 }
 

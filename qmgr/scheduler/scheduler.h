@@ -70,8 +70,8 @@ struct Options {
   seconds backoff_min{60};  // of a failing destination, doubled per failure, with jitter
   seconds backoff_max{4000};
   seconds ceiling_time{600};  // a learned connection limit is believed this long
-  seconds step_by_step_time{
-      3600};  // without pipelining for who broke under it; then it is tried again
+  // Without pipelining for who broke under it; then it is tried again. Who breaks again within a day meant it.
+  seconds step_by_step_first{600}, step_by_step_again{3600};
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
   // Messages that may wait for the same hosts while others wait for room in the active set (active_share_limit); 0: any
   // number. Only where they wait for long: the hosts would take longer than share_time for them.
@@ -210,7 +210,7 @@ class Scheduler {
   /// status.
   void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
               const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
-  /// Its peer broke under pipelining: for step_by_step_time it is spoken to one command at a time. Call before closed().
+  /// Its peer broke under pipelining: for some time it is spoken to one command at a time. Call before closed().
   void out_of_step(ConnectionNumber connection);
   /// A job's result came. The caller keeps the results themselves.
   void job_done(JobNumber job, microseconds service_time);
