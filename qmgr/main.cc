@@ -59,6 +59,10 @@ qmgr::ProgramOptions options_of(service::Context& c) {
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   auto program_options = options_of(c);
+  auto classes = sessions::Classes::parse(s.session_classes);
+  if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
+  if (!classes->empty())
+    program_options.classes = std::make_shared<const sessions::Classes>(*std::move(classes));
   map::OpenOptions tables;
   tables.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,

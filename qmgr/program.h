@@ -16,6 +16,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/writer.h"
+#include "lib/sessions/classes.h"
 #include "lib/spool/spool.h"
 #include "qmgr/bounce_feed.h"
 #include "qmgr/delivery_agent.h"
@@ -36,6 +37,8 @@ struct ProgramOptions {
   std::optional<uid_t> mail_owner;  // besides root and ourselves, may enqueue and command
   std::uint64_t seed = 1;
   milliseconds drain_time{5000};
+  /// session_classes; nullptr: there are none.
+  std::shared_ptr<const sessions::Classes> classes;
 };
 
 class Program final : public Ports {
