@@ -9,10 +9,11 @@ using namespace ipc::sessions;
 Ledger::Ledger(sessions::Classes classes)
     : classes_(std::move(classes)), states_(classes_.list().size()) {}
 
-Ledger::Holder Ledger::begin(bool listens) {
+Ledger::Holder Ledger::begin(const Begin& begin, SteadyTime now) {
   const Holder holder = next_holder_++;
-  holders_[holder].listens = listens;
-  if (listens && all_full_) actions_.push_back({holder, AllFull{true}});
+  if (holder == 1 && begin.again) settle_until_ = now + kSettleTime;
+  holders_[holder].listens = begin.listens;
+  if (begin.listens && all_full_) actions_.push_back({holder, AllFull{true}});
   return holder;
 }
 
@@ -21,6 +22,7 @@ void Ledger::end(Holder holder) {
   if (at == holders_.end()) return;
   const auto leases = std::move(at->second.leases);
   holders_.erase(at);
+  std::erase_if(unsettled_, [&](const auto& u) { return u.first == holder; });
   std::set<std::uint32_t> touched;
   for (const auto& [number, lease] : leases) {
     touched.insert(lease.in_class);
@@ -120,6 +122,12 @@ void Ledger::refuse(std::uint32_t c, const Pending& p) {
 }
 
 bool Ledger::take(Holder holder, const Take& asked, SteadyTime now) {
+  if (now >= settle_until_ || asked.held) return decide(holder, asked, now);
+  unsettled_.emplace_back(holder, asked);
+  return unsettled_.size() <= kMaxLeases;
+}
+
+bool Ledger::decide(Holder holder, const Take& asked, SteadyTime now) {
   HolderState& h = holders_.at(holder);
   if (h.leases.contains(asked.lease) || h.leases.size() >= kMaxLeases) return false;
   const auto found = classes_.find(asked.name, asked.address);
@@ -159,7 +167,11 @@ bool Ledger::take(Holder holder, const Take& asked, SteadyTime now) {
 void Ledger::release(Holder holder, std::uint64_t number) {
   auto& leases = holders_.at(holder).leases;
   const auto at = leases.find(number);
-  if (at == leases.end()) return;
+  if (at == leases.end()) {
+    std::erase_if(unsettled_,
+                  [&](const auto& u) { return u.first == holder && u.second.lease == number; });
+    return;
+  }
   const Lease lease = at->second;
   leases.erase(at);
   if (lease.pending) {
@@ -222,6 +234,11 @@ void Ledger::yielded(Holder holder, const Yielded& y) {
 }
 
 void Ledger::tick(SteadyTime now) {
+  if (now >= settle_until_) {
+    // A number twice is the holder's mistake, and its loss.
+    for (const auto& [holder, asked] : std::exchange(unsettled_, {}))
+      static_cast<void>(decide(holder, asked, now));
+  }
   for (std::uint32_t c = 0; c < states_.size(); ++c) {
     ClassState& s = states_[c];
     while (!s.pending.empty() && s.pending.front().deadline <= now) {
@@ -233,7 +250,7 @@ void Ledger::tick(SteadyTime now) {
 }
 
 SteadyTime Ledger::next_wake() const {
-  SteadyTime next = kNever;
+  SteadyTime next = unsettled_.empty() ? kNever : settle_until_;
   for (const ClassState& s : states_) {
     if (!s.pending.empty()) next = std::min(next, s.pending.front().deadline);
   }

@@ -5,7 +5,8 @@
 ///          refuse limit, an outgoing one while it is below the total limit; either may be the higher one.
 ///          At the refuse limit the class's outgoing connections are asked for an idle one first: the incoming session
 ///          waits for the answer, at most kYieldTime. An outgoing one that is refused is told when there is room.
-///          What a holder says it holds is counted whatever the limit.
+///          What a holder says it holds is counted whatever the limit. After a restart (the first holder comes again)
+///          other requests wait for kSettleTime, in which every holder has told what it holds.
 /// Use:     one Holder per connection: begin(), take(), release(), yielded(), end() when it ends, by whatever cause; then
 ///          send what take_actions() gives. tick() when next_wake() has come.
 /// Cost:    O(log n) in the leases, for each event.
@@ -26,6 +27,8 @@ namespace pen::anvil {
 
 /// An idle connection is closed with QUIT: a peer that does not answer that shall not keep a client waiting for long.
 inline constexpr seconds kYieldTime{3};
+/// Holders are back within a tenth of a second: they wait on the socket while anvil is being started.
+inline constexpr milliseconds kSettleTime{300};
 /// Leases of one holder: more than any process has descriptors.
 inline constexpr std::size_t kMaxLeases = 1'000'000;
 
@@ -39,14 +42,14 @@ class Ledger {
 
   explicit Ledger(sessions::Classes classes);
 
-  Holder begin(bool listens);
+  Holder begin(const ipc::sessions::Begin& begin, SteadyTime now);
   /// The connection is gone: all that it held is free.
   void end(Holder holder);
   /// False: the number is in use, or there are too many: the connection had better end.
   bool take(Holder holder, const ipc::sessions::Take& asked, SteadyTime now);
   void release(Holder holder, std::uint64_t lease);
   void yielded(Holder holder, const ipc::sessions::Yielded& answer);
-  /// Incoming sessions that waited for long enough are refused.
+  /// Incoming sessions that waited for long enough are refused; what waited for others to settle is answered.
   void tick(SteadyTime now);
   SteadyTime next_wake() const;
   /// In order.
@@ -87,6 +90,7 @@ class Ledger {
     Holder holder = 0;
   };
 
+  bool decide(Holder holder, const ipc::sessions::Take& asked, SteadyTime now);
   const sessions::Class& limits(std::uint32_t c) const { return classes_.list()[c]; }
   bool may_enter(std::uint32_t c) const { return states_[c].count() < limits(c).refuse; }
   void count(std::uint32_t c, Holder holder, ipc::sessions::Direction direction);
@@ -108,6 +112,8 @@ class Ledger {
   std::unordered_map<Holder, HolderState> holders_;
   std::map<std::uint64_t, Ask> asks_;
   std::vector<Send> actions_;
+  std::deque<std::pair<Holder, ipc::sessions::Take>> unsettled_;  // asked before settle_until_
+  SteadyTime settle_until_ = SteadyTime::min();
   std::uint64_t next_holder_ = 1, next_ask_ = 1;
   std::uint64_t standing_ask_ = 0;  // made because every class was full; for nobody in particular
   std::size_t full_ = 0;            // classes that hold their refuse limit

@@ -15,6 +15,9 @@ struct Fixture {
   explicit Fixture(std::string_view text = "*.customer.fr 8 8, * 3 3")
       : ledger(*sessions::Classes::parse(text)) {}
 
+  Ledger::Holder begin(bool listens, bool again = false) {
+    return ledger.begin({listens, again}, now);
+  }
   bool ask(Ledger::Holder holder, std::uint64_t lease, Direction direction, const char* name,
            const char* address, bool held = false) {
     BOOST_REQUIRE(ledger.take(holder, {lease, direction, name, address, held}, now));
@@ -70,7 +73,7 @@ struct Fixture {
 BOOST_FIXTURE_TEST_SUITE(ledger_of_sessions, Fixture)
 
 BOOST_AUTO_TEST_CASE(incoming_and_outgoing_sessions_of_a_class_are_one_count) {
-  const auto smtpd = ledger.begin(false), qmgr = ledger.begin(false);
+  const auto smtpd = begin(false), qmgr = begin(false);
   BOOST_TEST(out(qmgr, 1, "mx.net"));
   BOOST_TEST(out(qmgr, 2, "mx.net"));
   BOOST_TEST(in(smtpd, 1, "b.net"));
@@ -85,7 +88,7 @@ BOOST_AUTO_TEST_CASE(incoming_and_outgoing_sessions_of_a_class_are_one_count) {
 
 BOOST_AUTO_TEST_CASE(a_refuse_limit_below_the_total_keeps_places_for_outgoing_mail) {
   ledger = Ledger(*sessions::Classes::parse("* 4 2"));
-  const auto h = ledger.begin(false);
+  const auto h = begin(false);
   BOOST_TEST(in(h, 1));
   BOOST_TEST(in(h, 2));
   BOOST_TEST(!in(h, 3));
@@ -97,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_refuse_limit_below_the_total_keeps_places_for_outgoing_ma
 
 BOOST_AUTO_TEST_CASE(a_refuse_limit_above_the_total_blocks_outgoing_mail_first) {
   ledger = Ledger(*sessions::Classes::parse("* 2 4"));
-  const auto h = ledger.begin(false);
+  const auto h = begin(false);
   BOOST_TEST(in(h, 1));
   BOOST_TEST(in(h, 2));
   BOOST_TEST(!out(h, 3));
@@ -114,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_refuse_limit_above_the_total_blocks_outgoing_mail_first) 
 
 BOOST_AUTO_TEST_CASE(who_belongs_to_no_class_is_granted_and_not_counted) {
   ledger = Ledger(*sessions::Classes::parse("*.customer.fr 1 1"));
-  const auto h = ledger.begin(false);
+  const auto h = begin(false);
   for (std::uint64_t i = 1; i < 20; ++i) BOOST_TEST(in(h, i, "other.fr"));
   BOOST_TEST(counts() == "*.customer.fr 0+0 ");
   release(h, 1);
@@ -122,7 +125,7 @@ BOOST_AUTO_TEST_CASE(who_belongs_to_no_class_is_granted_and_not_counted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_that_dies_frees_all_that_it_held_and_nothing_else) {
-  const auto smtpd = ledger.begin(false), qmgr = ledger.begin(false);
+  const auto smtpd = begin(false), qmgr = begin(false);
   for (std::uint64_t i = 1; i <= 5; ++i) BOOST_TEST(in(smtpd, i));
   for (std::uint64_t i = 1; i <= 3; ++i) BOOST_TEST(out(qmgr, i));
   BOOST_TEST(!out(qmgr, 4));
@@ -136,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_dies_frees_all_that_it_held_and_nothing_else)
 }
 
 BOOST_AUTO_TEST_CASE(what_a_holder_says_it_holds_counts_beyond_every_limit) {
-  const auto h = ledger.begin(false);
+  const auto h = begin(false);
   for (std::uint64_t i = 1; i <= 5; ++i) ask(h, i, Direction::incoming, "x.net", "192.0.2.1", true);
   BOOST_TEST(counts() == "*.customer.fr 0+0 * 5+0 ");
   BOOST_TEST(!in(h, 6, "x.net"));
@@ -149,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_a_holder_says_it_holds_counts_beyond_every_limit) {
 
 BOOST_AUTO_TEST_CASE(room_is_told_once_to_each_holder_that_was_refused) {
   ledger = Ledger(*sessions::Classes::parse("* 1 9"));
-  const auto a = ledger.begin(false), b = ledger.begin(false);
+  const auto a = begin(false), b = begin(false);
   BOOST_TEST(out(a, 1));
   BOOST_TEST(!out(a, 2));
   BOOST_TEST(!out(a, 3));
@@ -162,7 +165,7 @@ BOOST_AUTO_TEST_CASE(room_is_told_once_to_each_holder_that_was_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(at_the_refuse_limit_an_idle_outgoing_connection_makes_place) {
-  const auto smtpd = ledger.begin(false), qmgr = ledger.begin(false);
+  const auto smtpd = begin(false), qmgr = begin(false);
   BOOST_TEST(out(qmgr, 1, "mx.net"));
   BOOST_TEST(out(qmgr, 2, "mx.net"));
   BOOST_TEST(in(smtpd, 1, "a.net"));
@@ -190,7 +193,7 @@ BOOST_AUTO_TEST_CASE(at_the_refuse_limit_an_idle_outgoing_connection_makes_place
 }
 
 BOOST_AUTO_TEST_CASE(several_that_wait_for_idle_connections_each_get_one) {
-  const auto smtpd = ledger.begin(false), qmgr = ledger.begin(false);
+  const auto smtpd = begin(false), qmgr = begin(false);
   for (std::uint64_t i = 1; i <= 3; ++i) BOOST_TEST(out(qmgr, i, "mx.net"));
   std::vector<std::uint64_t> asks;
   for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -207,7 +210,7 @@ BOOST_AUTO_TEST_CASE(several_that_wait_for_idle_connections_each_get_one) {
 }
 
 BOOST_AUTO_TEST_CASE(one_that_waits_is_refused_in_time_and_when_it_leaves_forgotten) {
-  const auto smtpd = ledger.begin(false), qmgr = ledger.begin(false);
+  const auto smtpd = begin(false), qmgr = begin(false);
   for (std::uint64_t i = 1; i <= 3; ++i) BOOST_TEST(out(qmgr, i, "mx.net"));
   BOOST_TEST(!in(smtpd, 1, "a.net"));
   BOOST_TEST(!in(smtpd, 2, "a.net"));
@@ -224,7 +227,7 @@ BOOST_AUTO_TEST_CASE(one_that_waits_is_refused_in_time_and_when_it_leaves_forgot
 }
 
 BOOST_AUTO_TEST_CASE(when_the_holder_that_was_asked_dies_its_places_are_given_to_who_waits) {
-  const auto smtpd = ledger.begin(false), qmgr = ledger.begin(false);
+  const auto smtpd = begin(false), qmgr = begin(false);
   for (std::uint64_t i = 1; i <= 3; ++i) BOOST_TEST(out(qmgr, i, "mx.net"));
   BOOST_TEST(!in(smtpd, 1, "a.net"));
   ledger.end(qmgr);
@@ -235,14 +238,14 @@ BOOST_AUTO_TEST_CASE(when_the_holder_that_was_asked_dies_its_places_are_given_to
 
 BOOST_AUTO_TEST_CASE(listeners_hear_when_every_class_is_full_and_when_one_is_not) {
   ledger = Ledger(*sessions::Classes::parse("a.fr 1 1, * 2 2"));
-  const auto smtpd = ledger.begin(true), other = ledger.begin(false);
+  const auto smtpd = begin(true), other = begin(false);
   BOOST_TEST(in(smtpd, 1, "b.fr"));
   BOOST_TEST(in(smtpd, 2, "b.fr"));
   BOOST_TEST(fulls.empty());
   BOOST_TEST(in(other, 1, "a.fr"));
   BOOST_TEST(fulls == std::vector<bool>{true});
   BOOST_TEST(to == smtpd);
-  const auto late = ledger.begin(true);
+  const auto late = begin(true);
   collect();
   BOOST_TEST(fulls == std::vector<bool>{true});
   BOOST_TEST(to == late);
@@ -255,14 +258,14 @@ BOOST_AUTO_TEST_CASE(listeners_hear_when_every_class_is_full_and_when_one_is_not
 
 BOOST_AUTO_TEST_CASE(without_a_last_class_for_all_nothing_is_ever_full) {
   ledger = Ledger(*sessions::Classes::parse("a.fr 1 1"));
-  const auto smtpd = ledger.begin(true);
+  const auto smtpd = begin(true);
   BOOST_TEST(in(smtpd, 1, "a.fr"));
   BOOST_TEST(fulls.empty());
 }
 
 BOOST_AUTO_TEST_CASE(with_every_class_full_an_idle_connection_is_asked_for_at_once) {
   ledger = Ledger(*sessions::Classes::parse("* 1 1"));
-  const auto qmgr = ledger.begin(false);
+  const auto qmgr = begin(false);
   BOOST_TEST(out(qmgr, 1));
   BOOST_REQUIRE_EQUAL(wanted.size(), 1U);
   yield(qmgr, wanted[0].ask, true);
@@ -270,8 +273,32 @@ BOOST_AUTO_TEST_CASE(with_every_class_full_an_idle_connection_is_asked_for_at_on
   BOOST_TEST(!ledger.all_full());
 }
 
+BOOST_AUTO_TEST_CASE(after_a_restart_nobody_is_granted_more_before_all_have_told_what_they_hold) {
+  const auto qmgr = begin(false, true);
+  BOOST_TEST(!out(qmgr, 1, "mx.net"));
+  BOOST_TEST(refused == 0U);
+  BOOST_TEST(!out(qmgr, 2, "mx.net"));
+  BOOST_TEST(!out(qmgr, 3, "mx.net"));
+  ledger.release(qmgr, 2);
+  const auto smtpd = begin(true, true);
+  for (std::uint64_t i = 1; i <= 2; ++i)
+    ask(smtpd, i, Direction::incoming, "a.net", "192.0.2.1", true);
+  const auto gone = begin(false, true);
+  BOOST_TEST(!in(gone, 1, "a.net"));
+  ledger.end(gone);
+  BOOST_TEST((ledger.next_wake() == now + kSettleTime));
+  now += kSettleTime;
+  ledger.tick(now);
+  collect();
+  BOOST_TEST(granted == 1U);
+  BOOST_TEST(refused == 3U);
+  BOOST_TEST(counts() == "*.customer.fr 0+0 * 2+1 ");
+  BOOST_TEST((ledger.next_wake() == kNever));
+  BOOST_TEST(in(smtpd, 9));
+}
+
 BOOST_AUTO_TEST_CASE(a_number_in_use_is_nonsense) {
-  const auto h = ledger.begin(false);
+  const auto h = begin(false);
   BOOST_TEST(in(h, 1));
   BOOST_TEST(!ledger.take(h, {1, Direction::incoming, "a.customer.fr", "192.0.2.1", false}, now));
   release(h, 77);  // one that never was is none
@@ -306,7 +333,7 @@ BOOST_AUTO_TEST_CASE(the_counts_are_right_after_any_order_of_events) {
     for (int step = 0; step < 300; ++step) {
       now += milliseconds(random.below(200));
       const auto what = random.below(12);
-      if (what == 0 && model.size() < 4) model[ledger.begin(random.below(2) == 0)];
+      if (what == 0 && model.size() < 4) model[ledger.begin({random.below(2) == 0, false}, now)];
       if (model.empty()) continue;
       auto at = std::next(model.begin(), static_cast<long>(random.below(model.size())));
       if (what == 1) {

@@ -45,7 +45,8 @@ struct Server {
 
 /// One holder, from its Begin to the end of its connection.
 struct Holding {
-  Holding(Server& s, Channel& channel, bool listens) : server(s), holder(s.ledger.begin(listens)) {
+  Holding(Server& s, Channel& channel, const conversation::Begin& begin)
+      : server(s), holder(s.ledger.begin(begin, s.loop.now())) {
     server.channels[holder] = &channel;
     server.settle();
   }
@@ -109,7 +110,7 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
       sense = std::visit([&](const auto& m) { return holding->take(m); }, received->message);
       server->settle();
     } else if (const auto* begin = std::get_if<conversation::Begin>(&received->message)) {
-      holding = std::make_unique<Holding>(*server, channel, begin->listens);
+      holding = std::make_unique<Holding>(*server, channel, *begin);
     } else {
       sense = false;
     }

@@ -24,9 +24,12 @@ enum class Direction : std::uint8_t { incoming, outgoing };
 
 // holder → anvil
 /// First, once: holds sessions. listens: wants AllFull.
+/// again: had a connection to an anvil before. Then others had too, and shall tell what they hold before anybody is granted
+/// more.
 struct Begin {
   bool listens = false;
-  PEN_FIELDS(listens)
+  bool again = false;
+  PEN_FIELDS(listens, again)
 };
 /// Answered by Taken, but for `held`.
 struct Take {

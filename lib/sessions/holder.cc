@@ -15,7 +15,9 @@ Holder::Holder(async::Loop& loop, std::string path, std::shared_ptr<const Classe
       classes_(std::move(classes)),
       events_(std::move(events)),
       options_(options),
-      own_(classes_->list().size()) {}
+      own_(classes_->list().size()) {
+  away(loop.now());
+}
 
 async::Task<void> Holder::keep_connected(std::shared_ptr<Holder> self) {
   Holder& h = *self;
@@ -37,7 +39,7 @@ async::Task<void> Holder::keep_connected(std::shared_ptr<Holder> self) {
         }
         std::visit([&](const auto& m) { h.take(m); }, received->message);
       }
-      h.lost();
+      h.lost(h.hung_.raised());
     } else if (!std::exchange(complained, true)) {
       log::warning(
           "connect to {}: {}; until anvil is there, session_classes limits what this process "
@@ -57,15 +59,18 @@ bool Holder::may_by_itself(std::uint32_t in_class, Direction direction) const {
 Holder::Lease Holder::take(Direction direction, std::uint32_t in_class, std::string name,
                            std::string address, Answer answer) {
   const Lease lease = next_++;
-  const bool granted = channel_ || may_by_itself(in_class, direction);
   Held& held = leases_[lease];
-  held = {in_class,           direction,        true, false, loop_.now(), std::move(name),
-          std::move(address), std::move(answer)};
-  ++own_[in_class];
+  held.in_class = in_class;
+  held.direction = direction;
+  held.asked = true;
+  held.asked_at = loop_.now();
+  held.name = std::move(name);
+  held.address = std::move(address);
+  held.answer = std::move(answer);
   if (channel_) {
     ask(lease, held);
-  } else {
-    decide(lease, granted);
+  } else if (loop_.now() >= away_since_ + patience(direction)) {
+    decide(lease, may_by_itself(in_class, direction));
   }
   return lease;
 }
@@ -91,8 +96,14 @@ void Holder::watch(SteadyTime at) {
   });
 }
 
+void Holder::count(Held& held) {
+  if (!std::exchange(held.counted, true)) ++own_[held.in_class];
+}
+
 void Holder::decide(Lease lease, bool granted) {
-  leases_.at(lease).decided = true;
+  Held& held = leases_.at(lease);
+  held.decided = true;
+  if (granted) count(held);
   loop_.post([self = weak_from_this(), lease, granted] {
     if (const auto h = self.lock()) h->give(lease, granted, {});
   });
@@ -105,13 +116,13 @@ void Holder::give(Lease lease, bool granted, const std::string& mask) {
   held.asked = false;
   const Answer answer = std::move(held.answer);
   if (granted) {
+    count(held);
     // anvil came back meanwhile, and was told of those that were held by then.
     if (held.decided) send(Take{lease, held.direction, held.name, held.address, true});
   } else {
     const std::uint32_t c = held.in_class;
     const bool outgoing = held.direction == Direction::outgoing;
     const bool ask_anew = held.decided && channel_;
-    --own_[c];
     leases_.erase(at);
     if (outgoing) refused_[c] = mask;
     if (outgoing && ask_anew) tell_room(c);
@@ -123,8 +134,8 @@ void Holder::release(Lease lease) {
   const auto at = leases_.find(lease);
   if (at == leases_.end()) return;
   const std::uint32_t c = at->second.in_class;
+  if (at->second.counted) --own_[c];
   leases_.erase(at);
-  --own_[c];
   send(Release{lease});
   if (!channel_ && refused_.contains(c) && may_by_itself(c, Direction::outgoing)) tell_room(c);
 }
@@ -138,37 +149,51 @@ void Holder::tell_room(std::uint32_t in_class) {
 
 void Holder::begin() {
   hung_.reset();
-  send(Begin{static_cast<bool>(events_.all_full)});
+  client_patience_.reset();
+  mail_patience_.reset();
+  send(Begin{static_cast<bool>(events_.all_full), std::exchange(again_, true)});
+  std::vector<Lease> asked;
   for (const auto& [lease, held] : leases_) {
-    if (!held.asked) send(Take{lease, held.direction, held.name, held.address, true});
+    if (!held.asked)
+      send(Take{lease, held.direction, held.name, held.address, true});
+    else if (!held.decided)
+      asked.push_back(lease);
+  }
+  std::ranges::sort(asked);
+  for (const Lease lease : asked) {
+    Held& held = leases_.at(lease);
+    held.asked_at = loop_.now();
+    ask(lease, held);
   }
   while (!refused_.empty()) tell_room(refused_.begin()->first);
 }
 
-void Holder::lost() {
+void Holder::lost(bool hung) {
   channel_.reset();
   watch_.reset();
   if (std::exchange(full_, false) && events_.all_full) events_.all_full(false);
-  // Those without an answer are decided here, in order: each counts beside those before it that are granted.
+  away(hung ? loop_.now() - std::max(options_.client_patience, options_.mail_patience)
+            : loop_.now());
+}
+
+void Holder::away(SteadyTime since) {
+  away_since_ = since;
+  client_patience_ = loop_.call_at(since + options_.client_patience,
+                                   [this] { decide_waiting(Direction::incoming); });
+  mail_patience_ = loop_.call_at(since + options_.mail_patience, [this] {
+    decide_waiting(Direction::outgoing);
+    while (!refused_.empty()) tell_room(refused_.begin()->first);
+  });
+}
+
+void Holder::decide_waiting(Direction direction) {
   std::vector<Lease> asked;
   for (const auto& [lease, held] : leases_) {
-    if (!held.asked || held.decided) continue;
-    asked.push_back(lease);
-    --own_[held.in_class];
+    if (held.asked && !held.decided && held.direction == direction) asked.push_back(lease);
   }
   std::ranges::sort(asked);
-  std::vector<std::uint32_t> refused;
-  for (const Lease lease : asked) {
-    const Held& held = leases_.at(lease);
-    const bool granted = may_by_itself(held.in_class, held.direction);
-    if (granted)
-      ++own_[held.in_class];
-    else
-      refused.push_back(held.in_class);
-    decide(lease, granted);
-  }
-  for (const std::uint32_t c : refused) ++own_[c];  // until they are told
-  while (!refused_.empty()) tell_room(refused_.begin()->first);
+  for (const Lease lease : asked)
+    decide(lease, may_by_itself(leases_.at(lease).in_class, direction));
 }
 
 void Holder::take(const Taken& m) { give(m.lease, m.granted, m.mask); }

@@ -5,9 +5,10 @@
 ///          loop.spawn("anvil", Holder::keep_connected(holder));
 ///          smtpd: auto entry = co_await holder->enter(name, address, until);   // entry.place: hold it for the session
 ///          qmgr:  lease = holder->take(Direction::outgoing, in_class, host, address, answer); … release(lease)
-/// Away:    while anvil does not answer nobody is refused for that: the limits are applied to what this process itself
-///          holds. When it is there again it is told of every session that lives, so that its counts are right. An anvil
-///          that does not answer within kAnswerTime counts as away.
+/// Away:    master starts a dead anvil again in a moment: who asks meanwhile waits, a client shorter than outgoing mail.
+///          After that nobody is refused or kept waiting for its absence: the limits are applied to what this process
+///          itself holds. When it is there again it is told of every session that lives, so that its counts are right. An
+///          anvil that does not answer within answer_time counts as away for long.
 /// Events:  come from the loop, never from within take() or release().
 /// Cost:    nothing is asked for a session that belongs to no class.
 /// Thread:  the loop's. Source: seed 003, design.md "Session classes"; lib/ipc/sessions.h.
@@ -41,6 +42,8 @@ class Holder : public std::enable_shared_from_this<Holder> {
   struct Options {
     milliseconds first_pause{50}, longest_pause{1000};
     milliseconds answer_time{5000};  // above anvil's own patience
+    // how long an absence is waited for
+    milliseconds client_patience{1000}, mail_patience{5000};
   };
 
   Holder(async::Loop& loop, std::string path, std::shared_ptr<const Classes> classes, Events events,
@@ -99,18 +102,27 @@ class Holder : public std::enable_shared_from_this<Holder> {
     Direction direction{};
     bool asked = false;    // its answer was not given yet
     bool decided = false;  // it will be in the next turn, and is ours
+    bool counted = false;  // in own_: the session lives, or will
     SteadyTime asked_at{};
     std::string name, address;
     Answer answer;
   };
   bool may_by_itself(std::uint32_t in_class, Direction direction) const;
+  milliseconds patience(Direction direction) const {
+    return direction == Direction::incoming ? options_.client_patience : options_.mail_patience;
+  }
+  /// anvil is away since then.
+  void away(SteadyTime since);
+  /// Those that wait in vain are decided, in order: each counts beside those before it that are granted.
+  void decide_waiting(Direction direction);
   /// The answer is known; it is given in the next turn.
   void decide(Lease lease, bool granted);
   void give(Lease lease, bool granted, const std::string& mask);
+  void count(Held& held);
   void ask(Lease lease, const Held& held);
   void watch(SteadyTime at);
   void begin();
-  void lost();
+  void lost(bool hung);
   void tell_room(std::uint32_t in_class);
   void take(const ipc::sessions::Taken& m);
   void take(const ipc::sessions::Room& m);
@@ -130,8 +142,11 @@ class Holder : public std::enable_shared_from_this<Holder> {
   std::unique_ptr<Channel> channel_;
   async::Cancel hung_;
   async::Loop::TimerHandle watch_;
+  SteadyTime away_since_{};
+  async::Loop::TimerHandle client_patience_, mail_patience_;
+  bool again_ = false;  // there was an anvil before
   std::unordered_map<Lease, Held> leases_;
-  std::vector<std::uint32_t> own_;  // leases by class that live, of either direction
+  std::vector<std::uint32_t> own_;  // by class, of either direction
   // outgoing sessions of these classes were refused: by anvil in its class of this mask, by ourselves if that is empty
   std::map<std::uint32_t, std::string> refused_;
   Lease next_ = 1;

@@ -173,6 +173,8 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
     return Outcome::assigned;
   }
   if (chosen.rule == Choice::wait) {
+    if (chosen.at_limits && options.session_class)
+      wait_for_session(j.route->cluster->levels[index]);
     pool(j, !chosen.at_limits, from_pool);
     return Outcome::pooled;
   }
@@ -209,7 +211,8 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
   Destination* closed = nullptr;
   for (const auto& member : level) {
     Destination* d = member->destination;
-    if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d)) continue;
+    if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d) || !session_possible(*d))
+      continue;
     if (best.count() > 0 && measured_lately(*d) && slow(*d, best)) continue;
     if (!d->connections.empty()) {
       if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())

@@ -35,6 +35,7 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
       slot->known = true;
     }
     if (!slot->known) slot->allowance = t.limits.initial_concurrency;
+    enter_class(*slot);
     judge(*slot);
   }
   return *slot;
@@ -87,7 +88,13 @@ RouteSet& Model::make_route_set(const ipc::route::Resolved& answer, Transport& t
   }
   for (const auto& level : answer.levels) {
     auto& out = levels.emplace_back();
-    for (const auto& d : level.destinations) out.emplace_back(d.key(), &d);
+    for (const auto& d : level.destinations) {
+      out.emplace_back(d.key(), &d);
+      // Hosts at one address that belong to different session classes by their names share no connections.
+      if (!options.session_class || d.address.empty()) continue;
+      if (const auto c = options.session_class(d.host, d.address); c && !c->by_name.empty())
+        out.back().first += '\0' + c->by_name;
+    }
     std::sort(out.begin(), out.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
     out.erase(std::unique(out.begin(), out.end(),

@@ -2,6 +2,8 @@
 import os
 import signal
 import socket
+import threading
+import time
 
 import own_network
 from harness import *
@@ -25,23 +27,24 @@ class World:
             name = f"h{last}.customer.fr" if last < 200 else f"h{last}.other.example"
             records[(f"{last}.2.0.192.in-addr.arpa", "PTR")] = [name]
             records[(name, "A")] = [f"192.0.2.{last}"]
+            records[(f"d{last}.example", "MX")] = [(10, name)]
         # A host that calls itself inside, and whose name does not lead back to it.
         records[("99.2.0.192.in-addr.arpa", "PTR")] = ["h100.customer.fr"]
         self.dns = Dns(records)
         self.port = free_port()
 
-    def domain(self, domain, *hosts):
-        """Mail for the domain goes to these last bytes of an address, each a preference of its own."""
-        names = [f"h{last}.customer.fr" if last < 200 else f"h{last}.other.example" for last in hosts]
-        self.dns.set(domain, "MX", [(10 * (i + 1), name) for i, name in enumerate(names)])
-
-    def peer(self, last, **options):
-        return Peer(host=f"192.0.2.{last}", port=self.port, **options)
-
-    def instance(self, classes, *domains, **settings):
+    def instance(self, classes, **settings):
+        """Relays mail for d100.example … d249.example to the host of the same number."""
         return Instance({**self.dns.settings(), "inet_interfaces": f"127.0.0.1, {SERVER}", "mynetworks": "192.0.2.0/24",
-                         "relay_domains": ", ".join(domains), "smtp_tcp_port": str(self.port),
+                         "relay_domains": "example", "smtp_tcp_port": str(self.port),
                          "smtpd_client_connection_count_limit": "0", "session_classes": classes, **SOON, **settings})
+
+
+    def sessions_out(self):
+        """Connections to the peers that the kernel has, as their makers see them: open, or being opened."""
+        with open("/proc/net/tcp") as table:
+            rows = [line.split() for line in table.readlines()[1:]]
+        return sum(int(row[2].split(":")[1], 16) == self.port and row[3] in ("01", "02") for row in rows)
 
 
 class Classes(Suite):
@@ -50,6 +53,24 @@ class Classes(Suite):
         self.addCleanup(self.world.dns.__exit__)
         self.clients = []
         self.addCleanup(self.hang_up)
+        self.go_on = threading.Event()
+        self.addCleanup(self.go_on.set)
+
+    def peers(self, *lasts, hold=False):
+        """Hosts that take mail; with hold, none answers the end of a message before self.go_on."""
+        found = []
+        for last in lasts:
+            peer = Peer(host=f"192.0.2.{last}", port=self.world.port)
+            self.addCleanup(peer.close)
+            if hold:
+                peer.replies["DOT"] = lambda session, line: self.go_on.wait(60) and None
+            found.append(peer)
+        return found
+
+    def mail_to(self, mx, *lasts, name="u"):
+        """From a client that belongs to no class."""
+        for last in lasts:
+            send(mx.port, "ada@sender.example", [f"{name}@d{last}.example"], mail())
 
     def hang_up(self):
         while self.clients:
@@ -162,6 +183,135 @@ class Classes(Suite):
             inside[1].quit()
             self.wait_counts(mx, inside=(0, 0), outside=(0, 0))
 
+    # -- outgoing
+
+    def test_outgoing_connections_wait_at_the_total_limit_and_nothing_is_deferred(self):
+        with self.world.instance(CUSTOMER) as mx:
+            peers = self.peers(200, 201, 202, 203, 204, hold=True)
+            self.mail_to(mx, 200, 201, 202)
+            self.wait_counts(mx, inside=(0, 0), outside=(0, 3))
+            self.mail_to(mx, 203, 204)
+            eventually(lambda: mx.status()["session_classes"][1]["outgoing_waits"], "mail waits")
+            self.assertEqual(self.world.sessions_out(), 3)
+            self.assertEqual([e["queue_name"] for e in mx.queue()], ["active"] * 5)
+            inside = self.peers(100)[0]
+            self.mail_to(mx, 100)  # the other class has room
+            inside.wait_messages(1)
+            self.assertEqual((peers[3].sessions, peers[4].sessions), ([], []))
+            self.go_on.set()
+            for peer in peers:
+                peer.wait_messages(1)
+            mx.wait_empty_queue()
+            self.assertNotIn("status=deferred", mx.log())
+            self.assertEqual([len(peer.sessions) for peer in peers], [1] * 5)
+
+    def test_incoming_and_outgoing_sessions_are_one_count(self):
+        with self.world.instance(CUSTOMER) as mx:
+            (busy, waits) = self.peers(200, 201, hold=True)
+            client = self.enter(mx, 210)
+            self.enter(mx, 211)
+            self.mail_to(mx, 200)
+            self.wait_counts(mx, outside=(2, 1))
+            self.assertRefused(mx, 212)  # its sessions are all at work
+            self.mail_to(mx, 201)
+            eventually(lambda: mx.status()["session_classes"][1]["outgoing_waits"], "mail waits")
+            client.quit()
+            waits.wait_sessions(1)
+            self.wait_counts(mx, outside=(1, 2))
+            self.assertRefused(mx, 213)
+            self.go_on.set()
+            busy.wait_messages(1)
+            waits.wait_messages(1)
+
+    def test_eight_inside_in_both_directions_beside_a_full_outside(self):
+        with self.world.instance(CUSTOMER) as mx:
+            for last in range(200, 203):
+                self.enter(mx, last)
+            self.peers(*range(100, 106), hold=True)
+            self.mail_to(mx, *range(100, 106))
+            self.wait_counts(mx, inside=(0, 6), outside=(3, 0))
+            self.enter(mx, 110)
+            self.enter(mx, 111)
+            self.wait_counts(mx, inside=(2, 6), outside=(3, 0))
+            mx.wait_log("every session class is full")
+            self.go_on.set()
+            self.enter(mx, 112)
+
+    def test_an_idle_outgoing_connection_closes_for_a_client(self):
+        # It would stay open for longer than the test takes.
+        with self.world.instance("192.0.2.128/25 9 9, *.customer.fr 2 2, * 1 1") as mx:
+            peers = self.peers(100, 101)
+            began = self.idle_connections(mx, 100, 101)
+            self.enter(mx, 102)
+            self.assertEqual(self.counts(mx)["*.customer.fr"], (1, 1))
+            eventually(lambda: sum(p.sessions[0].closed for p in peers) == 1, "one is closed")
+            self.assertLess(time.monotonic() - began, 1.9)
+
+    def idle_connections(self, mx, *lasts):
+        """Mail to one host after the other; the connections stay open. Returns when the first fell idle, or earlier."""
+        began = time.monotonic()
+        for count, last in enumerate(lasts):
+            self.mail_to(mx, last)
+            eventually(lambda: mx.log().count("status=sent") > count, "delivered")
+        return began
+
+    def test_an_idle_outgoing_connection_closes_for_another_host_of_the_class(self):
+        with self.world.instance("*.customer.fr 2 2") as mx:
+            first = self.peers(100, 101)
+            third, fourth = self.peers(102, 103)
+            began = self.idle_connections(mx, 100, 101)
+            self.mail_to(mx, 102)
+            third.wait_messages(1)
+            self.assertLess(time.monotonic() - began, 1.9)
+            self.assertEqual([p.sessions[0].closed for p in first], [True, False])
+            self.mail_to(mx, 103)
+            fourth.wait_messages(1)
+            self.assertNotIn("status=deferred", mx.log())
+
+    def test_a_refuse_limit_above_the_total_lets_clients_in_while_outgoing_mail_waits(self):
+        with self.world.instance("* 1 3") as mx:
+            peer = self.peers(200)[0]
+            clients = [self.enter(mx, last) for last in (210, 211, 212)]
+            self.mail_to(mx, 200)
+            eventually(lambda: mx.status()["session_classes"][0]["outgoing_waits"], "mail waits")
+            clients[0].quit()
+            clients[1].quit()
+            self.wait_counts(mx, outside=(1, 0))
+            self.assertEqual(peer.sessions, [])
+            clients[2].quit()
+            peer.wait_messages(1)
+
+    def test_hosts_at_one_address_are_counted_by_the_name_of_the_mx_host(self):
+        with self.world.instance(CUSTOMER) as mx:
+            self.world.dns.set("shared.customer.fr", "A", ["192.0.2.150"])
+            self.world.dns.set("shared.other.example", "A", ["192.0.2.150"])
+            self.world.dns.set("d1.example", "MX", [(10, "shared.customer.fr")])
+            self.world.dns.set("d2.example", "MX", [(10, "shared.other.example")])
+            peer = self.peers(150, hold=True)[0]
+            self.mail_to(mx, 1, 2)
+            self.wait_counts(mx, inside=(0, 1), outside=(0, 1))
+            self.go_on.set()
+            peer.wait_messages(2)
+
+    def test_many_hosts_share_three_sessions_without_a_failure(self):
+        with self.world.instance("* 3 3") as mx:
+            lasts = range(200, 220)
+            peers = self.peers(*lasts)
+            most = 0
+            for round_ in range(10):
+                self.mail_to(mx, *lasts, name=f"u{round_}")
+                most = max(most, self.world.sessions_out())
+
+            def ended():
+                nonlocal most
+                most = max(most, self.world.sessions_out())
+                return all(len(p.messages) == 10 for p in peers)
+            eventually(ended, lambda: f"all delivered: {[len(p.messages) for p in peers]}", 60)
+            self.assertLessEqual(most, 3)
+            self.assertNotIn("status=deferred", mx.log())
+            mx.wait_empty_queue()
+            self.wait_counts(mx, outside=(0, 0))
+
     # -- crashes
 
     def test_counts_are_right_after_smtpd_is_killed(self):
@@ -189,6 +339,57 @@ class Classes(Suite):
             mx.kill("anvil")
             outside[0].quit()
             self.wait_counts(mx, inside=(1, 0), outside=(2, 0))
+
+    def test_counts_are_right_after_anvil_is_killed_under_outgoing_mail(self):
+        with self.world.instance(CUSTOMER) as mx:
+            peers = self.peers(200, 201, 202, 203, hold=True)
+            self.mail_to(mx, 200, 201)
+            self.enter(mx, 210)
+            self.wait_counts(mx, outside=(1, 2))
+            self.mail_to(mx, 202, 203)
+            for _ in range(3):
+                mx.kill("anvil")
+                self.wait_counts(mx, outside=(1, 2))
+                self.assertRefused(mx, 211)
+            self.assertEqual(self.world.sessions_out(), 2)
+            self.go_on.set()
+            for peer in peers:
+                peer.wait_messages(1)
+            self.assertNotIn("status=deferred", mx.log())
+
+    def test_counts_are_right_after_qmgr_is_killed(self):
+        with self.world.instance(CUSTOMER) as mx:
+            peers = self.peers(200, 201, 202, 203, hold=True)
+            self.mail_to(mx, 200, 201)
+            self.enter(mx, 210)
+            self.wait_counts(mx, outside=(1, 2))
+            self.mail_to(mx, 202)
+            mx.kill("qmgr")
+            self.go_on.set()
+            for peer in peers[:3]:
+                peer.wait_messages(1)
+            mx.wait_empty_queue()
+            self.wait_counts(mx, outside=(1, 0))
+            self.mail_to(mx, 203)
+            peers[3].wait_messages(1)
+
+    def test_counts_are_right_after_smtp_is_killed(self):
+        with self.world.instance(CUSTOMER) as mx:
+            peers = self.peers(200, 201, 202, 203)
+            for peer in peers:
+                peer.replies["MAIL"] = lambda session, line: self.go_on.wait(60) and None
+            self.mail_to(mx, 200, 201, 202)
+            self.wait_counts(mx, outside=(0, 3))
+            self.mail_to(mx, 203)
+            mx.kill("smtp")
+            eventually(lambda: sum(len(p.sessions) for p in peers) >= 6, "they are tried again")
+            self.wait_counts(mx, outside=(0, 3))
+            self.assertEqual(self.world.sessions_out(), 3)
+            self.go_on.set()
+            for peer in peers:
+                peer.wait_messages(1)
+            mx.wait_empty_queue()
+            self.wait_counts(mx, outside=(0, 0))
 
     def test_while_anvil_does_not_answer_clients_are_let_in_up_to_what_smtpd_counts_itself(self):
         with self.world.instance(CUSTOMER) as mx:
