@@ -70,7 +70,8 @@ void fill(const Fill& work) {
       m.body.header_size = 18;
       m.body.longest_line = 70;
       m.message_id = "<" + m.queue_id + "@load.example>";
-      auto e = qmgr::to_log(m, body, 0, 0);
+      queue_log::Envelope e;
+      qmgr::to_log(m, body, 0, 0, e);
       const auto appended = need(log.append(e));
       group.emplace_back(std::move(e), appended.place);
     }

@@ -10,6 +10,10 @@ namespace pen::qmgr {
 using queue_log::kJournal;
 using queue_log::QueueLogError;
 
+namespace {
+constexpr std::size_t kKeptBuffer = 256 * 1024;  // more is given back after a large message
+}
+
 Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler,
                  Ports& ports, const Clock& clock)
     : options_(options),
@@ -31,9 +35,8 @@ bool Manager::has_room() const {
          active_bytes_ < options_.active_bytes;
 }
 
-void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
-                      std::string_view inline_body, std::uint64_t spool_file,
-                      std::uint64_t spool_offset, Answer answer) {
+void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
+                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
   using ipc::enqueue::Outcome;
   const auto unused = [&] {
     if (spool_file != 0) ports_.release_body(spool_file, envelope.queue_id);
@@ -55,7 +58,9 @@ void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
     answer(Outcome::refused, "discharges a report that its sender was not asked for");
     return;
   }
-  auto appended = log_.append(to_log(envelope, inline_body, spool_file, spool_offset));
+  to_log(envelope, inline_body, spool_file, spool_offset, appended_);
+  auto appended = log_.append(appended_);
+  if (appended_.payload.capacity() > kKeptBuffer) appended_.payload = {};
   if (!appended) {
     const Error& e = appended.error();
     unused();
@@ -68,36 +73,46 @@ void Manager::enqueue(const mail::Envelope& envelope, std::uint64_t permit,
     }
     return;
   }
-  std::shared_ptr<std::unique_ptr<Active>> fresh;
+  std::unique_ptr<Active> fresh;
+  std::vector<mail::Discharge> discharges = envelope.discharges;
   if (appended->duplicate) {
     unused();  // the first one's body stands
   } else {
     ++figures_.accepted;
     if (has_room() && log_.recovery() == queue_log::Recovery::done) {
-      auto m = std::make_unique<Active>();
-      m->set_envelope(envelope);
-      m->place = appended->place;
-      m->remaining =
+      fresh = std::make_unique<Active>();
+      fresh->place = appended->place;
+      fresh->remaining =
           queue_log::OrdinalSet::span(0, static_cast<std::uint32_t>(envelope.recipients.size()));
-      m->body = inline_body;
-      m->spool_file = spool_file;
-      m->spool_offset = spool_offset;
-      fresh = std::make_shared<std::unique_ptr<Active>>(std::move(m));
+      fresh->set_envelope(std::move(envelope));
+      fresh->body = inline_body;
+      fresh->spool_file = spool_file;
+      fresh->spool_offset = spool_offset;
       ++pending_new_;
     }
   }
-  when_durable(appended->ticket, [this, fresh, duplicate = appended->duplicate,
-                                  answer = std::move(answer), discharges = envelope.discharges] {
-    for (const auto& d : discharges) discharge(d);
-    answer(Outcome::ok, {});
-    if (fresh) {
-      --pending_new_;
-      must(log_.start((*fresh)->id(), (*fresh)->place));
-      admit(std::move(*fresh));
-    } else if (!duplicate) {
-      runners_[kJournal].look = true;
-    }
-  });
+  when_durable(appended->ticket,
+               [this, fresh = std::move(fresh), duplicate = appended->duplicate,
+                answer = std::move(answer), discharges = std::move(discharges)] mutable {
+                 for (const auto& d : discharges) discharge(d);
+                 answer(Outcome::ok, {});
+                 if (fresh) {
+                   durable_new_.push_back(std::move(fresh));
+                 } else if (!duplicate) {
+                   runners_[kJournal].look = true;
+                 }
+               });
+}
+
+void Manager::admit_new() {
+  while (!durable_new_.empty()) {
+    auto m = std::move(durable_new_.front());
+    durable_new_.pop_front();
+    --pending_new_;
+    must(log_.start(m->id(), m->place));
+    admit(std::move(m));
+    pack_envelopes();
+  }
 }
 
 MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
@@ -300,7 +315,7 @@ void Manager::look_again() {
 
 void Manager::when_recovered(std::function<void()> fn) { when_recovered_.push_back(std::move(fn)); }
 
-void Manager::when_durable(queue_log::Ticket ticket, std::function<void()> then) {
+void Manager::when_durable(queue_log::Ticket ticket, std::move_only_function<void()> then) {
   if (ticket <= log_.committed()) {
     // Never inside the caller's call: answers come in order of the tickets.
     ticket = log_.committed();
@@ -332,12 +347,14 @@ void Manager::committed(queue_log::Ticket ticket) {
 
 void Manager::settle() {
   enter();
+  known_routes_ = 0;
   if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
   if (!when_recovered_.empty() && log_.recovery() == queue_log::Recovery::done)
     for (const auto& fn : std::exchange(when_recovered_, {})) fn();
   do {
     while (!waiting_.empty() && waiting_.front().first <= log_.committed())
       committed(log_.committed());
+    admit_new();
     do_actions();
     while (!to_conclude_.empty()) {
       const MessageNumber n = to_conclude_.front();
@@ -370,7 +387,7 @@ void Manager::settle() {
 SteadyTime Manager::wake_at() const {
   SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
   if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
-  if (discharge_scan_) return clock_.now();
+  if (!durable_new_.empty() || discharge_scan_) return clock_.now();
   if (scheduler_.crowded() && !has_room() && others_wait())
     at = std::min(at, clock_.now() + seconds(1));
   if (log_.recovery() == queue_log::Recovery::done && has_room()) {

@@ -21,6 +21,12 @@ void Manager::do_actions() {
 
 void Manager::act(const RouteRecipient& a) {
   const Active& m = *find(a.message);
+  if (known_routes_ < kKnownRoutes)
+    if (const auto* known =
+            routes_.find(m.envelope().recipients[a.ordinal].address, clock_.now())) {
+      ++known_routes_;
+      return scheduler_.routed(a.message, a.ordinal, *known);
+    }
   const std::uint64_t request = next_request_++;
   routes_asked_[request] = {a.message, a.ordinal};
   ports_.route({.request = request,
@@ -164,6 +170,7 @@ void Manager::routed(ipc::route::Routed& answer) {
       m.rare().rewritten[ordinal] = resolved->recipient;
     }
     if (resolved->recipient.empty()) resolved->recipient = m.envelope().recipients[ordinal].address;
+    routes_.add(m.envelope().recipients[ordinal].address, *resolved, clock_.now());
     scheduler_.routed(number, ordinal, *resolved);
     return;
   }
@@ -179,6 +186,7 @@ void Manager::routed(ipc::route::Routed& answer) {
 
 void Manager::router_lost(std::uint64_t last_sent) {
   enter();
+  routes_.clear();
   while (!looked_up_.empty() && looked_up_.begin()->first <= last_sent) {
     const LookedUp then = std::move(looked_up_.begin()->second);
     looked_up_.erase(looked_up_.begin());

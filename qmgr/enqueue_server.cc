@@ -90,9 +90,10 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
   const std::size_t size = m.inline_body.size() + 1024;
   s->unanswered += size;
   ++unanswered_;
+  std::string queue_id = m.envelope.queue_id;
   manager_.enqueue(
-      m.envelope, m.permit, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
-      [this, s, size, request = m.request, id = m.envelope.queue_id](Outcome outcome,
+      std::move(m.envelope), m.permit, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
+      [this, s, size, request = m.request, id = std::move(queue_id)](Outcome outcome,
                                                                      std::string text) {
         s->unanswered -= size;
         --unanswered_;

@@ -31,6 +31,7 @@
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
 #include "qmgr/message.h"
+#include "qmgr/route_cache.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr {
@@ -89,7 +90,7 @@ class Manager {
   using Answer = std::function<void(ipc::enqueue::Outcome, std::string)>;
   /// answer is called once, in this call (refused) or from committed(). An envelope that discharges reports needs the
   /// permit that bounce was given with the request for just them (docs/ipc.md, "Who may say what").
-  void enqueue(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
+  void enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
                std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer);
   bool accepting() const;
   /// The active set can take another message.
@@ -168,6 +169,7 @@ class Manager {
   /// A flush: destinations that wait for their retry time may be tried at once.
   void forgive() {
     enter();
+    routes_.clear();
     scheduler_.forgive();
   }
 
@@ -204,6 +206,7 @@ class Manager {
   // active_set.cc
   bool has_room() const;
   MessageNumber admit(std::unique_ptr<Active> m);
+  void admit_new();
   void leave(Active& m);
   void drop_body(Active& m);
   /// Packs the envelopes that were unpacked first, but for the last kUnpacked. Between two events only: it ends the life
@@ -254,7 +257,7 @@ class Manager {
   };
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, Tries tries);
 
-  void when_durable(queue_log::Ticket ticket, std::function<void()> then);
+  void when_durable(queue_log::Ticket ticket, std::move_only_function<void()> then);
   template <class T>
   T must(Result<T> r) {
     if (!r) ports_.fatal(r.error().message());
@@ -270,16 +273,21 @@ class Manager {
   Ports& ports_;
   const Clock& clock_;
 
+  queue_log::Envelope appended_;  // its memory serves the next one
   MessageNumber next_number_ = 1;
   Unpacked unpacked_;
   std::unordered_map<MessageNumber, std::unique_ptr<Active>> active_;
   std::unordered_map<std::string_view, Active*> by_id_;  // the messages own the ids
-  std::size_t pending_new_ = 0;  // accepted, not yet durable, and to be admitted from memory
+  std::size_t pending_new_ = 0;                          // accepted, and to be admitted from memory
   std::size_t active_bytes_ = 0, body_bytes_ = 0;
   std::deque<MessageNumber> body_order_;  // bodies in memory, oldest first
 
   std::uint64_t next_request_ = 1;
   std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
+  RouteCache routes_;
+  // A message to ten thousand of one domain must not have the loop for itself: beyond these in one settle() it is asked.
+  static constexpr std::size_t kKnownRoutes = 200;
+  std::size_t known_routes_ = 0;
   std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these
   std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
   std::unordered_map<JobNumber, JobInHand> jobs_;
@@ -302,7 +310,9 @@ class Manager {
   // beyond it a notice may be sent twice, none is lost
   static constexpr std::size_t kMaxKnownDischarges = 100'000;
 
-  std::deque<std::pair<queue_log::Ticket, std::function<void()>>> waiting_;
+  std::deque<std::pair<queue_log::Ticket, std::move_only_function<void()>>> waiting_;
+  // New mail that is durable and was answered for: admitted by settle(), so that no answer waits for that work.
+  std::deque<std::unique_ptr<Active>> durable_new_;
   std::vector<std::function<void()>> after_commit_;
   std::vector<std::function<void()>> when_recovered_;
   struct OrderWaits {

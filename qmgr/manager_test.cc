@@ -68,7 +68,7 @@ class Qmgr : public Ports {
     e.body.size = body.size();
     e.discharges = std::move(discharges);
     outside_.wanted[id] = to;
-    manager_->enqueue(e, permit, body, 0, 0,
+    manager_->enqueue(std::move(e), permit, body, 0, 0,
                       [this, id](ipc::enqueue::Outcome o, const std::string&) {
                         last_ = o;
                         if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
@@ -144,6 +144,7 @@ class Qmgr : public Ports {
         resolved.transport = "smtp";
         resolved.nexthop = r.second.substr(r.second.find('@') + 1);
         resolved.recipient = r.second;
+        resolved.for_domain = routes_for_domains;
         ipc::Destination d;
         d.transport = "smtp";
         d.host = "mx." + resolved.nexthop;
@@ -222,6 +223,7 @@ class Qmgr : public Ports {
   }
 
   void route(const ipc::route::Route& r) override {
+    ++routes_asked;
     routes_.emplace_back(r.request, std::string(r.recipient));
   }
   void open_connection(const std::string&, const ipc::delivery::OpenConnection& o) override {
@@ -264,6 +266,8 @@ class Qmgr : public Ports {
   std::map<std::string, std::string> bodies;
   std::vector<bool> states;
   std::string later_text = "later";
+  std::size_t routes_asked = 0;
+  bool routes_for_domains = false;
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
        all_well = false, bounce_waits = false;
 };
@@ -328,6 +332,35 @@ BOOST_AUTO_TEST_CASE(what_a_stop_leaves_waiting_is_no_failed_try_and_goes_out_at
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_route_that_holds_for_a_domain_is_asked_for_once) {
+  qmgr->routes_for_domains = true;
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  // more than are routed from memory in one go
+  std::vector<std::string> many;
+  for (int i = 0; i < 500; ++i) many.push_back("ok" + std::to_string(i) + "@a.example");
+  qmgr->send("A2", "s@x.example", many);
+  qmgr->run();
+  BOOST_TEST(delivered("A1 ok@a.example") == 1);
+  for (const auto& to : many) BOOST_TEST(delivered("A2 " + to) == 1);
+  BOOST_TEST(qmgr->routes_asked < 400U);  // those of the first two hundred at least are known
+  const std::size_t before = qmgr->routes_asked;
+  qmgr->manager_->router_lost(0);
+  qmgr->send("A3", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->routes_asked == before + 1);  // the next one may say something else
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_does_not_wait_for_the_work_on_its_message) {
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  BOOST_TEST(qmgr->commit());
+  BOOST_TEST(outside.acknowledged.contains("A1"));
+  BOOST_TEST(qmgr->manager_->figures().active == 0U);
+  BOOST_TEST((qmgr->manager_->wake_at() <= outside.clock.now()));
+  qmgr->manager_->settle();
+  BOOST_TEST(qmgr->manager_->figures().active == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
   constexpr int kMessages =
       900;  // more than stay unpacked at once, in each way that a message can go
@@ -338,6 +371,7 @@ BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
   }
   for (int i = 0; i < 1000 && qmgr->commit(); ++i) {
   }
+  qmgr->manager_->settle();
   BOOST_TEST(qmgr->manager_->figures().active == std::size_t{kMessages});
   qmgr->run();
   BOOST_TEST(qmgr->manager_->figures().active == 0U);

@@ -83,9 +83,8 @@ const Active::Rare& Active::seldom() const {
   return rare_ ? *rare_ : none;
 }
 
-queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body,
-                           std::uint64_t spool_file, std::uint64_t spool_offset) {
-  queue_log::Envelope out;
+void to_log(const mail::Envelope& envelope, std::string_view body, std::uint64_t spool_file,
+            std::uint64_t spool_offset, queue_log::Envelope& out) {
   out.queue_id = envelope.queue_id;
   out.recipients = static_cast<std::uint32_t>(envelope.recipients.size());
   out.remaining = queue_log::OrdinalSet::span(0, out.recipients);
@@ -93,15 +92,12 @@ queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body
   out.size = envelope.body.size;
   out.sender = envelope.sender;
   out.domains = domains_of(envelope, nullptr);
-  StoredPayload payload;
-  payload.spool_file = spool_file;
-  payload.spool_offset = spool_offset;
-  payload.inline_body = body;
   // As encode(StoredPayload) would, without a copy of the envelope.
+  const StoredPayload fresh;
+  out.payload.clear();
   out.payload.reserve(body.size() + 512);
-  Encoder(out.payload)(envelope, payload.notes, payload.forced_expire, spool_file, spool_offset,
-                       body, payload.deaths);
-  return out;
+  Encoder(out.payload)(envelope, fresh.notes, fresh.forced_expire, spool_file, spool_offset, body,
+                       fresh.deaths);
 }
 
 queue_log::Envelope to_log(const Active& m, std::string_view body) {

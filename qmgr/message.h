@@ -143,9 +143,9 @@ struct Active {
 
 /// The queue-log envelope of a message as it stands. body: for the payload (the caller has it at hand).
 queue_log::Envelope to_log(const Active& m, std::string_view body);
-/// A new message.
-queue_log::Envelope to_log(const mail::Envelope& envelope, std::string_view body,
-                           std::uint64_t spool_file, std::uint64_t spool_offset);
+/// A new message, into `out`, whose memory is used again.
+void to_log(const mail::Envelope& envelope, std::string_view body, std::uint64_t spool_file,
+            std::uint64_t spool_offset, queue_log::Envelope& out);
 /// The message behind a stored version; nullptr: the payload is damaged.
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored);
 /// The spool file of a stored version, 0: its body is in it. nullopt: the payload is damaged.

@@ -79,13 +79,14 @@ BOOST_AUTO_TEST_CASE(a_message_that_waits_takes_less_than_900_bytes) {
   Unpacked unpacked;
   std::vector<std::unique_ptr<Active>> waiting;
   waiting.reserve(kMessages);
-  const std::string stored = to_log(envelope(), std::string(120, 'x'), 0, 0).payload;
+  queue_log::Envelope stored;
+  to_log(envelope(), std::string(120, 'x'), 0, 0, stored);
   const auto before = ::mallinfo2().uordblks;
   for (std::size_t i = 0; i < kMessages; ++i) {
     queue_log::Stored s;
     s.envelope.recipients = 1;
     s.envelope.remaining = queue_log::OrdinalSet::one(0);
-    s.envelope.payload = stored;
+    s.envelope.payload = stored.payload;
     waiting.push_back(from_log(std::move(s)));
     waiting.back()->keep_in(unpacked);
     waiting.back()->pack();

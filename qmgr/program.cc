@@ -102,6 +102,7 @@ void Program::poke() {
 }
 
 void Program::settle() {
+  writer_.hand_over();  // new mail is being written while the rest is worked on
   manager_->settle();
   writer_.kick();
   set_timer();

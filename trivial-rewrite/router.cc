@@ -82,6 +82,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
   Resolved out;
   out.transport = route->transport;
   out.nexthop = route->nexthop;
+  out.for_domain = !route->routed && resolve_->route_by_domain();
   // Only routing brought out of the local part changes an address, not the case of its domain.
   out.recipient =
       iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);

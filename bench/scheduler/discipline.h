@@ -24,6 +24,7 @@ struct Limits {
   std::uint32_t destination_concurrency = 20;  // default_destination_concurrency_limit
   std::uint32_t destination_recipients = 50;   // default_destination_recipient_limit
   milliseconds idle_age{2000};                 // smtp_connection_cache_time_limit
+  std::size_t active_messages = 20'000;  // qmgr_message_active_limit: the simulation sees to it
 };
 
 class World {
@@ -59,6 +60,8 @@ class Discipline {
   /// Nothing of the message is left, in this round.
   virtual void forget(MessageNumber message) = 0;
   virtual void tick() {}
+  /// The active set is full and others wait: who knows messages that will stay for long defers them.
+  virtual void make_room() {}
   virtual SteadyTime next_wake() const { return kNever; }
   /// Workers that are taken, whether their peer does something or not.
   virtual std::uint32_t workers_held() const = 0;

@@ -136,7 +136,7 @@ Report drain_with(const Setting& setting, double rate, const std::string& file) 
   use.title = "Workers on which a host is serving a delivery";
   use.x = {"s after the envelope's arrival", false, -50, 400};
   use.y = {fmt::format("of {}", p.limits.workers), false, 0, static_cast<double>(p.limits.workers)};
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : setting.kinds) {
     const Outcome o = Simulation(kind, net, streams, p).run();
     const StreamOutcome& singles = o.streams[0];
     const StreamOutcome& envelope = o.streams[1];
@@ -206,7 +206,7 @@ Report mix(const Setting& setting) {
   std::vector<std::vector<double>> table;
   std::vector<double> index, per_connection, end;
   std::vector<std::uint64_t> messages;
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : setting.kinds) {
     const Outcome o = Simulation(kind, net, streams, p).run();
     report.text += fmt::format(" {} |", short_name(kind));
     auto& column = table.emplace_back();

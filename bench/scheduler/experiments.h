@@ -15,6 +15,7 @@ namespace pen::simulation {
 struct Setting {
   std::uint64_t seed = 1;
   double size = 1;  // of the internet and of the work; 0.01 for a quick look
+  std::vector<Kind> kinds{std::begin(kKinds), std::end(kKinds)};  // the schedulers that run
 };
 
 struct Report {

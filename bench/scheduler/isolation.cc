@@ -59,7 +59,7 @@ Report hostile(const Setting& setting) {
       "| scheduler | beside | mean delay of others, s | half | 99 % | worst |\n| --- | --- | --- | "
       "--- | --- | --- |\n",
       p.limits.workers, rate, kFrom, kTo);
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : setting.kinds) {
     for (const auto& [name, streams] : cases) {
       const Outcome o = Simulation(kind, net, streams, p).run();
       report.text +=
@@ -83,9 +83,9 @@ Report tarpit(const Setting& setting) {
       "| 99 % | worst |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
       p.limits.workers, rate, slow.messages, kFrom);
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : setting.kinds) {
     for (const std::size_t active : {scaled(setting, 100'000), scaled(setting, 20'000)}) {
-      p.active_limit = active;
+      p.limits.active_messages = active;
       for (const bool with : {false, true}) {
         const Outcome o =
             Simulation(kind, net,
@@ -118,14 +118,14 @@ Report dead_hosts(const Setting& setting) {
     const Internet net = internet_of(setting, like);
     Parameters p = parameters_of(setting);
     p.until = seconds(kDeadUntil);
-    const double rate = 2000 * setting.size;
+    const double rate = 5000 * setting.size;
     Stream live{"live", seconds(0), static_cast<std::uint64_t>(rate * kDeadUntil), rate};
     live.to = Stream::To::reachable;
     Stream dead{"dead", seconds(0), static_cast<std::uint64_t>(rate * kDeadUntil * 3 / 7),
                 rate * 3 / 7};
     dead.to = Stream::To::dead;
     p.keep_delays = false;
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : setting.kinds) {
       const double alone = throughput(Simulation(kind, net, {live}, p).run(), 0, kFrom, kDeadUntil);
       const double beside =
           throughput(Simulation(kind, net, {live, dead}, p).run(), 0, kFrom, kDeadUntil);

@@ -1,5 +1,6 @@
 // penscheduler_bench: the schedulers in a simulated internet. docs/scheduler-simulation.md says what the figures mean.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -19,11 +20,20 @@ int main(int argc, char** argv) {
   app.add_option("--seed", setting.seed, "of everything random (1)");
   app.add_option("--size", setting.size, "of the internet and the work, as a share (1)")
       ->check(CLI::Range(0.001, 10.0));
+  std::vector<std::string> only;
+  app.add_option("--scheduler", only,
+                 "only this one: fcfs, equal, slots or penstock; may be repeated")
+      ->check(CLI::IsMember({"fcfs", "equal", "slots", "penstock"}));
   app.add_option("--plots", plots, "an existing directory where the plots are written as SVG");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 64;
+  }
+  if (!only.empty()) {
+    std::erase_if(setting.kinds, [&](Kind kind) {
+      return std::find(only.begin(), only.end(), short_name(kind)) == only.end();
+    });
   }
   for (const Experiment& e : experiments()) {
     if (e.name != name) continue;

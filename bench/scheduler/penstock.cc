@@ -34,7 +34,7 @@ class Penstock final : public Discipline {
       : world_(world),
         random_(seed),
         limits_(limits),
-        scheduler_(options(), limits_of(), table_, random_) {}
+        scheduler_(options(limits), limits_of(), table_, random_) {}
 
   void admit(MessageNumber m, const Ordinals& recipients) override {
     tell([&] { scheduler_.admit(m, recipients); });
@@ -79,6 +79,19 @@ class Penstock final : public Discipline {
   void tick() override {
     tell([&] { scheduler_.tick(); });
   }
+  void make_room() override {  // as qmgr/active_set.cc
+    constexpr int kSlice = 16;
+    for (int i = 0; i < kSlice && scheduler_.crowded(); ++i) {
+      std::optional<MessageNumber> excess;
+      Ordinals back;
+      tell([&] {
+        excess = scheduler_.excess();
+        if (excess) back = scheduler_.withdraw(*excess);
+      });
+      if (!excess) return;
+      world_.deferred(*excess, back);
+    }
+  }
   SteadyTime next_wake() const override { return wake_; }
   std::uint32_t workers_held() const override {
     return static_cast<std::uint32_t>(scheduler_.figures().connections);
@@ -87,8 +100,9 @@ class Penstock final : public Discipline {
 
  private:
   // As main.cf has them when nothing is set.
-  static qmgr::Options options() {
+  static qmgr::Options options(const Limits& limits) {
     qmgr::Options o;
+    o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
     o.fairness.max_message_concurrency = 4;
     o.fairness.scale_max_concurrency = 10;
     return o;
@@ -108,7 +122,6 @@ class Penstock final : public Discipline {
   template <class Call>
   void tell(Call&& call) {
     const SteadyTime now = world_.now();
-    std::vector<qmgr::Action> actions;
     const auto timed = [&](auto&& f) {
       const auto start = std::chrono::steady_clock::now();
       f();
@@ -118,10 +131,10 @@ class Penstock final : public Discipline {
       scheduler_.set_time(
           now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch() + kEpoch)));
       call();
-      actions = scheduler_.take_actions();
+      scheduler_.take_actions(actions_);
       wake_ = scheduler_.next_wake();
     });
-    for (auto& a : actions) std::visit([this](auto& x) { this->act(x); }, a);
+    for (auto& a : actions_) std::visit([this](auto& x) { this->act(x); }, a);
   }
   void act(const qmgr::RouteRecipient& a) { world_.look_up(a.message, a.ordinal); }
   void act(const qmgr::OpenConnection& a) {
@@ -138,6 +151,7 @@ class Penstock final : public Discipline {
   Limits limits_;
   destdb::MemoryTable table_;
   qmgr::Scheduler scheduler_;
+  std::vector<qmgr::Action> actions_;
   SteadyTime wake_ = kNever;
   std::chrono::steady_clock::duration own_{};
 };

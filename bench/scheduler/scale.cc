@@ -35,19 +35,19 @@ Report scale(const Setting& setting) {
       p.seed = setting.seed;
       p.limits.workers = 1000;
       p.rounds = 1;
-      p.active_limit = std::min<std::size_t>(jobs, scaled(setting, 1'000'000));
+      p.limits.active_messages = std::min<std::size_t>(jobs, scaled(setting, 1'000'000));
       p.keep_delays = false;
       p.measure_memory = true;
       p.sample = seconds(20);
+      ::malloc_trim(0);  // what earlier runs left is not taken for this one's
       Simulation simulation(Kind::penstock, net, {{"all", seconds(0), jobs, 0}}, p);
-      const std::size_t before = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+      const std::size_t before = resident_memory();
       const Outcome o = simulation.run();
-      std::size_t most = 0, held = 0;
+      std::size_t most = 0, held = 0;  // memory with most in hand
       for (const Sample& s : o.samples) {
-        if (s.memory > most) {
-          most = s.memory;
-          held = s.active;
-        }
+        if (s.active < held) continue;
+        held = s.active;
+        most = s.memory;
       }
       const double own = 1e6 * o.own_cpu / static_cast<double>(jobs);
       const std::string bytes =  // of fewer, other things weigh more
@@ -56,8 +56,8 @@ Report scale(const Setting& setting) {
                                                     static_cast<double>(held));
       report.text +=
           fmt::format("| {} | {} | {} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} |\n", hosts,
-                      domains, jobs, p.active_limit, since_start(o.end), o.jobs_per_connection(),
-                      own, 1e6 * o.cpu / static_cast<double>(jobs), bytes);
+                      domains, jobs, p.limits.active_messages, since_start(o.end),
+                      o.jobs_per_connection(), own, 1e6 * o.cpu / static_cast<double>(jobs), bytes);
       line.points.emplace_back(static_cast<double>(jobs), own);
     }
     plot.lines.push_back(std::move(line));

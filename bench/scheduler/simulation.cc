@@ -1,9 +1,10 @@
 #include "bench/scheduler/simulation.h"
 
-#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
+#include <fstream>
 #include <numeric>
 
 namespace pen::simulation {
@@ -24,6 +25,13 @@ double clock_seconds(clockid_t clock) {
 }
 
 }  // namespace
+
+std::size_t resident_memory() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
 
 Simulation::Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams,
                        const Parameters& parameters)
@@ -122,7 +130,7 @@ void Simulation::arrivals() {
 }
 
 void Simulation::admit() {
-  while (active_ < parameters_.active_limit && (!new_.empty() || !again_.empty())) {
+  while (active_ < parameters_.limits.active_messages && (!new_.empty() || !again_.empty())) {
     // New and deferred ones in turn.
     turn_of_again_ = !turn_of_again_;
     auto& from = again_.empty() || (!turn_of_again_ && !new_.empty()) ? new_ : again_;
@@ -146,6 +154,8 @@ void Simulation::admit() {
 void Simulation::settle() {
   arrivals();
   admit();
+  if (active_ >= parameters_.limits.active_messages && !(new_.empty() && again_.empty()))
+    discipline_->make_room();
   while (!ended_.empty()) {
     const MessageNumber number = ended_.back();
     ended_.pop_back();
@@ -268,7 +278,7 @@ void Simulation::take_sample() {
   if (parameters_.measure_memory) {
     const std::size_t own =
         messages_.capacity() * sizeof(Message) + (messages_.size() - free_.size()) * kDomainsBytes;
-    sample.memory = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+    sample.memory = resident_memory();
     sample.memory -= std::min(sample.memory, own);
   }
   for (const StreamOutcome& s : outcome_.streams) sample.delivered.push_back(s.delivered);

@@ -20,8 +20,7 @@ namespace pen::simulation {
 struct Parameters {
   std::uint64_t seed = 1;
   Limits limits;
-  std::size_t active_limit = 20'000;  // qmgr_message_active_limit
-  milliseconds look_up_first{30};     // of a domain; later ones come from a cache
+  milliseconds look_up_first{30};  // of a domain; later ones come from a cache
   milliseconds look_up_cached{1};
   seconds retry_first{300};  // then doubled up to retry_most
   seconds retry_most{4000};
@@ -53,8 +52,7 @@ struct Sample {
   float at = 0;  // s
   std::uint32_t held = 0, serving = 0;
   std::uint32_t active = 0;
-  std::size_t memory =
-      0;  // allocated, less what the simulation's own messages and events take; bytes
+  std::size_t memory = 0;  // resident, less what the simulation's own messages take; bytes
   std::vector<std::uint64_t> delivered;  // by stream
 };
 
@@ -71,6 +69,9 @@ struct Outcome {
                : static_cast<double>(counts.deliveries) / static_cast<double>(counts.accepted);
   }
 };
+
+/// Of this process, in bytes. 0 where the system does not say.
+std::size_t resident_memory();
 
 class Simulation final : private World, private Network::Listener {
  public:

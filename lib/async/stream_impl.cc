@@ -186,6 +186,11 @@ void InputAwaiter::await_suspend(std::coroutine_handle<> h) {
   s.in.shrink();
   s.reader.push_back(waiter.queue_link);
   waiter.suspend(h, until);
+  // Who waits for an answer has said all he has to say: it need not wait for the others of this turn.
+  if (!waiter.settled() && s.linked()) {
+    s.unlink();
+    s.pump_output();
+  }
   if (waiter.settled()) return;
   const int rc = s.read_wants_write ? s.poll.want_write(s.fd.get()) : s.poll.want_read(s.fd.get());
   if (s.read_wants_write) s.write_armed = true;

@@ -47,12 +47,15 @@ class BasicEncoder {
   explicit BasicEncoder(Out& out) : out_(out) {}
 
   void varint(std::uint64_t v) {
-    while (v >= 0x80) {
-      out_.push_back(static_cast<char>(v | 0x80));
-      v >>= 7;
-    }
-    out_.push_back(static_cast<char>(v));
+    if (v < 0x80) return out_.push_back(static_cast<char>(v));
+    char digits[10];
+    std::size_t n = 0;
+    for (; v >= 0x80; v >>= 7) digits[n++] = static_cast<char>(v | 0x80);
+    digits[n++] = static_cast<char>(v);
+    out_.append(digits, n);
   }
+  /// Bytes that were encoded before.
+  void raw(std::string_view bytes) { out_.append(bytes); }
   template <class T>
   void put(const T& value) {
     if constexpr (std::is_same_v<T, bool>) {

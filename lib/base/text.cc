@@ -47,13 +47,15 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return out;
 }
 
-std::vector<std::string> split_list(std::string_view text) {
-  std::vector<std::string> items;
+namespace {
+/// Calls see(item) for each item of a list until it answers false.
+template <class See>
+void each_item(std::string_view text, See see) {
   std::size_t start = std::string_view::npos, depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (depth == 0 && (ascii_space(c) || c == ',')) {
-      if (start != std::string_view::npos) items.emplace_back(text.substr(start, i - start));
+      if (start != std::string_view::npos && !see(text.substr(start, i - start))) return;
       start = std::string_view::npos;
       continue;
     }
@@ -61,8 +63,26 @@ std::vector<std::string> split_list(std::string_view text) {
     if (c == '{') ++depth;
     if (c == '}' && depth > 0) --depth;
   }
-  if (start != std::string_view::npos) items.emplace_back(text.substr(start));
+  if (start != std::string_view::npos) see(text.substr(start));
+}
+}  // namespace
+
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  each_item(text, [&](std::string_view item) {
+    items.emplace_back(item);
+    return true;
+  });
   return items;
+}
+
+bool list_contains(std::string_view text, std::string_view word) {
+  bool found = false;
+  each_item(text, [&](std::string_view item) {
+    found = iequals(item, word);
+    return !found;
+  });
+  return found;
 }
 
 std::optional<unsigned long long> parse_unsigned(std::string_view text) {

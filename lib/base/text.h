@@ -29,6 +29,8 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
 /// Items of a list as settings and tables write it: split at white space and commas outside { }; groups keep their
 /// braces, an unclosed one takes the rest of the text.
 std::vector<std::string> split_list(std::string_view text);
+/// Whether such a list has the word, in any case.
+bool list_contains(std::string_view text, std::string_view word);
 /// Decimal, digits only, no sign, must fit.
 std::optional<unsigned long long> parse_unsigned(std::string_view text);
 /// For logs and notices: control bytes, and bytes over 126, become '?'; cut after max bytes with "...".

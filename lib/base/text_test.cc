@@ -24,6 +24,10 @@ BOOST_AUTO_TEST_CASE(lists_split_at_blanks_and_commas_but_not_inside_braces) {
              "a|b|c|d|{ e, f }|inline:{ x=y, {z = w} }|g");
   BOOST_TEST(split_list(" , ").empty());
   BOOST_TEST(join(split_list("{ open, b"), "|") == "{ open, b");
+  BOOST_TEST(list_contains("a, B { c, d }", "b"));
+  BOOST_TEST(!list_contains("a, B { c, d }", "c"));
+  BOOST_TEST(!list_contains("ab", "a"));
+  BOOST_TEST(!list_contains("", ""));
 }
 
 BOOST_AUTO_TEST_CASE(parse_unsigned_takes_digits_only) {

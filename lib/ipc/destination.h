@@ -47,7 +47,12 @@ struct Destination {
 
   /// What connections are shared by: equal keys, same connection.
   std::string key() const {
-    std::string k = transport;
+    std::string k;
+    append_key(k);
+    return k;
+  }
+  void append_key(std::string& k) const {
+    k += transport;
     k += '\0';
     if (!address.empty()) {
       k += address;
@@ -68,7 +73,6 @@ struct Destination {
     k += credentials;
     k += '\0';
     k += source;
-    return k;
   }
   /// "mx.example.org[192.0.2.1]:25", the path, or the next hop: Postfix's relay= form.
   std::string shown() const {

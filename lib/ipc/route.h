@@ -31,7 +31,9 @@ struct Resolved {
   std::string recipient;      // possibly rewritten by the transport table's rules; usually the same
   std::vector<Level> levels;  // primary hosts first
   seconds valid_for{60};      // a job not begun within this is routed again (DNS TTL, bounded)
-  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for)
+  // so it is for every recipient at this domain whose local part hides no other host, until then or a new configuration
+  bool for_domain = false;
+  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain)
 };
 /// The recipient has no route: action is failed (permanent) or deferred.
 struct Unroutable {

@@ -133,6 +133,10 @@ Result<bool> MatchList::matches_host(std::string_view name_in, std::string_view 
   }
   return false;
 }
+bool MatchList::has_tables() const {
+  return std::ranges::any_of(items_, [](const Item& i) { return i.table != nullptr; });
+}
+
 bool MatchList::blocking() const {
   return std::ranges::any_of(items_, [](const Item& i) { return i.table && i.table->blocking(); });
 }

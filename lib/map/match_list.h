@@ -42,6 +42,8 @@ class MatchList {
   Result<bool> matches_host(std::string_view name, std::string_view address) const;
   bool empty() const { return items_.empty(); }
   bool blocking() const;
+  /// Some item is a table: what matches may change while the list stays.
+  bool has_tables() const;
 
  private:
   struct Item {

@@ -7,34 +7,23 @@
 namespace pen::queue_log {
 
 namespace {
-// An index entry is cut to this: a sender of RFC 5321's 320 characters fits any segment size.
-IndexEntry entry_of(std::uint32_t offset, const EnvelopeView& body, std::size_t room) {
-  IndexEntry e{offset,
-               std::string(body.queue_id),
-               body.generation,
-               body.appended,
-               body.arrived,
-               body.size,
-               body.remaining.count(),
-               std::string(body.sender),
-               {},
-               false};
+/// Cut to what fits in `room` bytes of an index record; a sender of RFC 5321's 320 characters fits any segment size.
+IndexEntryView entry_of(std::uint32_t offset, const EnvelopeView& body, std::size_t room) {
+  IndexEntryView e{offset,       body.queue_id, body.generation,        body.appended,
+                   body.arrived, body.size,     body.remaining.count(), body.sender,
+                   {},           false};
   std::size_t used = 64 + e.queue_id.size() + e.sender.size();
   if (used > room) {
-    e.sender.resize(std::min<std::size_t>(e.sender.size(), 64));
+    e.sender = e.sender.substr(0, 64);
     used = 64 + e.queue_id.size() + e.sender.size();
   }
+  e.domains.reserve(body.domains.size());
   for (const auto& domain : body.domains) {
     if (used + domain.size() + 2 > room || e.domains.size() == kMaxDomains) break;
     used += domain.size() + 2;
-    e.domains.emplace_back(domain);
+    e.domains.push_back(domain);
   }
   return e;
-}
-std::size_t entry_bytes(const IndexEntry& e) {
-  std::size_t n = 64 + e.queue_id.size() + e.sender.size();
-  for (const auto& d : e.domains) n += d.size() + 2;
-  return n;
 }
 }  // namespace
 
@@ -59,7 +48,7 @@ EnvelopeView view_of(const EnvelopeBody& b) {
 }
 
 void QueueLog::State::flush_index(Log& log, bool sealed) {
-  if (log.index.entries.empty() && !sealed) return;
+  if (log.index.entries.count == 0 && !sealed) return;
   if (sealed) {
     // The filter in a record of its own: a look-up reads nothing else of the footer.
     flush_index(log, false);
@@ -71,21 +60,25 @@ void QueueLog::State::flush_index(Log& log, bool sealed) {
   const std::size_t start = begin_record(log.pending);
   encode_to(log.pending, log.index);
   end_piece(log, start, RecordType::index, kFirstPart | kLastPart | (sealed ? kSealed : 0));
-  log.index = {};
-  log.index_bytes = 0;
+  log.index.entries.count = 0;
+  log.index.entries.text.clear();
+  log.index.intervals.clear();
+  log.index.filter.clear();
 }
 
 void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeView& body,
                                 bool in_parts) {
   const std::size_t room = max_index(options.segment_size);
-  IndexEntry entry = entry_of(offset, body, room);
+  IndexEntryView entry = entry_of(offset, body, room);
   entry.in_parts = in_parts;
-  const std::size_t bytes = entry_bytes(entry);
-  if (log.index_bytes + bytes > room) flush_index(log, false);
-  log.index_bytes += bytes;
-  log.filter.add(IdFilter::hash(entry.queue_id));
-  log.index.entries.push_back(std::move(entry));
+  constexpr std::size_t kInterval = 5;  // bytes at most
+  EncodedEntries& entries = log.index.entries;
+  if (entries.text.size() + encoded_size(entry) + kInterval * (entries.count + 1) > room)
+    flush_index(log, false);
+  encode_to(entries.text, entry);
+  ++entries.count;
   log.index.intervals.push_back(body.interval);
+  log.filter.add(IdFilter::hash(body.queue_id));
 }
 
 /// The record that begins at `start` of what is pending has its body.
@@ -133,8 +126,6 @@ Position QueueLog::State::put_parts(Log& log, RecordType type, Bytes body,
 }
 
 Result<Position> QueueLog::State::put_envelope(Log& log, const EnvelopeView& body) {
-  const std::size_t size = encoded_size(body);
-  if (size > QueueLog::kMaxMessage + (1U << 20)) return fail(QueueLogError::too_large);
   return put(log, RecordType::envelope, body, &body);
 }
 

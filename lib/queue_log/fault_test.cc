@@ -403,7 +403,9 @@ BOOST_AUTO_TEST_CASE(a_write_or_sync_that_fails_ends_the_log_and_loses_nothing) 
       q.disk = q.disk.cut(q.random.chance(0.5) ? FaultStorage::Cut::kill : FaultStorage::Cut::torn,
                           q.random);
       q.start();
-      BOOST_TEST(q.log->report().damage_count == 0u);
+      // The write that failed may have left half a garbage mark: said, and taken for none.
+      for (const Damage& d : q.log->report().damage)
+        BOOST_TEST((how != 0 && d.what.starts_with("odd garbage mark")), d.what);
       const auto out = q.drain();
       for (const auto& [id, payload] : q.truth)
         BOOST_TEST((out.contains(id) && out.at(id) == payload),

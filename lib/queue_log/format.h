@@ -157,28 +157,46 @@ using EnvelopeView = EnvelopeBodyOf<std::string_view>;
 using EnvelopeBody = EnvelopeBodyOf<std::string>;
 bool well_formed(const EnvelopeView& body);
 
-struct IndexEntry {
+/// Text is std::string, or std::string_view to write without copying.
+template <class Text>
+struct IndexEntryOf {
   std::uint32_t offset = 0;
-  std::string queue_id;
+  Text queue_id;
   std::uint32_t generation = 0;
   WallTime appended;
   WallTime arrived;
   std::uint64_t size = 0;
   std::uint64_t remaining = 0;
-  std::string sender;
-  std::vector<std::string> domains;
+  Text sender;
+  std::vector<Text> domains;
   bool in_parts = false;  // whether it was completed is not known here: read it
   PEN_FIELDS(offset, queue_id, generation, appended, arrived, size, remaining, sender, domains,
              in_parts)
 };
-struct IndexBody {
+using IndexEntry = IndexEntryOf<std::string>;
+using IndexEntryView = IndexEntryOf<std::string_view>;
+/// Entries in their encoded form, as a log gathers them.
+struct EncodedEntries {
+  std::uint64_t count = 0;
+  std::string text;
+  template <class Encoder>
+  void visit_fields(Encoder&& encoder) const {
+    encoder.varint(count);
+    encoder.raw(text);
+  }
+};
+/// Entries is a vector of them, or EncodedEntries to write.
+template <class Entries>
+struct IndexBodyOf {
   std::uint32_t previous = 0;  // offset of the index record before; 0: none
-  std::vector<IndexEntry> entries;
+  Entries entries;
   std::vector<std::uint32_t> intervals;  // of the entries, as in the envelope
   // of the segment's queue ids (id_filter.h), in its last index record; empty: none
   std::string filter;
   PEN_FIELDS(previous, entries, intervals, filter)
 };
+using IndexBody = IndexBodyOf<std::vector<IndexEntry>>;
+using GatheredIndex = IndexBodyOf<EncodedEntries>;
 
 // --- restart positions ---
 

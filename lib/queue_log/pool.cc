@@ -157,7 +157,6 @@ Result<void> QueueLog::State::roll(Log& log) {
   log.taken = 0;
   log.durable_offset = 0;
   log.index = {};
-  log.index_bytes = 0;
   log.last_index = 0;
   log.index_chunks.clear();
   log.filter = IdFilter(max_filter(options.segment_size));

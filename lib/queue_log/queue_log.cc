@@ -1,7 +1,5 @@
 #include "lib/queue_log/queue_log.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 
 #include "lib/base/check.h"
@@ -42,21 +40,6 @@ Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options optio
 
 // --- new mail ---
 
-QueueLog::State::IdKey QueueLog::State::id_key(std::string_view queue_id) const {
-  const XXH128_hash_t h = XXH3_128bits_withSeed(queue_id.data(), queue_id.size(), id_seed);
-  return {h.low64, h.high64};
-}
-
-void QueueLog::State::remember(std::string_view queue_id, Accepted what) {
-  const IdKey key = id_key(queue_id);
-  if (!accepted.emplace(key, what).second) return;
-  accepted_order.push_back(key);
-  if (accepted_order.size() > options.remembered_ids) {
-    accepted.erase(accepted_order.front());
-    accepted_order.pop_front();
-  }
-}
-
 void QueueLog::State::note_fresh(const Position& position) {
   if (fresh_lost) return;
   if (fresh.size() >= kMaxFresh) {
@@ -72,8 +55,8 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   if (failed_) return fail(QueueLogError::io_error);
   State& s = *state_;
   PEN_CHECK(!envelope.queue_id.empty() && envelope.queue_id.size() <= kMaxQueueId);
-  if (const auto known = s.accepted.find(s.id_key(envelope.queue_id)); known != s.accepted.end())
-    return Appended{known->second.ticket, {kJournal, known->second.position}, true};
+  if (const auto* known = s.accepted.find(envelope.queue_id))
+    return Appended{known->ticket, {kJournal, known->position}, true};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
   Log& journal = s.logs[kJournal];
   if (!s.has_space()) return fail(QueueLogError::no_space);
@@ -84,7 +67,7 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
                  s.put_envelope(journal, make_body(envelope, 0, s.clock.wall_now(), {})));
   s.note_fresh(at);
   const Ticket ticket = ++s.last_ticket;
-  s.remember(envelope.queue_id, {ticket, at});
+  s.accepted.add(envelope.queue_id, {ticket, at});
   return Appended{ticket, {kJournal, at}, false};
 }
 

@@ -356,7 +356,6 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
                    ? survey.highest_use() + 1
                    : std::max(survey.highest_use() + 1, std::uint64_t{s.epoch} << 32);
   s.positions_sequence = saved ? saved->sequence : 0;
-  s.id_seed = s.random.next();
   s.saved_next_use = saved ? saved->next_use : 0;
   size_pool(s);
   PEN_TRY(s.fill_pool());

@@ -56,7 +56,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       copy.replaces = view->replaces;
       if (!record.garbage)
         for (auto use = record.position.use; use <= reader.at().use; ++use) ++r.live[use];
-      s.remember(view->queue_id, {0, record.position});
+      s.accepted.add(view->queue_id, {0, record.position});
       return;
     }
     case RecordType::start: {
@@ -65,7 +65,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       auto& copy = copy_at(r.seen[body->queue_id], body->envelope, body->generation);
       copy.started = true;
       copy.torn_start = r.torn_epoch == record.epoch;
-      s.remember(body->queue_id, {0, body->envelope});
+      s.accepted.add(body->queue_id, {0, body->envelope});
       return;
     }
     case RecordType::delivery: {
@@ -321,9 +321,9 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
   // Accepted once more before this was read: its receiver had no answer from the process before. What is known of the
   // message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until then
   // a restart has to read it again: so it is its own reason.
-  const auto again = s.accepted.find(s.id_key(queue_id));
-  if (again != s.accepted.end() && (best || seen.finished)) {
-    const Position fresh = again->second.position;
+  const auto* again = s.accepted.find(queue_id);
+  if (again != nullptr && (best || seen.finished)) {
+    const Position fresh = again->position;
     const auto is_fresh = [&](const RecoveryState::Copy& c) { return c.position == fresh; };
     if (std::none_of(copies.begin(), copies.end(), is_fresh)) {
       ++report.stale_copies;

@@ -14,6 +14,7 @@
 #include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/log_reader.h"
 #include "lib/queue_log/queue_log.h"
+#include "lib/queue_log/recent_ids.h"
 #include "lib/queue_log/recovery.h"
 
 namespace pen::queue_log {
@@ -56,8 +57,7 @@ struct Log {
   std::string pending;               // [taken, cursor)
   // writes and syncs of segments that were sealed since the last batch
   std::vector<BatchStep> left;
-  IndexBody index;
-  std::size_t index_bytes = 0;
+  GatheredIndex index;
   std::uint32_t last_index = 0;
   std::vector<std::uint32_t> index_chunks;  // offsets of the segment's index records so far
   IdFilter filter;                          // of the segment's envelopes so far
@@ -139,7 +139,11 @@ struct Saving {
 
 struct QueueLog::State {
   State(Storage& s, Options o, const Clock& c, Random& r)
-      : storage(s), options(std::move(o)), clock(c), random(r) {}
+      : storage(s),
+        options(std::move(o)),
+        clock(c),
+        random(r),
+        accepted(options.remembered_ids, random.next()) {}
 
   Storage& storage;
   Options options;
@@ -219,18 +223,7 @@ struct QueueLog::State {
   Position scan_end;  // the journal's runner reads up to here before it turns to `fresh`
   std::optional<Position> fresh_lost;  // from here on the journal must be read: `fresh` was full
 
-  // accepted ids
-  using IdKey = std::array<std::uint64_t, 2>;
-  struct IdHash {
-    std::size_t operator()(const IdKey& k) const { return k[0]; }
-  };
-  std::uint64_t id_seed = 0;
-  struct Accepted {
-    Ticket ticket;
-    Position position;
-  };
-  std::unordered_map<IdKey, Accepted, IdHash> accepted;
-  std::deque<IdKey> accepted_order;
+  RecentIds accepted;
 
   std::unique_ptr<RecoveryState> recovering;
   bool settle_wanted = false;
@@ -302,12 +295,13 @@ struct QueueLog::State {
   void keep_buffers(Batch& batch);
 
   // append.cc
-  /// Appends a record in as many parts as it needs; `facts` of an envelope go to the index. no_space: nothing was
-  /// written.
+  /// Appends a record in as many parts as it needs; `facts` of an envelope go to the index. After no_space and
+  /// too_large nothing was written.
   template <class Body>
   Result<Position> put(Log& log, RecordType type, const Body& body,
                        const EnvelopeView* facts = nullptr) {
     const std::size_t size = encoded_size(body);
+    if (size > QueueLog::kMaxMessage + (1U << 20)) return fail(QueueLogError::too_large);
     if (!can_append(log, size)) return fail(QueueLogError::no_space);
     if (size > max_body(options.segment_size))
       return put_parts(log, type, as_bytes(encode(body)), facts);
@@ -329,8 +323,6 @@ struct QueueLog::State {
 
   // queue_log.cc
   void note_fresh(const Position& position);
-  IdKey id_key(std::string_view queue_id) const;
-  void remember(std::string_view queue_id, Accepted accepted);
 
   // runner.cc
   void mark_later(const Position& envelope, const Position& because);

@@ -98,6 +98,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
       groups.front().done->set();
       groups.pop_front();
     }
+    hand_over();  // what waited for this one does not wait for what on_commit() does
     if (on_commit) on_commit();
     kick();
   }
@@ -128,6 +129,7 @@ Writer::~Writer() {
 }
 
 void Writer::kick() { impl_->kick(); }
+void Writer::hand_over() { impl_->hand_over(); }
 void Writer::on_commit(std::function<void()> fn) { impl_->on_commit = std::move(fn); }
 bool Writer::busy() const { return impl_->in_hand != 0; }
 

@@ -34,6 +34,8 @@ class Writer {
   async::Task<Result<void>> committed(Ticket ticket, async::Until until = {});
   /// Looks, in the loop's next turn, whether there is a batch to write. Cheap; call it after any append.
   void kick();
+  /// Hands over what there is to write now. For who knows that all tasks that are ready have appended.
+  void hand_over();
   /// Calls fn in the loop after each batch was taken back.
   void on_commit(std::function<void()> fn);
   bool busy() const;

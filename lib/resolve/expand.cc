@@ -12,10 +12,6 @@ namespace {
 // a → b → a is stopped here; a chain of honest rewrites is a handful.
 constexpr unsigned kMaxCanonicalSteps = 100;
 
-bool has_word(const std::string& list, std::string_view word) {
-  return std::ranges::any_of(split_list(list),
-                             [&](const std::string& w) { return iequals(w, word); });
-}
 std::string_view word_of(Place place) {
   switch (place) {
     case Place::envelope_sender:
@@ -77,7 +73,8 @@ class VirtualExpander {
   VirtualExpander(const Options& options, const Tables& tables)
       : options_(options),
         tables_(tables),
-        propagate_(has_word(options.propagate_unmatched_extensions, "virtual")) {}
+        propagate_(!tables.virtual_alias.empty() &&
+                   list_contains(options.propagate_unmatched_extensions, "virtual")) {}
 
   Result<Expansion> run(std::string_view recipient) {
     PEN_TRY(expand(std::string(recipient), 0));
@@ -140,22 +137,20 @@ class VirtualExpander {
 Result<std::string> map_canonical(const Options& options, const Tables& tables,
                                   std::string_view address_in, Place place) {
   std::string address(address_in);
-  const bool propagate = has_word(options.propagate_unmatched_extensions, "canonical");
-  const std::string_view word = word_of(place);
   const bool sender = place == Place::envelope_sender || place == Place::header_sender;
   struct Stage {
-    const map::MapList* maps;
-    bool applies;
+    const map::MapList& maps;
+    const std::string& classes;
   };
   const Stage stages[] = {
-      sender
-          ? Stage{&tables.sender_canonical, has_word(options.sender_canonical_classes, word)}
-          : Stage{&tables.recipient_canonical, has_word(options.recipient_canonical_classes, word)},
-      {&tables.canonical, has_word(options.canonical_classes, word)}};
+      sender ? Stage{tables.sender_canonical, options.sender_canonical_classes}
+             : Stage{tables.recipient_canonical, options.recipient_canonical_classes},
+      {tables.canonical, options.canonical_classes}};
   for (const auto& stage : stages) {
-    if (!stage.applies) continue;
+    if (stage.maps.empty() || !list_contains(stage.classes, word_of(place))) continue;
+    const bool propagate = list_contains(options.propagate_unmatched_extensions, "canonical");
     for (unsigned step = 0; step < kMaxCanonicalSteps; ++step) {
-      PEN_TRY_ASSIGN(auto mapped, map_once(options, tables, *stage.maps, address, propagate));
+      PEN_TRY_ASSIGN(auto mapped, map_once(options, tables, stage.maps, address, propagate));
       if (!mapped || iequals(mapped->front(), address)) break;
       address = std::move(mapped->front());
     }

@@ -11,11 +11,6 @@ namespace {
 
 constexpr unsigned kMaxRouteSteps = 20;  // user%a%b%c@here and the like, each step ours
 
-bool names(const std::string& list, std::string_view word) {
-  return std::ranges::any_of(split_list(list),
-                             [&](const std::string& w) { return iequals(w, word); });
-}
-
 class ResolveImpl final : public Resolve {
  public:
   static Result<std::shared_ptr<const Resolve>> make(Options options) {
@@ -116,6 +111,7 @@ class ResolveImpl final : public Resolve {
 
   bool blocking() const override { return tables_.blocking(); }
   bool route_blocking() const override { return tables_.route_blocking(); }
+  bool route_by_domain() const override { return !tables_.route_asks_tables(); }
   std::vector<Error> problems() const override { return tables_.problems(); }
   const Options& options() const override { return options_; }
 
@@ -287,7 +283,7 @@ Result<Tables> Tables::open(const Options& options) {
                         MatchList& into) -> Result<void> {
     MatchList::Options how;
     how.open = options.open;
-    how.parent_domains = names(options.parent_domain_matches_subdomains, setting);
+    how.parent_domains = list_contains(options.parent_domain_matches_subdomains, setting);
     auto opened = MatchList::open(kind, value, how);
     if (!opened) return fail(std::move(opened).error().within(setting));
     into = *std::move(opened);
@@ -312,7 +308,8 @@ Result<Tables> Tables::open(const Options& options) {
                t.sender_relayhost));
   PEN_TRY(maps("sender_dependent_default_transport_maps",
                options.sender_dependent_default_transport_maps, t.sender_transport));
-  t.transport_parent_domains = names(options.parent_domain_matches_subdomains, "transport_maps");
+  t.transport_parent_domains =
+      list_contains(options.parent_domain_matches_subdomains, "transport_maps");
   t.own_addresses = options.own_addresses;
   t.myorigin = to_lower(options.myorigin);
   return t;
@@ -361,6 +358,12 @@ bool Tables::route_blocking() const {
   return transport.blocking() || sender_relayhost.blocking() || sender_transport.blocking() ||
          mydestination.blocking() || virtual_alias_domains.blocking() ||
          virtual_mailbox_domains.blocking() || relay_domains.blocking();
+}
+
+bool Tables::route_asks_tables() const {
+  return !transport.empty() || !sender_relayhost.empty() || !sender_transport.empty() ||
+         mydestination.has_tables() || virtual_alias_domains.has_tables() ||
+         virtual_mailbox_domains.has_tables() || relay_domains.has_tables();
 }
 
 std::vector<Error> Tables::problems() const {

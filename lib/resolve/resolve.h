@@ -129,6 +129,9 @@ class Resolve {
   /// Whether some table may wait long; and whether one that route() asks may.
   virtual bool blocking() const = 0;
   virtual bool route_blocking() const = 0;
+  /// Whether a route() that is not `routed` is so for all addresses of its domain and all senders, and changes with the
+  /// configuration only: no table that could be edited meanwhile is asked.
+  virtual bool route_by_domain() const = 0;
   virtual std::vector<Error> problems() const = 0;
   virtual const Options& options() const = 0;
 };

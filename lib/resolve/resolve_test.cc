@@ -187,6 +187,17 @@ BOOST_AUTO_TEST_CASE(invalid_domains_are_bad_addresses) {
   options.resolve_numeric_domain = true;
   BOOST_TEST(routed("jo@192.0.2.1") == "smtp:[192.0.2.1] jo@192.0.2.1");
 }
+BOOST_AUTO_TEST_CASE(routes_go_by_domain_while_no_table_has_a_say) {
+  BOOST_TEST(open()->route_by_domain());  // tables of recipients have none
+  for (auto setting : {&Options::transport_maps, &Options::sender_dependent_relayhost_maps,
+                       &Options::sender_dependent_default_transport_maps, &Options::mydestination,
+                       &Options::virtual_alias_domains, &Options::virtual_mailbox_domains,
+                       &Options::relay_domains}) {
+    Site site;
+    site.options.*setting = "inline:{ a.example = smtp: }";
+    BOOST_TEST(!site.open()->route_by_domain());
+  }
+}
 BOOST_AUTO_TEST_CASE(the_null_recipient_is_the_mailer_daemon) {
   BOOST_TEST(open()->route("", "")->recipient == "MAILER-DAEMON@example.org");
 }

@@ -27,6 +27,7 @@ struct Tables {
   }
   bool blocking() const;
   bool route_blocking() const;
+  bool route_asks_tables() const;
   std::vector<Error> problems() const;
 };
 

@@ -40,7 +40,7 @@ bool Model::schedule(Job& j, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
   if (j.message->withdrawn) {
     actions.emplace_back(DeferRecipients{j.message->number,
-                                         j.ordinals,
+                                         j.ordinals.all(),
                                          {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
                                          "none",
                                          j.number,
@@ -67,7 +67,7 @@ bool Model::schedule(Job& j, bool from_pool) {
     return true;
   }
   if (!t.up || draining) {
-    pool(j, true, from_pool);
+    pool(j, Waits::worker, from_pool);
     return false;
   }
   Cluster& c = *j.route->cluster;
@@ -76,7 +76,7 @@ bool Model::schedule(Job& j, bool from_pool) {
     // Others wait already, for a worker or because all destinations are at their limits: nothing to look for, and
     // looking walks over every connection. Whichever connection has room takes from the pool. (Limits that were learned
     // rise with time alone: so now and then somebody looks.)
-    pool(j, t.free() == 0, false);
+    pool(j, t.free() == 0 ? Waits::worker : Waits::limits, false);
     return false;
   }
   c.looked = now;
@@ -149,9 +149,9 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
       return out;
     }
     if (t.free() > 0) {
-      pick_new(level, best, out);
+      const std::uint32_t probes = free_probes(t);
+      pick_new(level, best, probes > 0 && options.fairness.allowed(concurrency, probes), out);
       if (!out.candidates.empty()) return out;
-      out.at_limits = true;
     }
   }
   out.rule = Choice::wait;
@@ -173,9 +173,9 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
     return Outcome::assigned;
   }
   if (chosen.rule == Choice::wait) {
-    if (chosen.at_limits && options.session_class)
+    if (chosen.waits == Waits::limits && options.session_class)
       wait_for_session(j.route->cluster->levels[index]);
-    pool(j, !chosen.at_limits, from_pool);
+    pool(j, chosen.waits, from_pool);
     return Outcome::pooled;
   }
   Transport& t = *j.route->cluster->transport;
@@ -206,14 +206,19 @@ Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
 }
 
 void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
-                     Chosen& into) const {
+                     bool may_probe, Chosen& into) const {
   std::vector<Destination*> unused, retry, fewest;
+  into.waits = Waits::limits;
   Destination* closed = nullptr;
   for (const auto& member : level) {
     Destination* d = member->destination;
     if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d) || !session_possible(*d))
       continue;
     if (best.count() > 0 && measured_lately(*d) && slow(*d, best)) continue;
+    if (unproven(*d) && !may_probe) {
+      if (d->holding == 0) into.waits = Waits::probe;  // else for what the first one meets
+      continue;
+    }
     if (!d->connections.empty()) {
       if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
         fewest.clear();
@@ -244,7 +249,7 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
   ++figures.deferred;
   actions.emplace_back(
-      DeferRecipients{j.message->number, j.ordinals, status, std::move(relay), j.number});
+      DeferRecipients{j.message->number, j.ordinals.all(), status, std::move(relay), j.number});
   drop(j);
 }
 

@@ -41,107 +41,105 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
   return *slot;
 }
 
-Fingerprint Model::fingerprint(const ipc::route::Resolved& answer, const Transport& t) {
-  const auto hashed = [&](std::uint64_t low_key) {
-    return XXH3_128bits_withSeed(scratch.data(), scratch.size(), fingerprint_key ^ low_key);
+// What Destination::key() says, and the level, in a sum: within a level the order is a shuffle and no part of the identity.
+Model::Fingerprints Model::fingerprints(const ipc::route::Resolved& answer, const Transport& t) {
+  const auto hashed = [this](std::uint64_t level) {
+    return XXH3_128bits_withSeed(scratch.data(), scratch.size(), fingerprint_key ^ level);
   };
-  scratch.clear();
-  encode_to(scratch, answer.transport);
-  encode_to(scratch, answer.nexthop);
-  if (t.limits.destination_recipients == 1) encode_to(scratch, answer.recipient);
-  auto sum = hashed(0);
-  for (std::size_t i = 0; i < answer.levels.size(); ++i) {
-    for (const auto& d : answer.levels[i].destinations) {
+  const bool own = t.limits.destination_recipients == 1;  // the recipient is the destination
+  Fingerprint cluster;
+  std::uint64_t number = 1;
+  for (const auto& level : answer.levels) {
+    if (level.destinations.empty()) continue;
+    for (const auto& d : level.destinations) {
       scratch.clear();
-      encode_to(scratch, d);
-      const auto h = hashed(i + 1);
-      sum.low64 += h.low64;
-      sum.high64 += h.high64;
+      d.append_key(scratch);
+      if (options.session_class) scratch.append(1, '\0').append(d.host);  // its class may go by it
+      if (own) scratch.append(1, '\0').append(answer.recipient);
+      const auto h = hashed(number);
+      cluster.low += h.low64;
+      cluster.high += h.high64;
     }
+    ++number;
   }
-  return {sum.low64, sum.high64};
+  scratch.clear();
+  scratch.append(answer.transport).append(1, '\0').append(answer.nexthop);
+  if (own) scratch.append(1, '\0').append(answer.recipient);
+  const auto h = hashed(0);
+  if (number == 1) cluster = {h.low64, ~h.high64};  // the next hop is the destination
+  return {{cluster.low + h.low64, cluster.high + h.high64}, cluster};
 }
 
 RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   Transport& t = transport(answer.transport);
-  const Fingerprint f = fingerprint(answer, t);
-  if (const auto it = known_routes.find(f); it != known_routes.end()) {
-    judge_again(*it->second);
-    return *it->second;
+  const Fingerprints f = fingerprints(answer, t);
+  std::uint64_t number = f.route.low;
+  RouteSet* known = route_numbers.find(number);
+  while (known != nullptr && known->fingerprint != f.route) known = route_numbers.find(++number);
+  const bool fresh = known == nullptr;
+  if (fresh) {
+    const auto made = routes.make();
+    known = &made.object;
+    known->slot = made.number;
+    known->number = number;
+    route_numbers.insert(number, known);
   }
-  RouteSet& r = make_route_set(answer, t);
-  if (r.fingerprint == Fingerprint{}) {  // else the same route in other words
-    r.fingerprint = f;
-    known_routes.emplace(f, &r);
+  RouteSet& r = *known;
+  if (fresh) {
+    r.fingerprint = f.route;
+    r.nexthop = answer.nexthop;
+    r.cluster = &cluster(answer, f.cluster, t);
+    ++r.cluster->references;
+    judge(r);
   }
+  judge_again(r);
   return r;
 }
 
-RouteSet& Model::make_route_set(const ipc::route::Resolved& answer, Transport& t) {
-  // The order within a level is a shuffle and no part of the identity.
-  std::vector<std::vector<std::pair<std::string, const ipc::Destination*>>> levels;
-  ipc::Destination own;
-  if (answer.levels.empty()) {
-    own.transport = answer.transport;
-    own.host = answer.nexthop;
-    levels.push_back({{own.key(), &own}});
-  }
+Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f, Transport& t) {
+  const auto [at, fresh] = clusters.try_emplace(f);
+  Cluster& c = at->second;
+  if (!fresh) return c;
+  c.fingerprint = f;
+  c.transport = &t;
+  // By key, so that equal clusters are equal; one that is named twice counts once.
+  using Named = std::pair<std::string, const ipc::Destination*>;
+  const auto add = [&](std::vector<Named> level) {
+    if (level.empty()) return;
+    std::sort(level.begin(), level.end(),
+              [](const Named& x, const Named& y) { return x.first < y.first; });
+    level.erase(std::unique(level.begin(), level.end(),
+                            [](const Named& x, const Named& y) { return x.first == y.first; }),
+                level.end());
+    auto& members = c.levels.emplace_back();
+    members.reserve(level.size());
+    for (auto& [key, address] : level) {
+      if (t.limits.destination_recipients == 1) key += '\0' + answer.recipient;
+      Destination& d = destination(*address, key, t);
+      ++d.references;
+      members.push_back(std::make_unique<Member>(&c, &d, c.levels.size() - 1));
+    }
+  };
   for (const auto& level : answer.levels) {
-    auto& out = levels.emplace_back();
+    std::vector<Named> named;
+    named.reserve(level.destinations.size());
     for (const auto& d : level.destinations) {
-      out.emplace_back(d.key(), &d);
+      named.emplace_back(d.key(), &d);
       // Hosts at one address that belong to different session classes by their names share no connections.
       if (!options.session_class || d.address.empty()) continue;
-      if (const auto c = options.session_class(d.host, d.address); c && !c->by_name.empty())
-        out.back().first += '\0' + c->by_name;
+      if (const auto found = options.session_class(d.host, d.address);
+          found && !found->by_name.empty())
+        named.back().first += '\0' + found->by_name;
     }
-    std::sort(out.begin(), out.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    out.erase(std::unique(out.begin(), out.end(),
-                          [](const auto& a, const auto& b) { return a.first == b.first; }),
-              out.end());
-    if (out.empty()) levels.pop_back();
+    add(std::move(named));
   }
-  std::string cluster_key;
-  for (auto& level : levels) {
-    cluster_key += '\1';
-    for (auto& [key, d] : level) {
-      if (t.limits.destination_recipients == 1) key += '\0' + answer.recipient;
-      encode_to(cluster_key, key);
-    }
+  if (c.levels.empty()) {
+    ipc::Destination own;
+    own.transport = answer.transport;
+    own.host = answer.nexthop;
+    add({{own.key(), &own}});
   }
-  std::string route_key;
-  encode_to(route_key, answer.transport);
-  encode_to(route_key, answer.nexthop);
-  route_key += cluster_key;
-  auto& route = routes[route_key];
-  if (route) {
-    judge_again(*route);
-    return *route;
-  }
-  route = std::make_unique<RouteSet>();
-  route->key = std::move(route_key);
-  route->nexthop = answer.nexthop;
-  encode_to(cluster_key, answer.transport);
-  auto& cluster = clusters[cluster_key];
-  if (!cluster) {
-    cluster = std::make_unique<Cluster>();
-    cluster->key = cluster_key;
-    cluster->transport = &t;
-    for (std::size_t i = 0; i < levels.size(); ++i) {
-      auto& members = cluster->levels.emplace_back();
-      for (const auto& [key, address] : levels[i]) {
-        Destination& d = destination(*address, key, t);
-        ++d.references;
-        members.push_back(std::make_unique<Member>(cluster.get(), &d, i));
-      }
-    }
-  }
-  route->cluster = cluster.get();
-  ++cluster->references;
-  judge(*route);
-  judge_again(*route);
-  return *route;
+  return c;
 }
 
 void Model::reference(RouteSet& r) { ++r.references; }
@@ -173,12 +171,11 @@ void Model::drop_route(RouteSet& r) {
         drop_if_unused(d);
       }
     }
-    const std::string key = c.key;
-    clusters.erase(key);
+    const Fingerprint gone = c.fingerprint;
+    clusters.erase(gone);
   }
-  known_routes.erase(r.fingerprint);
-  const std::string key = r.key;
-  routes.erase(key);
+  route_numbers.erase(r.number);
+  routes.destroy(r.slot);
 }
 
 void Model::remember(Destination& d) {

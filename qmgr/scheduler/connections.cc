@@ -11,10 +11,10 @@ using ipc::delivery::Trouble;
 
 void Model::concurrency_changed(Message& m, int by) {
   m.concurrency = static_cast<std::uint64_t>(static_cast<std::int64_t>(m.concurrency) + by);
-  for (auto& c : m.claims) {
-    c->transport->waiting.update(c->entry, m.concurrency);
-    if (by < 0 && !c->shares.empty()) mark_dirty(*c->transport);
-  }
+  m.each_claim([&](Claim& c) {
+    c.queue().update(c.entry, m.concurrency);
+    if (by < 0 && !c.shares.empty()) mark_dirty(*c.transport);
+  });
 }
 
 Connection& Model::open(Destination& d, const Job& cause) {
@@ -28,6 +28,7 @@ Connection& Model::open(Destination& d, const Job& cause) {
   ++d.holding;
   ++d.transport->connections;
   d.transport->all.push_back(c.in_all);
+  if (unproven(d)) probe_begins(c);
   ++figures.connections_opened;
   OpenConnection& action = std::get<OpenConnection>(
       actions.emplace_back(OpenConnection{c.number, d.address, cause.route->nexthop}));
@@ -43,9 +44,12 @@ void Model::assign(Job& j, Connection& c) {
 
 void Model::attach(Job& j, Connection& c) {
   unset_idle(c);
-  const auto [at, fresh] = c.shares.try_emplace(j.message, j.message);
-  ConnectionShare& share = at->second;
-  if (fresh) concurrency_changed(*j.message, 1);
+  ConnectionShare* known = j.message->carried.find(&c);
+  if (known == nullptr) {
+    known = &j.message->carried.make(&c, j.message);
+    concurrency_changed(*j.message, 1);
+  }
+  ConnectionShare& share = *known;
   if (share.waiting.empty()) c.round.push_back(share.round);
   share.waiting.push_back(j.in_line);
   ++share.jobs;
@@ -58,8 +62,7 @@ void Model::attach(Job& j, Connection& c) {
 
 void Model::unassign(Job& j) {
   Connection& c = *j.connection;
-  auto it = c.shares.find(j.message);
-  ConnectionShare& share = it->second;
+  ConnectionShare& share = *j.message->carried.find(&c);
   if (j.place == Job::Place::handed) {
     c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
     --c.destination->transport->in_hand;
@@ -74,21 +77,18 @@ void Model::unassign(Job& j) {
   j.connection = nullptr;
   j.place = Job::Place::forming;
   if (--share.jobs == 0) {
-    c.shares.erase(it);
+    j.message->carried.erase(&c);
     concurrency_changed(*j.message, -1);
   }
 }
 
 void Model::hand(Connection& c, Job& j) {
-  ConnectionShare& share = c.shares.find(j.message)->second;
+  ConnectionShare& share = *j.message->carried.find(&c);
   j.in_line.unlink();
   --c.waiting;
   --c.destination->waiting;
   if (share.waiting.empty()) share.round.unlink();
-  if (auto it = j.message->joinable.find(j.route);
-      it != j.message->joinable.end() && it->second == &j) {
-    j.message->joinable.erase(it);
-  }
+  end_joining(j);
   j.place = Job::Place::handed;
   c.handed.push_back(&j);
   if (c.spent()) spent.push_back(c.number);
@@ -96,7 +96,7 @@ void Model::hand(Connection& c, Job& j) {
   ++c.destination->handed;
   ++figures.in_hand;
   actions.emplace_back(HandJob{c.number, j.number, j.message->number,
-                               c.destination->transport->name, j.route->nexthop, j.ordinals});
+                               c.destination->transport->name, j.route->nexthop, j.ordinals.all()});
 }
 
 void Model::hand_out(Connection& c) {
@@ -176,6 +176,7 @@ void Model::retire(Connection& c) {
   // Takes no more jobs; those that were not begun go elsewhere; closes when those in hand are done.
   if (c.state == Connection::State::retiring) return;
   unset_idle(c);
+  probe_ended(c);
   c.in_age.unlink();
   c.state = Connection::State::retiring;
   c.last_cluster = nullptr;
@@ -203,6 +204,7 @@ void Model::erase(Connection& c) {
   Transport& t = *d.transport;
   unset_idle(c);
   session_answered(c);
+  probe_ended(c);
   if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
       it != d.connections.end()) {
     d.connections.erase(it);
@@ -293,13 +295,12 @@ void Model::drop(Job& j) {
     if (c.jobs() == 0) set_idle(c);
   }
   if (j.place == Job::Place::alone) std::erase(t.alone, &j);
-  if (auto it = m.joinable.find(j.route); it != m.joinable.end() && it->second == &j)
-    m.joinable.erase(it);
+  end_joining(j);
   --m.job_count;
   RouteSet& route = *j.route;
   const bool solo = t.solo == &j;
   const JobNumber number = j.number;
-  jobs.erase(number);
+  jobs.destroy(number);
   release(route);
   if (solo) solo_ended(t);
 }

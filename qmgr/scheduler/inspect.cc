@@ -82,12 +82,12 @@ void Scheduler::each_destination(const std::function<void(const DestinationState
 
 std::vector<std::string> Scheduler::destinations_of(std::string_view name) const {
   std::vector<std::string> out;
-  for (const auto& [key, r] : model_->routes) {
-    const auto names = destdb::names_of_nexthop(r->nexthop);
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-    for (const auto& level : r->cluster->levels)
+  model_->routes.for_each([&](const RouteSet& r) {
+    const auto names = destdb::names_of_nexthop(r.nexthop);
+    if (std::find(names.begin(), names.end(), name) == names.end()) return;
+    for (const auto& level : r.cluster->levels)
       for (const auto& m : level) out.push_back(m->destination->key);
-  }
+  });
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;

@@ -2,7 +2,8 @@
 /// What the scheduler knows: messages, jobs, route sets, clusters, destinations, connections.
 /// Internal to the scheduler's .cc files.
 ///
-/// Owns:    Model owns everything by maps.
+/// Owns:    Model owns everything: messages and jobs in slabs, the rest by maps. What most messages have one of (a job
+///          that waits in one cluster, then on one connection) lies within the message, next to what is used with it.
 ///          Job          points to its Message and RouteSet
 ///          RouteSet     (the next hop and where it leads) points to its Cluster
 ///          Cluster      equal preference levels: what connections can be shared between next hops by;
@@ -18,8 +19,13 @@
 #include <vector>
 
 #include "lib/base/check.h"
+#include "qmgr/scheduler/first_inline.h"
 #include "qmgr/scheduler/list.h"
+#include "qmgr/scheduler/number_table.h"
+#include "qmgr/scheduler/ordinals.h"
+#include "qmgr/scheduler/prefetch.h"
 #include "qmgr/scheduler/scheduler.h"
+#include "qmgr/scheduler/slab.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -35,98 +41,69 @@ struct Connection;
 struct Claim;
 struct Job;
 
+/// What jobs without a connection wait for.
+enum class Waits : std::uint8_t {
+  worker,  // any that is free
+  probe,   // a worker for a host of which it is not known that it works (probes.cc)
+  limits   // a connection of their destinations, which are at their limits
+};
+
 /// The jobs of one message that wait in one cluster for a connection.
 struct PoolShare {
-  PoolShare(Cluster* c, Message* m, Claim* k) : cluster(c), message(m), claim(k) {}
+  PoolShare(Cluster* c, Message* m) : cluster(c), message(m) {}
   Cluster* cluster;
   Message* message;
-  Claim* claim;  // of the message, to workers of the cluster's transport
+  Claim* claim =
+      nullptr;  // of the message, to workers of the cluster's transport; none if it waits for limits
   List<Job> jobs;
   std::size_t count = 0;
   SteadyTime since{};
-  bool candidate = true;  // may take a free worker; false: its destinations are at their limits
+  Waits waits = Waits::worker;
   Node<PoolShare> round{this};    // in Cluster::round: free rides go round the messages
-  Node<PoolShare> waiting{this};  // in Claim::shares if candidate, else in Cluster::full
+  Node<PoolShare> waiting{this};  // in Claim::shares, or in Cluster::full
 };
 
-/// One message's wait for workers of one transport.
+/// One message's wait for workers of one transport, or for those of its probes.
 struct Claim {
-  Claim(Message* m, Transport* t) : message(m), transport(t) {}
+  Claim(Message* m, Transport* t, bool p) : message(m), transport(t), probe(p) {}
   Message* message;
   Transport* transport;
+  bool probe;
   WorkerQueue<Claim>::Entry entry{this};
   List<PoolShare> shares;
+  WorkerQueue<Claim>& queue() const;
 };
 
-/// Ordinals that want a route, oldest first. (An empty std::deque takes 600 bytes, and most messages have one recipient.)
-class Unrouted {
- public:
-  bool empty() const { return next_ == ordinals_.size(); }
-  Ordinals all() const {
-    return {ordinals_.begin() + static_cast<std::ptrdiff_t>(next_), ordinals_.end()};
-  }
-  void add(const Ordinals& more) {
-    compact();
-    ordinals_.insert(ordinals_.end(), more.begin(), more.end());
-  }
-  void push_back(std::uint32_t ordinal) {
-    compact();
-    ordinals_.push_back(ordinal);
-  }
-  void push_front(std::uint32_t ordinal) {
-    if (next_ > 0) {
-      ordinals_[--next_] = ordinal;
-    } else {
-      ordinals_.insert(ordinals_.begin(), ordinal);
-    }
-  }
-  std::uint32_t pop_front() {
-    const std::uint32_t ordinal = ordinals_[next_++];
-    if (empty()) clear();
-    return ordinal;
-  }
-  void clear() {
-    ordinals_.clear();
-    next_ = 0;
-  }
-
- private:
-  void compact() {  // what was taken makes room, at a cost that the taking has paid for
-    if (next_ * 2 < ordinals_.size()) return;
-    ordinals_.erase(ordinals_.begin(), ordinals_.begin() + static_cast<std::ptrdiff_t>(next_));
-    next_ = 0;
-  }
-  Ordinals ordinals_;
-  std::size_t next_ = 0;
+/// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
+struct Fingerprint {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const Fingerprint&) const = default;
+  struct Hash {
+    std::size_t operator()(const Fingerprint& f) const { return f.low; }
+  };
 };
 
-struct Message {
-  MessageNumber number = 0;
-  std::uint64_t seq = 0;
-  bool withdrawn = false;
-  Unrouted unrouted;
-  std::size_t routing = 0;  // look-ups under way
-  WorkerQueue<Message>::Entry routing_entry{this};
-  std::uint64_t concurrency = 0;  // connections that hold jobs of this message
-  std::size_t job_count = 0;
-  bool isolated = false;  // every job of it runs alone
-  bool flushed = false;   // defer_transports does not hold it
-  List<Job> jobs;
-  std::unordered_map<RouteSet*, Job*> joinable;  // jobs that can take more recipients
-  List<Job> forming;
-  std::vector<std::unique_ptr<Claim>> claims;
+/// One message's jobs on one connection.
+struct ConnectionShare {
+  explicit ConnectionShare(Message* m) : message(m) {}
+  Message* message;
+  std::size_t jobs = 0;  // waiting and handed
+  List<Job> waiting;
+  Node<ConnectionShare> round{this};
 };
 
 struct Job {
   enum class Place : std::uint8_t { forming, pooled, backlog, handed, alone };
+  explicit Job(std::uint32_t ordinal) : ordinals(ordinal) {}
   JobNumber number = 0;
   Message* message = nullptr;
   RouteSet* route = nullptr;
-  Ordinals ordinals;
+  JobOrdinals ordinals;
   SteadyTime expiry = kNever;
   SteadyTime formed{};
   Place place = Place::forming;
   bool isolated = false;
+  bool joinable = false;  // in Message::joinable
   PoolShare* share = nullptr;
   Connection* connection = nullptr;
   Node<Job> in_message{this};
@@ -145,7 +122,12 @@ struct Transport {
   List<Connection> by_age;  // oldest first
   List<Connection> all;
   WorkerQueue<Claim> waiting;
-  std::deque<Job*> alone;  // jobs that must run with no other in hand
+  WorkerQueue<Claim> probe_waiting;
+  List<Connection> probes;  // being opened to hosts that are not known to work, oldest first
+  std::uint32_t probing = 0;
+  std::size_t wanted_probes = 0;       // PoolShares that wait for one
+  SteadyTime look_at_probes = kNever;  // when the patience with one of them may end
+  std::deque<Job*> alone;              // jobs that must run with no other in hand
   Job* solo = nullptr;
   bool dirty = false;  // workers may have become free
   /// Workers that a job could get: idle ones count, they can be closed.
@@ -156,6 +138,10 @@ struct Transport {
   }
 };
 
+inline WorkerQueue<Claim>& Claim::queue() const {
+  return probe ? transport->probe_waiting : transport->waiting;
+}
+
 struct Member {
   Member(Cluster* c, Destination* d, std::size_t l) : cluster(c), destination(d), level(l) {}
   Cluster* cluster;
@@ -165,25 +151,16 @@ struct Member {
 };
 
 struct Cluster {
-  std::string key;
+  Fingerprint fingerprint;
   Transport* transport = nullptr;
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
-  std::unordered_map<Message*, PoolShare> shares;
-  List<PoolShare> round;
-  List<PoolShare> full;  // shares whose destinations were all at their limits
+  List<PoolShare> round;        // one of each message that waits here
+  std::size_t share_count = 0;  // of them
+  List<PoolShare> full;         // those that wait for limits
   std::size_t pooled = 0;
   SteadyTime looked{};  // when a job last looked for a connection
   std::size_t references = 0;
   Node<Cluster> crowded{this};  // in Model::crowded while more than share_limit messages wait here
-};
-
-/// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
-struct Fingerprint {
-  std::uint64_t low = 0, high = 0;
-  bool operator==(const Fingerprint&) const = default;
-  struct Hash {
-    std::size_t operator()(const Fingerprint& f) const { return f.low; }
-  };
 };
 
 /// A class of hosts whose sessions are limited, as far as it is known here: who wants one, who could give one up.
@@ -200,8 +177,9 @@ struct SessionClass {
 };
 
 struct RouteSet {
-  std::string key;
   Fingerprint fingerprint;
+  std::uint64_t number = 0;  // the fingerprint's low half, or the next one that was free
+  std::uint64_t slot = 0;    // in Model::routes
   Cluster* cluster = nullptr;
   std::string nexthop;
   std::size_t references = 0;  // jobs
@@ -230,13 +208,31 @@ struct Destination {
   std::size_t references = 0;  // clusters
 };
 
-/// One message's jobs on one connection.
-struct ConnectionShare {
-  explicit ConnectionShare(Message* m) : message(m) {}
-  Message* message;
-  std::size_t jobs = 0;  // waiting and handed
-  List<Job> waiting;
-  Node<ConnectionShare> round{this};
+struct Message {
+  MessageNumber number = 0;
+  std::uint64_t slot = 0;  // in Model::messages
+  std::uint64_t seq = 0;
+  bool withdrawn = false;
+  Unrouted unrouted;
+  std::size_t routing = 0;  // look-ups under way
+  WorkerQueue<Message>::Entry routing_entry{this};
+  std::uint64_t concurrency = 0;  // connections that hold jobs of this message
+  std::size_t job_count = 0;
+  bool isolated = false;  // every job of it runs alone
+  bool flushed = false;   // defer_transports does not hold it
+  List<Job> jobs;
+  FirstInline<RouteSet, Job*>
+      joinable;  // jobs that can take more recipients: those with Job::joinable
+  List<Job> forming;
+  FirstInline<Cluster, PoolShare> pooled;
+  FirstInline<Connection, ConnectionShare> carried;
+  std::optional<Claim> claim;                       // of the first transport that it waited for
+  std::vector<std::unique_ptr<Claim>> more_claims;  // of others, in order
+  template <class F>
+  void each_claim(F&& f) {
+    if (claim) f(*claim);
+    for (auto& c : more_claims) f(*c);
+  }
 };
 
 struct Connection {
@@ -252,11 +248,11 @@ struct Connection {
   std::uint64_t done = 0;
   std::uint64_t quota = 0;  // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
-  std::unordered_map<Message*, ConnectionShare> shares;
   List<ConnectionShare> round;
   bool close_sent = false;
   bool asks = false;     // for a lease of its session class
   bool in_turn = false;  // and was first in line for it
+  Node<Connection> in_probes{this};
   Node<Connection> in_idle{this};
   Node<Connection> in_class_idle{this};
   Node<Connection> in_age{this};
@@ -273,14 +269,20 @@ struct Model {
   void pump_routing();
   void routing_ended(Message& m);
   void add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer);
+  /// No recipient joins it any more.
+  void end_joining(Job& j);
   void formed(Job& j);
   void reroute(Job& j);
 
   // clusters.cc
   Transport& transport(std::string_view name);
   RouteSet& route_set(const ipc::route::Resolved& answer);
-  RouteSet& make_route_set(const ipc::route::Resolved& answer, Transport& t);
-  Fingerprint fingerprint(const ipc::route::Resolved& answer, const Transport& t);
+  struct Fingerprints {
+    Fingerprint route, cluster;
+  };
+  Fingerprints fingerprints(const ipc::route::Resolved& answer, const Transport& t);
+  Cluster& cluster(const ipc::route::Resolved& answer, const Fingerprint& fingerprint,
+                   Transport& t);
   void reference(RouteSet& r);
   void release(RouteSet& r);
   void drop_route(RouteSet& r);
@@ -308,6 +310,21 @@ struct Model {
   // inspect.cc
   DestinationState state_of(const Destination& d) const;
   Explanation explain(RouteSet& r) const;
+
+  // probes.cc
+  /// Nothing says that it works: it never accepted a connection, or has failed since.
+  static bool unproven(const Destination& d);
+  /// How many connections may be on the way to unproven destinations while others want workers.
+  std::uint32_t probe_share(const Transport& t) const;
+  /// How many more may begin now.
+  std::uint32_t free_probes(const Transport& t) const;
+  microseconds patience(const Destination& d) const;
+  void probe_begins(Connection& c);
+  void probe_ended(Connection& c);
+  /// Gives up those that have had no answer for longer than our patience, if others want their workers.
+  void abandon_probes(Transport& t);
+  /// The transport with more messages that wait for probes than share_limit, for some time already.
+  const Transport* crowded_with_unproven() const;
 
   // share.cc
   void note_share(Cluster& c);
@@ -364,7 +381,7 @@ struct Model {
     Choice rule = Choice::nothing;
     Connection* connection = nullptr;      // room, idle, ride
     std::vector<Destination*> candidates;  // for a new connection: one of them
-    bool at_limits = false;  // wait: for a connection of these hosts, not for a worker
+    Waits waits = Waits::worker;           // if the rule is to wait
   };
   Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency) const;
   enum class Outcome : std::uint8_t { assigned, pooled, dead };
@@ -377,7 +394,7 @@ struct Model {
   Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency,
                 microseconds best) const;
   void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
-                Chosen& into) const;
+                bool may_probe, Chosen& into) const;
   /// Full enough that the next job had better open another connection.
   bool backlogged(const Connection& c) const;
   /// Jobs wait because every connection is taken: this one takes more, at least until its window is full, or the
@@ -389,15 +406,16 @@ struct Model {
   void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);
 
   // pool.cc
-  void pool(Job& j, bool candidate, bool at_front);
+  void pool(Job& j, Waits waits, bool at_front);
+  void wait_for(PoolShare& s, Waits waits);
+  void end_wait(PoolShare& s);
   void unpool(Job& j);
-  void make_candidate(PoolShare& s);
   void unblock(Destination& d);
   bool pull(Connection& c);
   bool steal(Connection& c);
   void pump_workers();
   void recheck(Destination& d);
-  Claim& claim(Message& m, Transport& t);
+  Claim& claim(Message& m, Transport& t, bool probe);
 
   // connections.cc
   Connection& open(Destination& d, const Job& cause);
@@ -430,22 +448,28 @@ struct Model {
   bool draining = false;
   std::vector<Action> actions;
 
-  std::uint64_t next_seq = 1, next_job = 1, next_connection = 1;
+  std::uint64_t next_seq = 1, next_connection = 1;
   std::unordered_map<std::string, std::unique_ptr<Transport>> transports;
   std::vector<Transport*> dirty;
   std::map<std::uint32_t, std::unique_ptr<SessionClass>>
       session_classes;  // outlive their destinations
   std::vector<SessionClass*> dirty_classes;
   std::unordered_map<std::string, std::unique_ptr<Destination>> destinations;
-  std::unordered_map<std::string, std::unique_ptr<Cluster>> clusters;
-  std::unordered_map<std::string, std::unique_ptr<RouteSet>> routes;
-  // Most answers are known ones: they are found without building their keys.
-  std::unordered_map<Fingerprint, RouteSet*, Fingerprint::Hash> known_routes;
+  // Their names would be long: all the names of their destinations.
+  std::unordered_map<Fingerprint, Cluster, Fingerprint::Hash> clusters;
+  Slab<RouteSet> routes;
+  NumberTable<RouteSet> route_numbers;  // by RouteSet::number
   std::uint64_t fingerprint_key = 0;
   std::string scratch;
   std::deque<RouteSet*> spare_routes;
-  std::unordered_map<MessageNumber, Message> messages;
-  std::unordered_map<JobNumber, Job> jobs;
+  Slab<Message> messages;
+  NumberTable<Message> message_numbers;
+  Slab<Job> jobs;
+  Message& message(MessageNumber number) {
+    Message* const m = message_numbers.find(number);
+    PEN_CHECK(m != nullptr, "an event for a message that is not here");
+    return *m;
+  }
   std::unordered_map<ConnectionNumber, std::unique_ptr<Connection>> connections;
 
   WorkerQueue<Message> routing_queue;

@@ -6,36 +6,54 @@
 
 namespace pen::qmgr::scheduler {
 
-Claim& Model::claim(Message& m, Transport& t) {
-  for (auto& c : m.claims) {
-    if (c->transport == &t) return *c;
+Claim& Model::claim(Message& m, Transport& t, bool probe) {
+  Claim* found = nullptr;
+  m.each_claim([&](Claim& c) {
+    if (c.transport == &t && c.probe == probe) found = &c;
+  });
+  if (found != nullptr) return *found;
+  Claim& c = m.claim ? *m.more_claims.emplace_back(std::make_unique<Claim>(&m, &t, probe))
+                     : m.claim.emplace(&m, &t, probe);
+  c.entry.seq = m.seq;
+  c.entry.concurrency = m.concurrency;
+  return c;
+}
+
+void Model::wait_for(PoolShare& s, Waits waits) {
+  s.waits = waits;
+  if (waits == Waits::limits) {
+    s.cluster->full.push_back(s.waiting);
+    return;
   }
-  auto& c = m.claims.emplace_back(std::make_unique<Claim>(&m, &t));
-  c->entry.seq = m.seq;
-  c->entry.concurrency = m.concurrency;
-  return *c;
+  s.claim = &claim(*s.message, *s.cluster->transport, waits == Waits::probe);
+  s.claim->shares.push_back(s.waiting);
+  if (s.claim->probe) ++s.claim->transport->wanted_probes;
+  s.claim->queue().add(s.claim->entry);
 }
 
-void Model::make_candidate(PoolShare& s) {
-  s.candidate = true;
-  Claim& c = *s.claim;
-  c.shares.push_back(s.waiting);
-  c.transport->waiting.add(c.entry);
-  mark_dirty(*c.transport);
+void Model::end_wait(PoolShare& s) {
+  s.waiting.unlink();
+  if (s.claim == nullptr) return;
+  if (s.claim->probe) --s.claim->transport->wanted_probes;
+  if (s.claim->shares.empty()) s.claim->queue().remove(s.claim->entry);
+  s.claim = nullptr;
 }
 
-void Model::pool(Job& j, bool candidate, bool at_front) {
+void Model::pool(Job& j, Waits waits, bool at_front) {
   Cluster& c = *j.route->cluster;
-  auto at = c.shares.find(j.message);
-  const bool fresh = at == c.shares.end();
-  if (fresh) {
-    Claim& mine = claim(*j.message, *c.transport);
-    at = c.shares.try_emplace(j.message, &c, j.message, &mine).first;
-    at->second.since = now;
+  PoolShare* known = j.message->pooled.find(&c);
+  if (known == nullptr) {
+    known = &j.message->pooled.make(&c, &c, j.message);
+    known->since = now;
+    c.round.push_back(known->round);
+    ++c.share_count;
     note_share(c);
+    wait_for(*known, waits);
+  } else if (known->waits != waits) {
+    end_wait(*known);
+    wait_for(*known, waits);
   }
-  PoolShare& share = at->second;
-  if (fresh) c.round.push_back(share.round);
+  PoolShare& share = *known;
   if (c.pooled++ == 0) {
     for (auto& level : c.levels) {
       for (auto& m : level) m->destination->hungry.push_back(m->hungry);
@@ -49,20 +67,6 @@ void Model::pool(Job& j, bool candidate, bool at_front) {
   ++share.count;
   j.share = &share;
   j.place = Job::Place::pooled;
-  if (candidate && (fresh || !share.candidate)) {
-    const bool was_dirty = c.transport->dirty;
-    make_candidate(share);
-    // Nothing became free by this: do not look again because of it.
-    if (!was_dirty && c.transport->dirty && dirty.back() == c.transport) {
-      c.transport->dirty = false;
-      dirty.pop_back();
-    }
-  } else if (!candidate && (fresh || share.candidate)) {
-    Claim& mine = *share.claim;
-    share.candidate = false;
-    c.full.push_back(share.waiting);
-    if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
-  }
 }
 
 void Model::unpool(Job& j) {
@@ -76,11 +80,9 @@ void Model::unpool(Job& j) {
     }
   }
   if (--s.count > 0) return;
-  s.waiting.unlink();
-  Claim& mine = *s.claim;
-  if (mine.shares.empty()) c.transport->waiting.remove(mine.entry);
-  Message* const message = s.message;  // s dies with its entry
-  c.shares.erase(message);
+  end_wait(s);
+  s.message->pooled.erase(&c);  // s dies with its entry
+  --c.share_count;
   note_share(c);
 }
 
@@ -94,7 +96,7 @@ void Model::unblock(Destination& d) {
     while (left > 0) {
       PoolShare* s = c.full.pop_front();
       if (s == nullptr) break;
-      make_candidate(*s);
+      wait_for(*s, Waits::worker);
       --left;
     }
     mark_dirty(*c.transport);
@@ -129,8 +131,10 @@ bool Model::pull(Connection& c) {
     d.hungry.rotate();
     if (usable_level(*m.cluster) != m.level) continue;
     PoolShare& s = *m.cluster->round.front();
-    m.cluster->round.rotate();
+    prefetch(*s.message);
     Job& j = *s.jobs.front();
+    prefetch(j);
+    m.cluster->round.rotate();
     unpool(j);
     attach(j, c);
     return true;
@@ -172,14 +176,19 @@ void Model::pump_workers() {
     dirty.pop_back();
     t.dirty = false;
     if (!t.up || draining) continue;
+    // Those that wait on after all, for the same as before, end the round: nothing is free for them.
+    const auto serve = [this](Claim& claimed, Waits waits) {
+      Job& j = *claimed.shares.front()->jobs.front();
+      unpool(j);
+      return schedule(j, true) || j.share->waits != waits;
+    };
+    for (;;) {  // first: their share is small, and kept for them
+      Claim* claimed = t.probe_waiting.next(options.fairness, free_probes(t));
+      if (claimed == nullptr || !serve(*claimed, Waits::probe)) break;
+    }
     for (;;) {
       Claim* claimed = t.waiting.next(options.fairness, t.free());
-      if (claimed == nullptr) break;
-      PoolShare& s = *claimed->shares.front();
-      Job& j = *s.jobs.front();
-      unpool(j);
-      if (!schedule(j, true) && j.share->candidate)
-        break;  // waits on: nothing is free for it after all
+      if (claimed == nullptr || !serve(*claimed, Waits::worker)) break;
     }
   }
 }

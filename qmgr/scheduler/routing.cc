@@ -48,23 +48,22 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
   RouteSet& r = route_set(answer);
   const std::uint32_t most = r.cluster->transport->limits.destination_recipients;
   const SteadyTime expiry = now + answer.valid_for;
-  if (auto it = m.joinable.find(&r); it != m.joinable.end()) {
-    Job& j = *it->second;
+  if (Job* const* known = m.joinable.find(&r)) {
+    Job& j = **known;
     j.ordinals.push_back(ordinal);
     j.expiry = std::min(j.expiry, expiry);
     if (most != 0 && j.ordinals.size() >= most) {
-      m.joinable.erase(it);
+      end_joining(j);
       if (j.place == Job::Place::forming) formed(j);
     }
     return;
   }
-  const JobNumber number = next_job++;
-  Job& j = jobs.try_emplace(number).first->second;
-  j.number = number;
+  const auto made = jobs.make(ordinal);
+  Job& j = made.object;
+  j.number = made.number;
   j.message = &m;
   j.route = &r;
   reference(r);
-  j.ordinals.push_back(ordinal);
   j.expiry = expiry;
   j.formed = now;
   m.jobs.push_back(j.in_message);
@@ -76,8 +75,15 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
     formed(j);
     return;
   }
-  m.joinable[&r] = &j;
+  m.joinable.make(&r, &j);
+  j.joinable = true;
   forming.push_back(j.in_forming);
+}
+
+void Model::end_joining(Job& j) {
+  if (!j.joinable) return;
+  j.joinable = false;
+  j.message->joinable.erase(j.route);
 }
 
 void Model::formed(Job& j) {
@@ -89,7 +95,7 @@ void Model::formed(Job& j) {
 void Model::reroute(Job& j) {
   // A job not begun at its expiry is routed again.
   Message& m = *j.message;
-  for (const std::uint32_t ordinal : j.ordinals) m.unrouted.push_back(ordinal);
+  for (const std::uint32_t ordinal : j.ordinals.all()) m.unrouted.push_back(ordinal);
   drop(j);
   routing_queue.add(m.routing_entry);
 }

@@ -20,8 +20,15 @@ void Scheduler::set_time(SteadyTime now, WallTime wall) {
 
 void Scheduler::admit(MessageNumber number, const Ordinals& recipients) {
   Model& s = *model_;
-  const auto [at, fresh] = s.messages.try_emplace(number);
-  Message& m = at->second;
+  Message* known = s.message_numbers.find(number);
+  const bool fresh = known == nullptr;
+  if (fresh) {
+    const auto made = s.messages.make();
+    known = &made.object;
+    known->slot = made.number;
+    s.message_numbers.insert(number, known);
+  }
+  Message& m = *known;
   if (fresh) {
     m.number = number;
     m.seq = s.next_seq++;
@@ -35,7 +42,7 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients) {
 void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
                        const ipc::route::Resolved& answer) {
   Model& s = *model_;
-  Message& m = s.messages.at(number);
+  Message& m = s.message(number);
   if (m.withdrawn) {
     s.actions.emplace_back(DeferRecipients{number,
                                            {ordinal},
@@ -52,13 +59,13 @@ void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
 
 void Scheduler::unroutable(MessageNumber number, std::uint32_t) {
   Model& s = *model_;
-  s.routing_ended(s.messages.at(number));
+  s.routing_ended(s.message(number));
   s.settle();
 }
 
 void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alone) {
   Model& s = *model_;
-  Message& m = s.messages.at(number);
+  Message& m = s.message(number);
   if (m.withdrawn) {
     s.actions.emplace_back(DeferRecipients{number,
                                            {ordinal},
@@ -83,7 +90,7 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
 
 Ordinals Scheduler::withdraw(MessageNumber number) {
   Model& s = *model_;
-  Message& m = s.messages.at(number);
+  Message& m = s.message(number);
   m.withdrawn = true;
   Ordinals back = m.unrouted.all();
   m.unrouted.clear();
@@ -102,7 +109,8 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
     if (j.place != Job::Place::handed) waiting.push_back(&j);
   });
   for (Job* j : waiting) {
-    back.insert(back.end(), j->ordinals.begin(), j->ordinals.end());
+    const Ordinals its = j->ordinals.all();
+    back.insert(back.end(), its.begin(), its.end());
     s.drop(*j);
   }
   s.settle();
@@ -111,13 +119,12 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
 
 void Scheduler::forget(MessageNumber number) {
   Model& s = *model_;
-  auto it = s.messages.find(number);
-  PEN_CHECK(it != s.messages.end());
-  Message& m = it->second;
+  Message& m = s.message(number);
   PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(),
             "a message with work left is forgotten");
-  for (auto& c : m.claims) c->transport->waiting.remove(c->entry);
-  s.messages.erase(it);
+  m.each_claim([](Claim& c) { c.queue().remove(c.entry); });
+  s.message_numbers.erase(number);
+  s.messages.destroy(m.slot);
 }
 
 void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& features) {
@@ -127,6 +134,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   Connection& c = *it->second;
   if (c.state != Connection::State::opening) return;
   Destination& d = *c.destination;
+  s.probe_ended(c);
   c.state = Connection::State::open;
   c.window = std::max(1U, features.window);
   c.opened_at = s.now;
@@ -164,9 +172,10 @@ void Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::
 
 void Scheduler::job_done(JobNumber number, microseconds service_time) {
   Model& s = *model_;
-  auto it = s.jobs.find(number);
-  if (it == s.jobs.end()) return;
-  Job& j = it->second;
+  Job* const known = s.jobs.find(number);
+  if (known == nullptr) return;
+  Job& j = *known;
+  prefetch(*j.message);
   PEN_CHECK(j.place == Job::Place::handed, "a result for a job that was not handed out");
   Connection& c = *j.connection;
   const ConnectionNumber connection = c.number;
@@ -196,12 +205,11 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
 }
 
 void Scheduler::isolate_message(MessageNumber number) {
-  if (auto it = model_->messages.find(number); it != model_->messages.end())
-    it->second.isolated = true;
+  if (Message* m = model_->message_numbers.find(number)) m->isolated = true;
 }
 
 void Scheduler::isolate(JobNumber number) {
-  if (auto it = model_->jobs.find(number); it != model_->jobs.end()) it->second.isolated = true;
+  if (Job* j = model_->jobs.find(number)) j->isolated = true;
 }
 
 void Scheduler::transport_up(std::string_view name, bool up) {
@@ -218,12 +226,11 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
   Model& s = *model_;
   Transport& t = s.transport(name);
   std::vector<JobNumber> waiting;
-  for (const auto& [number, j] : s.jobs) {
+  s.jobs.for_each([&](const Job& j) {
     if (j.route->cluster->transport == &t && j.place == Job::Place::pooled)
-      waiting.push_back(number);
-  }
-  std::sort(waiting.begin(), waiting.end());
-  for (const JobNumber number : waiting) s.defer(s.jobs.at(number), status, "none");
+      waiting.push_back(j.number);
+  });
+  for (const JobNumber number : waiting) s.defer(*s.jobs.find(number), status, "none");
   s.settle();
 }
 
@@ -239,6 +246,7 @@ void Scheduler::tick() {
   }
   s.end_pauses();
   for (auto& [name, t] : s.transports) {
+    if (t->look_at_probes <= s.now) s.abandon_probes(*t);
     while (Connection* c = t->idle.front()) {
       if (c->idle_since + t->limits.idle_age > s.now) break;
       s.retire(*c);
@@ -257,6 +265,7 @@ SteadyTime Scheduler::next_wake() const {
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
   if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
   for (const auto& [name, t] : s.transports) {
+    next = std::min(next, t->look_at_probes);
     if (const Connection* c = t->idle.front())
       next = std::min(next, c->idle_since + t->limits.idle_age);
     if (const Connection* c = t->by_age.front())
@@ -266,6 +275,11 @@ SteadyTime Scheduler::next_wake() const {
 }
 
 std::vector<Action> Scheduler::take_actions() { return std::exchange(model_->actions, {}); }
+
+void Scheduler::take_actions(std::vector<Action>& into) {
+  into.clear();
+  into.swap(model_->actions);
+}
 
 Scheduler::Figures Scheduler::figures() const {
   Figures f = model_->figures;

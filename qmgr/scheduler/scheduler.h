@@ -254,6 +254,8 @@ class Scheduler {
 
   /// In order. Valid until the next event.
   std::vector<Action> take_actions();
+  /// The same without an allocation: what `into` held goes, its memory is used for the next actions.
+  void take_actions(std::vector<Action>& into);
 
   struct Figures {
     std::uint64_t messages = 0, jobs = 0, connections = 0, waiting_jobs = 0, in_hand = 0,

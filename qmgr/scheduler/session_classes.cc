@@ -132,8 +132,10 @@ using namespace scheduler;
 
 void Scheduler::session_granted(ConnectionNumber number) {
   Model& s = *model_;
-  if (const auto it = s.connections.find(number); it != s.connections.end())
+  if (const auto it = s.connections.find(number); it != s.connections.end()) {
     s.session_answered(*it->second);
+    it->second->opened_at = s.now;  // it begins now
+  }
   s.settle();
 }
 

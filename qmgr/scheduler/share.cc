@@ -1,7 +1,10 @@
 /// Shares of the active set: hosts that are slow beside what waits for them must not fill it while others wait.
 ///
 /// A relay host may have the whole active set as long as it takes what it is given: a message that would be delivered
-/// before it could come back from the shortest retry log is not parked.
+/// before it could come back from the shortest retry log is not parked. Hosts of which nothing says that they work count
+/// together: what waits for probes (probes.cc) is parked as well beyond one share.
+#include <algorithm>
+
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
@@ -13,7 +16,7 @@ constexpr seconds kSurely{60};  // and who waits longer than that needs no estim
 
 void Model::note_share(Cluster& c) {
   if (options.share_limit == 0) return;
-  if (c.shares.size() <= options.share_limit) {
+  if (c.share_count <= options.share_limit) {
     c.crowded.unlink();
   } else if (!c.crowded.linked()) {
     crowded.push_back(c.crowded);
@@ -49,6 +52,8 @@ namespace pen::qmgr {
 using namespace scheduler;
 
 std::optional<MessageNumber> Scheduler::excess() const {
+  if (const Transport* t = model_->crowded_with_unproven())
+    return t->probe_waiting.back()->message->number;
   const Cluster* found = nullptr;
   // There are at most as many as shares in the active set.
   model_->crowded.for_each([&](const Cluster& c) {
@@ -58,6 +63,12 @@ std::optional<MessageNumber> Scheduler::excess() const {
   return found->round.back()->message->number;
 }
 
-bool Scheduler::crowded() const { return !model_->crowded.empty(); }
+bool Scheduler::crowded() const {
+  if (!model_->crowded.empty()) return true;
+  const std::size_t limit = model_->options.share_limit;
+  return limit != 0 &&
+         std::any_of(model_->transports.begin(), model_->transports.end(),
+                     [limit](const auto& t) { return t.second->probe_waiting.size() > limit; });
+}
 
 }  // namespace pen::qmgr

@@ -38,12 +38,16 @@ std::string Model::verdict_on_recipient(std::string_view recipient) const {
 
 void Model::judge(RouteSet& r) {
   r.judged = now;
+  r.suspended.clear();
+  if (table.suspensions().empty() && !options.deferral_rule) return;  // nearly always
   const auto names = destdb::names_of_nexthop(r.nexthop);
-  r.suspended = names.empty() ? std::string() : verdict(names, names.front(), names.front());
+  if (!names.empty()) r.suspended = verdict(names, names.front(), names.front());
 }
 
 void Model::judge(Destination& d) {
   d.judged = now;
+  d.suspended.clear();
+  if (table.suspensions().empty() && !options.deferral_rule) return;
   const ipc::Destination& a = d.address;
   d.suspended = verdict(destdb::names_of(a.host.empty() ? a.unix_path : a.host, a.address, a.port),
                         to_lower(a.host), a.address);
@@ -96,25 +100,24 @@ void Scheduler::suspensions_changed() {
   std::sort(suspended.begin(), suspended.end(), by_key);
   std::sort(resumed.begin(), resumed.end(), by_key);
   bool routes = false;
-  for (const auto& [key, r] : s.routes) {
-    s.judge(*r);
-    routes = routes || !r->suspended.empty();
-  }
+  s.routes.for_each([&](RouteSet& r) {
+    s.judge(r);
+    routes = routes || !r.suspended.empty();
+  });
   for (Destination* d : suspended) ++d->references;
   for (Destination* d : resumed) ++d->references;
   for (Destination* d : suspended) s.suspend(*d);
   if (routes) {
     // What waits for a next hop that is suspended now; what is in hand ends.
     std::vector<JobNumber> waiting;
-    for (const auto& [number, j] : s.jobs) {
-      if (!j.route->suspended.empty() && j.place != Job::Place::handed) waiting.push_back(number);
-    }
-    std::sort(waiting.begin(), waiting.end());
+    s.jobs.for_each([&](const Job& j) {
+      if (!j.route->suspended.empty() && j.place != Job::Place::handed) waiting.push_back(j.number);
+    });
     for (const JobNumber number : waiting) {
-      const auto it = s.jobs.find(number);
-      if (it == s.jobs.end()) continue;
-      const std::string why = it->second.route->suspended;
-      s.defer(it->second, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
+      Job* const j = s.jobs.find(number);
+      if (j == nullptr) continue;
+      const std::string why = j->route->suspended;
+      s.defer(*j, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
     }
   }
   for (Destination* d : resumed) s.unblock(*d);
@@ -128,8 +131,7 @@ void Scheduler::suspensions_changed() {
 }
 
 void Scheduler::override_deferral(MessageNumber number) {
-  if (auto it = model_->messages.find(number); it != model_->messages.end())
-    it->second.flushed = true;
+  if (Message* m = model_->message_numbers.find(number)) m->flushed = true;
 }
 
 void Scheduler::forgotten(std::string_view key) {

@@ -3,12 +3,15 @@
 ///
 /// This is next_router_job() and allowed_new_worker() of seed 000 without its walk over all jobs:
 /// messages that hold too many workers stand aside, ordered by how many they hold, and come back
-/// when enough workers are free or when they hold fewer. Every operation is O(log n) in the number
-/// of waiting messages. Used for routing (a worker is one look-up) and per transport for delivery
-/// (a worker is one connection).
+/// when enough workers are free or when they hold fewer. Most messages join at the end of the line, or nearly so, and
+/// that costs no search; who comes back to its old place in the midst of others goes to a tree beside the line. An
+/// operation is O(log n) in the number of those at most. Used for routing (a worker is one look-up) and per transport for
+/// delivery (a worker is one connection).
 #include <cstdint>
 #include <set>
 #include <utility>
+
+#include "lib/base/link.h"
 
 namespace pen::qmgr {
 
@@ -29,36 +32,61 @@ class WorkerQueue {
 
  private:
   using Order = std::pair<std::uint64_t, Entry*>;
-  using Ready = std::set<Order>;
+  using Late = std::set<Order>;
   using Aside = std::set<std::pair<std::uint64_t, Order>>;
 
  public:
-  struct Entry {
+  struct Entry : Link {
     explicit Entry(T* owner) : self(owner) {}
     T* self;
     std::uint64_t seq = 0;          // order of admission
     std::uint64_t concurrency = 0;  // as of the last update()
-    enum class Where : std::uint8_t { out, ready, aside } where = Where::out;
+    enum class Where : std::uint8_t { out, line, late, aside } where = Where::out;
     // Its own place: to leave from the midst of a million costs no search.
-    typename Ready::iterator in_ready{};
+    typename Late::iterator in_late{};
     typename Aside::iterator in_aside{};
   };
 
+  ~WorkerQueue() {
+    while (line_.linked()) line_.next->unlink();
+  }
   void add(Entry& e) {
     if (e.where != Entry::Where::out) return;
-    e.where = Entry::Where::ready;
-    e.in_ready = ready_.emplace_hint(ready_.end(), e.seq, &e);  // mostly the last to come
+    ++size_;
+    Link* before = line_.prev;
+    for (int steps = 0; before != &line_ && of(before).seq > e.seq; ++steps) {
+      if (steps == kSteps) {
+        e.where = Entry::Where::late;
+        e.in_late = late_.emplace(e.seq, &e).first;
+        return;
+      }
+      before = before->prev;
+    }
+    e.where = Entry::Where::line;
+    before->push_front(e);  // right behind it
   }
   void remove(Entry& e) {
-    if (e.where == Entry::Where::ready) ready_.erase(e.in_ready);
-    if (e.where == Entry::Where::aside) aside_.erase(e.in_aside);
+    switch (e.where) {
+      case Entry::Where::out:
+        return;
+      case Entry::Where::line:
+        e.unlink();
+        break;
+      case Entry::Where::late:
+        late_.erase(e.in_late);
+        break;
+      case Entry::Where::aside:
+        aside_.erase(e.in_aside);
+        break;
+    }
+    --size_;
     e.where = Entry::Where::out;
   }
   void update(Entry& e, std::uint64_t concurrency) {
-    const auto was = e.where;
-    if (was == Entry::Where::aside) remove(e);
+    const bool aside = e.where == Entry::Where::aside;
+    if (aside) remove(e);
     e.concurrency = concurrency;
-    if (was == Entry::Where::aside) put_aside(e);
+    if (aside) put_aside(e);
   }
   /// The first that may take one of `free` workers; stays in the queue. nullptr: nobody.
   T* next(const Fairness& fairness, std::uint64_t free) {
@@ -68,23 +96,45 @@ class WorkerQueue {
       remove(e);
       add(e);
     }
-    while (!ready_.empty()) {
-      Entry& e = *ready_.begin()->second;
-      if (fairness.allowed(e.concurrency, free)) return e.self;
-      remove(e);
-      put_aside(e);
+    while (Entry* e = first()) {
+      if (fairness.allowed(e->concurrency, free)) return e->self;
+      remove(*e);
+      put_aside(*e);
     }
     return nullptr;
   }
-  std::size_t size() const { return ready_.size() + aside_.size(); }
+  std::size_t size() const { return size_; }
+  /// One of those that came first, or last, whether it may take a worker or not. nullptr: the queue is empty.
+  T* front() const {
+    if (const Entry* e = first()) return e->self;
+    return aside_.empty() ? nullptr : aside_.begin()->second.second->self;
+  }
+  T* back() const {
+    const Entry* last = line_.linked() ? &of(line_.prev) : nullptr;
+    if (!late_.empty() && (last == nullptr || late_.rbegin()->first > last->seq))
+      last = late_.rbegin()->second;
+    if (last != nullptr) return last->self;
+    return aside_.empty() ? nullptr : aside_.rbegin()->second.second->self;
+  }
 
  private:
+  static constexpr int kSteps = 16;  // back from the end of the line: look-ups that overtook others
+  static Entry& of(Link* link) { return *static_cast<Entry*>(link); }
+  Entry* first() const {
+    Entry* const in_line = line_.linked() ? &of(line_.next) : nullptr;
+    Entry* const late = late_.empty() ? nullptr : late_.begin()->second;
+    if (in_line == nullptr || late == nullptr) return in_line == nullptr ? late : in_line;
+    return in_line->seq < late->seq ? in_line : late;
+  }
   void put_aside(Entry& e) {
+    ++size_;
     e.where = Entry::Where::aside;
     e.in_aside = aside_.insert({e.concurrency, {e.seq, &e}}).first;
   }
-  Ready ready_;
+  Link line_;  // by seq
+  Late late_;
   Aside aside_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace pen::qmgr
