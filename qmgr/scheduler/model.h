@@ -354,6 +354,8 @@ struct Model {
   /// The destinations of a level that only their class keeps from another connection stand in line.
   void wait_for_session(const std::vector<std::unique_ptr<Member>>& level);
   void leave_class_line(Destination& d);
+  /// Jobs wait that could not get a connection to it.
+  bool wants_more(Destination& d);
   void ask_for_session(Connection& c);
   void session_answered(Connection& c);
   void session_refused(Connection& c);

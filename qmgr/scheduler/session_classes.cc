@@ -53,6 +53,16 @@ void Model::wait_for_session(const std::vector<std::unique_ptr<Member>>& level) 
   }
 }
 
+bool Model::wants_more(Destination& d) {
+  if (dead(d) || d.holding >= connection_limit(d) || must_pause(d)) return false;
+  for (int tries = 0; tries < 4 && !d.hungry.empty(); ++tries) {  // as unblock() looks
+    const Cluster& c = *d.hungry.front()->cluster;
+    d.hungry.rotate();
+    if (!c.full.empty()) return true;
+  }
+  return false;
+}
+
 void Model::leave_class_line(Destination& d) {
   if (!d.in_class_line.linked()) return;
   d.in_class_line.unlink();
@@ -117,7 +127,9 @@ void Model::serve_classes() {
       c.turn = d;
       unblock(*d);
       pump_workers();
+      const bool used = c.turn == nullptr;
       c.turn = nullptr;  // what had nothing to open after all leaves its turn to the next
+      if (used && wants_more(*d)) wait_for_session(*d);
       --d->references;
       drop_if_unused(*d);
     }

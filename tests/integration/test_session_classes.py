@@ -404,6 +404,20 @@ class Classes(Suite):
                 os.kill(pid, signal.SIGCONT)
             self.wait_counts(mx, inside=(0, 0), outside=(3, 0))
 
+    def test_a_reload_changes_the_limits_and_sessions_that_live_are_counted(self):
+        with self.world.instance("* 3 3") as mx:
+            self.enter(mx, 200)
+            self.enter(mx, 201)
+            self.peers(202, 203, hold=True)
+            self.mail_to(mx, 202)
+            self.wait_counts(mx, outside=(2, 1))
+            mx.set(session_classes="*.customer.fr 1 1, * 5 4")
+            mx.reload()
+            eventually(lambda: (self.counts(mx) or {}).get(INSIDE) is not None, "the new classes")
+            eventually(lambda: (self.counts(mx) or {}).get(OUTSIDE, (0, 0))[0] == 2, lambda: f"two clients: {self.counts(mx)}")
+            self.enter(mx, 100)
+            self.assertRefused(mx, 101)
+
     # -- wrong values
 
     def test_a_wrong_entry_is_named_by_check_and_start(self):
