@@ -9,9 +9,9 @@ using namespace ipc::sessions;
 Ledger::Ledger(sessions::Classes classes)
     : classes_(std::move(classes)), states_(classes_.list().size()) {}
 
-Ledger::Holder Ledger::begin(const Begin& begin, SteadyTime now) {
+Ledger::Holder Ledger::begin(const Begin& begin) {
   const Holder holder = next_holder_++;
-  if (holder == 1 && begin.again) settle_until_ = now + kSettleTime;
+  if (holder == 1 && begin.again) settle_until_ = now_ + kSettleTime;
   holders_[holder].listens = begin.listens;
   if (begin.listens && all_full_) actions_.push_back({holder, AllFull{true}});
   return holder;
@@ -42,7 +42,13 @@ void Ledger::end(Holder holder) {
     touched.insert(it->second.in_class);
     it = asks_.erase(it);
   }
-  for (ClassState& s : states_) s.refused_out.erase(holder);
+  for (std::uint32_t c = 0; c < states_.size(); ++c) {
+    states_[c].refused_out.erase(holder);
+    if (states_[c].reserved_for != holder) continue;
+    states_[c].reserved_for = 0;
+    note(c);
+    touched.insert(c);
+  }
   for (const std::uint32_t c : touched) {
     std::erase_if(states_[c].pending, [&](const Pending& p) { return p.holder == holder; });
     fell(c);
@@ -121,13 +127,13 @@ void Ledger::refuse(std::uint32_t c, const Pending& p) {
   answer(p.holder, p.lease, false, c, Direction::incoming);
 }
 
-bool Ledger::take(Holder holder, const Take& asked, SteadyTime now) {
-  if (now >= settle_until_ || asked.held) return decide(holder, asked, now);
+bool Ledger::take(Holder holder, const Take& asked) {
+  if (now_ >= settle_until_ || asked.held) return decide(holder, asked);
   unsettled_.emplace_back(holder, asked);
   return unsettled_.size() <= kMaxLeases;
 }
 
-bool Ledger::decide(Holder holder, const Take& asked, SteadyTime now) {
+bool Ledger::decide(Holder holder, const Take& asked) {
   HolderState& h = holders_.at(holder);
   if (h.leases.contains(asked.lease) || h.leases.size() >= kMaxLeases) return false;
   const auto found = classes_.find(asked.name, asked.address);
@@ -144,18 +150,20 @@ bool Ledger::decide(Holder holder, const Take& asked, SteadyTime now) {
   if (asked.held) {
     enter();
   } else if (asked.direction == Direction::outgoing) {
-    const bool granted = s.count() < limits(c).total;
+    if (s.reserved_for == holder) s.reserved_for = 0;
+    const bool granted = s.count() + (s.reserved_for != 0 ? 1 : 0) < limits(c).total;
     if (granted)
       enter();
     else
       s.refused_out.insert(holder);
+    note(c);
     answer(holder, asked.lease, granted, c, asked.direction);
   } else if (s.pending.empty() && may_enter(c)) {
     enter();
     answer(holder, asked.lease, true, c, asked.direction);
   } else if (const std::uint64_t ask = ask_for_idle(c); ask != 0) {
     h.leases[asked.lease] = {c, asked.direction, true};
-    s.pending.push_back({holder, asked.lease, ask, now + kYieldTime});
+    s.pending.push_back({holder, asked.lease, ask, now_ + kYieldTime});
   } else {
     ++s.refused;
     answer(holder, asked.lease, false, c, asked.direction);
@@ -195,6 +203,13 @@ void Ledger::fell(std::uint32_t c) {
     answer(p.holder, p.lease, true, c, Direction::incoming);
   }
   if (s.count() >= limits(c).total) return;
+  if (s.refused_out.empty()) return;
+  s.reserved_last = !s.reserved_last;
+  if (s.reserved_last) {
+    s.reserved_for = *s.refused_out.begin();
+    s.reserved_until = now_ + kReserved;
+    note(c);
+  }
   for (const Holder holder : std::exchange(s.refused_out, {}))
     actions_.push_back({holder, Room{limits(c).mask}});
 }
@@ -233,26 +248,33 @@ void Ledger::yielded(Holder holder, const Yielded& y) {
   }
 }
 
-void Ledger::tick(SteadyTime now) {
-  if (now >= settle_until_) {
+void Ledger::tick() {
+  if (now_ >= settle_until_) {
     // A number twice is the holder's mistake, and its loss.
     for (const auto& [holder, asked] : std::exchange(unsettled_, {}))
-      static_cast<void>(decide(holder, asked, now));
+      static_cast<void>(decide(holder, asked));
   }
   for (std::uint32_t c = 0; c < states_.size(); ++c) {
     ClassState& s = states_[c];
-    while (!s.pending.empty() && s.pending.front().deadline <= now) {
+    while (!s.pending.empty() && s.pending.front().deadline <= now_) {
       const Pending p = s.pending.front();
       s.pending.pop_front();
       refuse(c, p);
     }
+    if (s.reserved_for != 0 && s.reserved_until <= now_) {  // it wanted nothing after all
+      s.reserved_for = 0;
+      note(c);
+      fell(c);
+    }
   }
+  note_all_full();
 }
 
 SteadyTime Ledger::next_wake() const {
   SteadyTime next = unsettled_.empty() ? kNever : settle_until_;
   for (const ClassState& s : states_) {
     if (!s.pending.empty()) next = std::min(next, s.pending.front().deadline);
+    if (s.reserved_for != 0) next = std::min(next, s.reserved_until);
   }
   return next;
 }

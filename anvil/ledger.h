@@ -5,6 +5,8 @@
 ///          refuse limit, an outgoing one while it is below the total limit; either may be the higher one.
 ///          At the refuse limit the class's outgoing connections are asked for an idle one first: the incoming session
 ///          waits for the answer, at most kYieldTime. An outgoing one that is refused is told when there is room.
+///          Every other time, the place that falls free goes to outgoing mail that waits: it is kept for its holder for
+///          kReserved, or clients that come all the time would take it before the holder has asked.
 ///          What a holder says it holds is counted whatever the limit. After a restart (the first holder comes again)
 ///          other requests wait for kSettleTime, in which every holder has told what it holds.
 /// Use:     one Holder per connection: begin(), take(), release(), yielded(), end() when it ends, by whatever cause; then
@@ -29,6 +31,8 @@ namespace pen::anvil {
 inline constexpr seconds kYieldTime{3};
 /// Holders are back within a tenth of a second: they wait on the socket while anvil is being started.
 inline constexpr milliseconds kSettleTime{300};
+/// A holder that is told of room asks within a turn of its loop.
+inline constexpr milliseconds kReserved{200};
 /// Leases of one holder: more than any process has descriptors.
 inline constexpr std::size_t kMaxLeases = 1'000'000;
 
@@ -42,15 +46,17 @@ class Ledger {
 
   explicit Ledger(sessions::Classes classes);
 
-  Holder begin(const ipc::sessions::Begin& begin, SteadyTime now);
+  /// Before each batch of events; never goes back.
+  void set_time(SteadyTime now) { now_ = now; }
+  Holder begin(const ipc::sessions::Begin& begin);
   /// The connection is gone: all that it held is free.
   void end(Holder holder);
   /// False: the number is in use, or there are too many: the connection had better end.
-  bool take(Holder holder, const ipc::sessions::Take& asked, SteadyTime now);
+  bool take(Holder holder, const ipc::sessions::Take& asked);
   void release(Holder holder, std::uint64_t lease);
   void yielded(Holder holder, const ipc::sessions::Yielded& answer);
   /// Incoming sessions that waited for long enough are refused; what waited for others to settle is answered.
-  void tick(SteadyTime now);
+  void tick();
   SteadyTime next_wake() const;
   /// In order.
   std::vector<Send> take_actions() { return std::exchange(actions_, {}); }
@@ -74,6 +80,9 @@ class Ledger {
     std::deque<Pending> pending;
     std::map<Holder, std::uint64_t> out;  // outgoing leases of each
     std::set<Holder> refused_out;         // to be told of room
+    Holder reserved_for = 0;              // one place, 0: none
+    SteadyTime reserved_until{};
+    bool reserved_last = false;  // the last place that fell free was
     std::uint64_t count() const { return incoming + outgoing; }
   };
   struct Lease {
@@ -90,9 +99,12 @@ class Ledger {
     Holder holder = 0;
   };
 
-  bool decide(Holder holder, const ipc::sessions::Take& asked, SteadyTime now);
+  bool decide(Holder holder, const ipc::sessions::Take& asked);
   const sessions::Class& limits(std::uint32_t c) const { return classes_.list()[c]; }
-  bool may_enter(std::uint32_t c) const { return states_[c].count() < limits(c).refuse; }
+  bool may_enter(std::uint32_t c) const {
+    const ClassState& s = states_[c];
+    return s.count() + (s.reserved_for != 0 ? 1 : 0) < limits(c).refuse;
+  }
   void count(std::uint32_t c, Holder holder, ipc::sessions::Direction direction);
   void uncount(std::uint32_t c, Holder holder, ipc::sessions::Direction direction);
   void answer(Holder holder, std::uint64_t lease, bool granted, std::uint32_t c,
@@ -112,6 +124,7 @@ class Ledger {
   std::unordered_map<Holder, HolderState> holders_;
   std::map<std::uint64_t, Ask> asks_;
   std::vector<Send> actions_;
+  SteadyTime now_{};
   std::deque<std::pair<Holder, ipc::sessions::Take>> unsettled_;  // asked before settle_until_
   SteadyTime settle_until_ = SteadyTime::min();
   std::uint64_t next_holder_ = 1, next_ask_ = 1;

@@ -37,7 +37,8 @@ struct Server {
     timer.reset();
     if (wake == kNever) return;
     timer = loop.call_at(wake, [this] {
-      ledger.tick(loop.now());
+      ledger.set_time(loop.now());
+      ledger.tick();
       settle();
     });
   }
@@ -46,22 +47,25 @@ struct Server {
 /// One holder, from its Begin to the end of its connection.
 struct Holding {
   Holding(Server& s, Channel& channel, const conversation::Begin& begin)
-      : server(s), holder(s.ledger.begin(begin, s.loop.now())) {
+      : server(s), holder(begun(s, begin)) {
     server.channels[holder] = &channel;
     server.settle();
   }
   ~Holding() {
     server.channels.erase(holder);
+    server.ledger.set_time(server.loop.now());
     server.ledger.end(holder);
     server.settle();
+  }
+  static Ledger::Holder begun(Server& s, const conversation::Begin& begin) {
+    s.ledger.set_time(s.loop.now());
+    return s.ledger.begin(begin);
   }
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
 
   /// False: it talks nonsense.
-  bool take(const conversation::Take& m) {
-    return server.ledger.take(holder, m, server.loop.now());
-  }
+  bool take(const conversation::Take& m) { return server.ledger.take(holder, m); }
   bool take(const conversation::Release& m) {
     server.ledger.release(holder, m.lease);
     return true;
@@ -107,6 +111,7 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
     }
     bool sense = true;
     if (holding) {
+      server->ledger.set_time(server->loop.now());
       sense = std::visit([&](const auto& m) { return holding->take(m); }, received->message);
       server->settle();
     } else if (const auto* begin = std::get_if<conversation::Begin>(&received->message)) {
