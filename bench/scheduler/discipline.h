@@ -6,6 +6,7 @@
 /// Words:   message, ordinal, job and connection as in qmgr/scheduler/scheduler.h.
 /// Thread:  one. World outlives the Discipline.
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bench/scheduler/internet.h"
@@ -34,6 +35,8 @@ class World {
   virtual const Internet& internet() const = 0;
   virtual DomainNumber domain_of(MessageNumber message, std::uint32_t ordinal) const = 0;
   virtual SteadyTime arrival_of(MessageNumber message) const = 0;
+  /// Of the sender; 0: one of the many who send little.
+  virtual std::uint64_t sender_of(MessageNumber message) const = 0;
   /// Finds the hosts of the recipient's domain; Discipline::looked_up follows.
   virtual void look_up(MessageNumber message, std::uint32_t ordinal) = 0;
   /// Discipline::opened or closed follows. The number is the Discipline's choice and never used again.
@@ -45,6 +48,8 @@ class World {
   virtual void close(ConnectionNumber connection) = 0;
   /// These recipients wait for a later round: the message comes again by itself.
   virtual void deferred(MessageNumber message, const Ordinals& ordinals) = 0;
+  /// The same to make room for others: nothing was tried, so it counts as no round.
+  virtual void parked(MessageNumber message, const Ordinals& ordinals) = 0;
 };
 
 class Discipline {
@@ -65,8 +70,8 @@ class Discipline {
   virtual SteadyTime next_wake() const { return kNever; }
   /// Workers that are taken, whether their peer does something or not.
   virtual std::uint32_t workers_held() const = 0;
-  /// The scheduler's own CPU time so far as the elapsed time within its calls; 0 if it is not measured.
-  virtual microseconds own_time() const { return microseconds(0); }
+  /// The scheduler's own time so far, where it is not all that its calls take; else the simulation measures those.
+  virtual std::optional<microseconds> own_time() const { return std::nullopt; }
 };
 
 enum class Kind : std::uint8_t { first_come, equal, slots, penstock };

@@ -46,7 +46,8 @@ Report hostile(const Setting& setting) {
   const Stream others{"others", seconds(0), static_cast<std::uint64_t>(rate * kTo), rate};
   const auto envelope_size = static_cast<std::uint32_t>(scaled(setting, 50'000));
   const Stream envelope{"envelope", seconds(60), 1, 0, envelope_size};
-  const Stream sender{"sender", seconds(60), scaled(setting, 10'000), 0};
+  Stream sender{"sender", seconds(60), scaled(setting, 10'000), 0};
+  sender.one_sender = true;
   const std::vector<std::pair<std::string, std::vector<Stream>>> cases = {
       {"nobody else", {others}},
       {fmt::format("one envelope of {} recipients", envelope_size), {others, envelope}},

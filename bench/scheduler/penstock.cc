@@ -37,7 +37,7 @@ class Penstock final : public Discipline {
         scheduler_(options(limits), limits_of(), table_, random_) {}
 
   void admit(MessageNumber m, const Ordinals& recipients) override {
-    tell([&] { scheduler_.admit(m, recipients); });
+    tell([&] { scheduler_.admit(m, recipients, world_.sender_of(m)); });
   }
   void looked_up(MessageNumber m, std::uint32_t ordinal) override {
     const DomainNumber d = world_.domain_of(m, ordinal);
@@ -89,14 +89,17 @@ class Penstock final : public Discipline {
         if (excess) back = scheduler_.withdraw(*excess);
       });
       if (!excess) return;
-      world_.deferred(*excess, back);
+      world_.parked(*excess, back);
     }
   }
   SteadyTime next_wake() const override { return wake_; }
   std::uint32_t workers_held() const override {
     return static_cast<std::uint32_t>(scheduler_.figures().connections);
   }
-  microseconds own_time() const override { return std::chrono::duration_cast<microseconds>(own_); }
+  /// Without what this adapter does: a router's answers are made here.
+  std::optional<microseconds> own_time() const override {
+    return std::chrono::duration_cast<microseconds>(own_);
+  }
 
  private:
   // As main.cf has them when nothing is set.

@@ -1,4 +1,4 @@
-/// CPU time and memory of a job, with few and with a million jobs in hand.
+/// CPU time and memory of a job: with few and with a million jobs in hand, and of all schedulers.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -7,6 +7,61 @@
 #include "bench/scheduler/experiments.h"
 
 namespace pen::simulation {
+
+namespace {
+
+constexpr std::size_t kEnough = 50'000;  // in hand: below, other memory weighs more
+
+constexpr std::uint64_t kRepeated = 1'000'000;  // jobs at most
+
+struct Cost {
+  Outcome outcome;
+  std::uint64_t jobs = 0;
+  std::size_t held = 0, memory = 0;  // with most in hand
+  double own() const { return 1e6 * outcome.own_cpu / static_cast<double>(jobs); }
+  double all() const { return 1e6 * outcome.cpu / static_cast<double>(jobs); }
+  std::string bytes() const {
+    if (held < kEnough) return "";
+    return fmt::format("{:.0f}", static_cast<double>(memory) / static_cast<double>(held));
+  }
+};
+
+Cost run_once(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs,
+              std::size_t in_hand) {
+  Parameters p;
+  p.seed = seed;
+  p.limits.workers = 1000;
+  p.rounds = 1;
+  p.limits.active_messages = std::min<std::size_t>(jobs, in_hand);
+  p.keep_delays = false;
+  p.measure_memory = true;
+  p.sample = seconds(20);
+  ::malloc_trim(0);  // what earlier runs left is not taken for this one's
+  const std::size_t before = resident_memory();
+  Simulation simulation(kind, net, {{"all", seconds(0), jobs, 0}}, p);
+  Cost c;
+  c.jobs = jobs;
+  c.outcome = simulation.run();
+  for (const Sample& s : c.outcome.samples) {
+    if (s.active < c.held) continue;
+    c.held = s.active;
+    c.memory = s.memory - std::min(s.memory, before);
+  }
+  return c;
+}
+
+/// Of three runs the one that took least: the machine does other things as well. One of the largest must do.
+Cost cost_of(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs,
+             std::size_t in_hand) {
+  Cost best = run_once(kind, net, seed, jobs, in_hand);
+  for (int again = 0; again < 2 && jobs <= kRepeated; ++again) {
+    Cost c = run_once(kind, net, seed, jobs, in_hand);
+    if (c.own() < best.own()) best = std::move(c);
+  }
+  return best;
+}
+
+}  // namespace
 
 Report scale(const Setting& setting) {
   Report report;
@@ -21,6 +76,9 @@ Report scale(const Setting& setting) {
   plot.title = "The scheduler's own CPU time";
   plot.x = {"jobs", true};
   plot.y = {"µs a job", false};
+  const std::size_t in_hand = scaled(setting, 1'000'000);
+  const std::size_t compared = scaled(setting, 100'000);  // more would take the slots hours
+  std::string others;
   for (const auto& [hosts, domains] : {std::pair(50U, 1000U), {100'000U, 1'000'000U}}) {
     InternetParameters like;
     like.hosts = hosts;
@@ -31,37 +89,25 @@ Report scale(const Setting& setting) {
     Plot::Line line{fmt::format("{} domains on {} hosts", domains, hosts), {}};
     for (const std::uint64_t size : {10'000U, 100'000U, 1'000'000U, 10'000'000U}) {
       const std::uint64_t jobs = scaled(setting, size);
-      Parameters p;
-      p.seed = setting.seed;
-      p.limits.workers = 1000;
-      p.rounds = 1;
-      p.limits.active_messages = std::min<std::size_t>(jobs, scaled(setting, 1'000'000));
-      p.keep_delays = false;
-      p.measure_memory = true;
-      p.sample = seconds(20);
-      ::malloc_trim(0);  // what earlier runs left is not taken for this one's
-      Simulation simulation(Kind::penstock, net, {{"all", seconds(0), jobs, 0}}, p);
-      const std::size_t before = resident_memory();
-      const Outcome o = simulation.run();
-      std::size_t most = 0, held = 0;  // memory with most in hand
-      for (const Sample& s : o.samples) {
-        if (s.active < held) continue;
-        held = s.active;
-        most = s.memory;
-      }
-      const double own = 1e6 * o.own_cpu / static_cast<double>(jobs);
-      const std::string bytes =  // of fewer, other things weigh more
-          held < 50'000 ? ""
-                        : fmt::format("{:.0f}", static_cast<double>(most - std::min(most, before)) /
-                                                    static_cast<double>(held));
-      report.text +=
-          fmt::format("| {} | {} | {} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} |\n", hosts,
-                      domains, jobs, p.limits.active_messages, since_start(o.end),
-                      o.jobs_per_connection(), own, 1e6 * o.cpu / static_cast<double>(jobs), bytes);
-      line.points.emplace_back(static_cast<double>(jobs), own);
+      const Cost c = cost_of(Kind::penstock, net, setting.seed, jobs, in_hand);
+      report.text += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} |\n",
+                                 hosts, domains, jobs, std::min<std::size_t>(jobs, in_hand),
+                                 since_start(c.outcome.end), c.outcome.jobs_per_connection(),
+                                 c.own(), c.all(), c.bytes());
+      line.points.emplace_back(static_cast<double>(jobs), c.own());
     }
     plot.lines.push_back(std::move(line));
+    for (const Kind kind : setting.kinds) {
+      const Cost c = cost_of(kind, net, setting.seed, compared, compared);
+      others += fmt::format("| {} | {} | {} | {} | {:.2f} | {:.2f} | {} |\n", hosts, domains,
+                            compared, short_name(kind), c.own(), c.all(), c.bytes());
+    }
   }
+  report.text +=
+      "\n| hosts | domains | jobs, all in hand at once | scheduler | its own CPU, µs a job | with "
+      "the simulator, µs a job | its memory, bytes a job in hand |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n" +
+      others;
   report.plots = {{"scale", plot}};
   return report;
 }

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <fstream>
 #include <numeric>
+#include <utility>
 
 namespace pen::simulation {
 
@@ -64,7 +65,7 @@ Outcome Simulation::run() {
     if (events_.next() <= wake) {
       happened(events_.take());
     } else {
-      discipline_->tick();
+      tell([&] { discipline_->tick(); });
     }
   }
   take_sample();
@@ -73,8 +74,10 @@ Outcome Simulation::run() {
   outcome_.cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   // The calls' elapsed time, less what other processes had of it.
   const double share = outcome_.cpu / (clock_seconds(CLOCK_MONOTONIC) - elapsed);
+  const auto measured = std::chrono::duration_cast<microseconds>(own_);
   outcome_.own_cpu =
-      std::chrono::duration<double>(discipline_->own_time()).count() * std::min(1.0, share);
+      std::chrono::duration<double>(discipline_->own_time().value_or(measured)).count() *
+      std::min(1.0, share);
   return std::move(outcome_);
 }
 
@@ -84,7 +87,7 @@ void Simulation::happened(const Event& event) {
       arrival_event_ = kNever;
       break;  // settle() takes it
     case Event::Kind::looked_up:
-      discipline_->looked_up(event.a, event.b);
+      tell([&] { discipline_->looked_up(event.a, event.b); });
       break;
     case Event::Kind::connected:
     case Event::Kind::result:
@@ -138,7 +141,7 @@ void Simulation::admit() {
     from.pop_front();
     Message& m = messages_[number];
     Ordinals recipients;
-    if (m.round == 0) {
+    if (m.round == 0 && m.deferred.empty()) {
       recipients.resize(m.domains.size());
       std::iota(recipients.begin(), recipients.end(), 0U);
     } else {
@@ -146,7 +149,7 @@ void Simulation::admit() {
     }
     m.outstanding = static_cast<std::uint32_t>(recipients.size());
     ++active_;
-    discipline_->admit(number, recipients);
+    tell([&] { discipline_->admit(number, recipients); });
     arrivals();
   }
 }
@@ -155,7 +158,7 @@ void Simulation::settle() {
   arrivals();
   admit();
   if (active_ >= parameters_.limits.active_messages && !(new_.empty() && again_.empty()))
-    discipline_->make_room();
+    tell([&] { discipline_->make_room(); });
   while (!ended_.empty()) {
     const MessageNumber number = ended_.back();
     ended_.pop_back();
@@ -165,12 +168,14 @@ void Simulation::settle() {
 }
 
 void Simulation::end_round(MessageNumber number) {
-  discipline_->forget(number);
+  tell([&] { discipline_->forget(number); });
   --active_;
   Message& m = messages_[number];
   StreamOutcome& s = outcome_.streams[m.stream];
-  if (!m.deferred.empty() && ++m.round < parameters_.rounds) {
-    const auto wait = std::min<std::int64_t>(parameters_.retry_first.count() << (m.round - 1),
+  const bool parked = std::exchange(m.parked, false);
+  if (!m.deferred.empty() && (parked || ++m.round < parameters_.rounds)) {
+    const std::uint32_t doublings = parked || m.round == 0 ? 0 : m.round - 1;
+    const auto wait = std::min<std::int64_t>(parameters_.retry_first.count() << doublings,
                                              parameters_.retry_most.count());
     ++waiting_;
     events_.add(now_ + seconds(wait), Event::Kind::again, number);
@@ -184,6 +189,7 @@ void Simulation::end_round(MessageNumber number) {
 }
 
 void Simulation::look_up(MessageNumber m, std::uint32_t ordinal) {
+  const InWorld world(*this);
   const DomainNumber d = messages_[m].domains[ordinal];
   const auto wait = looked_up_[d] ? parameters_.look_up_cached : parameters_.look_up_first;
   looked_up_[d] = true;
@@ -191,17 +197,23 @@ void Simulation::look_up(MessageNumber m, std::uint32_t ordinal) {
 }
 
 void Simulation::open(ConnectionNumber connection, HostNumber host) {
+  const InWorld world(*this);
   network_.open(now_, connection, host);
 }
 
 void Simulation::hand(ConnectionNumber connection, JobNumber job, MessageNumber m,
                       const Ordinals& ordinals) {
+  const InWorld world(*this);
   network_.hand(now_, connection, {job, m, ordinals, {}});
 }
 
-void Simulation::close(ConnectionNumber connection) { network_.close(connection); }
+void Simulation::close(ConnectionNumber connection) {
+  const InWorld world(*this);
+  network_.close(connection);
+}
 
 void Simulation::deferred(MessageNumber number, const Ordinals& ordinals) {
+  const InWorld world(*this);
   Message& m = messages_[number];
   PEN_CHECK(m.outstanding >= ordinals.size(), "a recipient has two results");
   m.deferred.insert(m.deferred.end(), ordinals.begin(), ordinals.end());
@@ -209,14 +221,19 @@ void Simulation::deferred(MessageNumber number, const Ordinals& ordinals) {
   if (m.outstanding == 0) ended_.push_back(number);
 }
 
+void Simulation::parked(MessageNumber number, const Ordinals& ordinals) {
+  messages_[number].parked = true;
+  deferred(number, ordinals);
+}
+
 void Simulation::connection_opened(ConnectionNumber connection, const Host& host) {
-  discipline_->opened(connection, host);
+  tell([&] { discipline_->opened(connection, host); });
 }
 
 void Simulation::connection_closed(ConnectionNumber connection, bool was_opened,
                                    ipc::delivery::Trouble trouble,
                                    const std::vector<JobNumber>& unstarted) {
-  discipline_->closed(connection, was_opened, trouble, unstarted);
+  tell([&] { discipline_->closed(connection, was_opened, trouble, unstarted); });
 }
 
 void Simulation::result(ConnectionNumber connection, const Host& host, Network::Delivery&& delivery,
@@ -231,7 +248,7 @@ void Simulation::result(ConnectionNumber connection, const Host& host, Network::
     delivered(m, count, m.domains[delivery.ordinals.front()]);
   }
   if (m.outstanding == 0) ended_.push_back(delivery.message);
-  discipline_->done(connection, delivery.job, service_time);
+  tell([&] { discipline_->done(connection, delivery.job, service_time); });
 }
 
 void Simulation::delivered(Message& m, std::uint32_t recipients, DomainNumber domain) {

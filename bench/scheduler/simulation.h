@@ -62,7 +62,7 @@ struct Outcome {
   Network::Counts counts;
   SteadyTime end{};
   double cpu = 0;      // s, of everything
-  double own_cpu = 0;  // s, of the scheduler's own calls; 0: not measured
+  double own_cpu = 0;  // s, of the scheduler's own calls
   double jobs_per_connection() const {
     return counts.accepted == 0
                ? 0
@@ -80,10 +80,12 @@ class Simulation final : private World, private Network::Listener {
   Outcome run();
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Message {
     SteadyTime arrival{};
     std::uint32_t stream = 0;
     std::uint32_t round = 0;
+    bool parked = false;
     std::uint32_t outstanding = 0;  // recipients of this round without a result
     std::uint32_t delivered = 0;
     float ideal = 0;  // s; see ideal_time()
@@ -97,6 +99,10 @@ class Simulation final : private World, private Network::Listener {
   DomainNumber domain_of(MessageNumber m, std::uint32_t ordinal) const override {
     return messages_[m].domains[ordinal];
   }
+  std::uint64_t sender_of(MessageNumber m) const override {
+    const std::size_t stream = messages_[m].stream;
+    return workload_.streams()[stream].one_sender ? stream + 1 : 0;
+  }
   SteadyTime arrival_of(MessageNumber m) const override { return messages_[m].arrival; }
   void look_up(MessageNumber m, std::uint32_t ordinal) override;
   void open(ConnectionNumber connection, HostNumber host) override;
@@ -104,6 +110,7 @@ class Simulation final : private World, private Network::Listener {
             const Ordinals& ordinals) override;
   void close(ConnectionNumber connection) override;
   void deferred(MessageNumber m, const Ordinals& ordinals) override;
+  void parked(MessageNumber m, const Ordinals& ordinals) override;
   // Network::Listener
   void connection_opened(ConnectionNumber connection, const Host& host) override;
   void connection_closed(ConnectionNumber connection, bool was_opened,
@@ -111,6 +118,23 @@ class Simulation final : private World, private Network::Listener {
                          const std::vector<JobNumber>& unstarted) override;
   void result(ConnectionNumber connection, const Host& host, Network::Delivery&& delivery,
               microseconds service_time) override;
+
+  /// Tells the discipline something; the time is its own, but for what it tells the World meanwhile.
+  template <class Call>
+  void tell(Call&& call) {
+    const auto start = Clock::now();
+    const auto before = within_world_;
+    call();
+    own_ += Clock::now() - start - (within_world_ - before);
+  }
+  struct InWorld {
+    explicit InWorld(Simulation& s) : simulation(s) {}
+    ~InWorld() { simulation.within_world_ += Clock::now() - start; }
+    InWorld(const InWorld&) = delete;
+    InWorld& operator=(const InWorld&) = delete;
+    Simulation& simulation;
+    std::chrono::steady_clock::time_point start = Clock::now();
+  };
 
   void happened(const Event& event);
   void arrivals();
@@ -136,6 +160,7 @@ class Simulation final : private World, private Network::Listener {
   std::vector<MessageNumber> ended_;
   std::vector<bool> looked_up_;  // domains
   SteadyTime arrival_event_ = kNever;
+  Clock::duration own_{}, within_world_{};
   Outcome outcome_;
 };
 

@@ -12,13 +12,32 @@ FAILED = []
 
 
 def run(tool, *arguments):
-    return subprocess.run([tool, *arguments], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    return subprocess.run([tool, *arguments], stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout
 
 
 def rows(text):
     """Scheduler -> figures of its row."""
     cells = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
     return {c[0]: [float(x) for x in c[1:]] for c in cells if c[0] in ("fcfs", "equal", "slots", "penstock")}
+
+
+def cells(text):
+    """The table's rows without its head."""
+    return [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")][2:]
+
+
+def claim_isolation(tool):
+    only = ("--scheduler", "penstock")
+    mean = [float(row[2]) for row in cells(run(tool, "hostile", "--size", "0.1", *only))]
+    print("mean delay of others alone, beside an envelope, beside a sender:", mean)
+    claim(mean[1] < 1.03 * mean[0], "an envelope costs others nothing")
+    claim(mean[2] < 1.01 * mean[0], "a sender of many messages costs others nothing")
+    alone, beside = [(float(row[3]), float(row[4])) for row in cells(run(tool, "tarpit", "--size", "0.1", *only))][2:]
+    print("others beside a tarpit that fills the active set, per second and mean delay:", alone, beside)
+    claim(beside[0] > 0.99 * alone[0] and beside[1] < 1.05 * alone[1], "a tarpit costs others little")
+    lost = [float(row[5].split()[0]) for row in cells(run(tool, "dead", "--size", "0.06", *only))]
+    print("lost beside dead hosts, %:", lost)
+    claim(max(lost) < 5, "unknown dead hosts cost live ones little")
 
 
 def claim(good, what):
@@ -46,6 +65,7 @@ def main():
     claim(p99["penstock"] * 5 < p99["fcfs"], "single messages wait behind an envelope served as first come")
     claim(ninety["penstock"] * 5 < ninety["equal"], "an envelope with its equal share of a loaded system crawls")
     claim(p99["penstock"] < 4, "Penstock's single messages do not wait")
+    claim_isolation(tool)
     return 1 if FAILED else 0
 
 

@@ -27,6 +27,7 @@ struct Stream {
   std::uint32_t recipients = 1;       // of each message
   std::uint32_t recipients_most = 0;  // above: log-uniform from `recipients` up to this
   To to = To::anybody;
+  bool one_sender = false;  // else each message has another
 };
 
 struct Arrival {

@@ -165,8 +165,15 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
   return out;
 }
 
+namespace {
+/// As allowed_new_worker() counts it: nobody goes beyond his own limit, however many workers are free.
+std::uint64_t concurrency_of(const Party& p) {
+  return p.concurrency < p.most_workers ? p.concurrency : kNoCap;
+}
+}  // namespace
+
 Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
-  const Chosen chosen = choose(*j.route->cluster, index, j.message->concurrency);
+  const Chosen chosen = choose(*j.route->cluster, index, concurrency_of(*j.message->party));
   if (chosen.rule == Choice::nothing) return Outcome::dead;
   if (chosen.connection != nullptr) {
     assign(j, *chosen.connection);

@@ -9,10 +9,10 @@ namespace pen::qmgr::scheduler {
 
 using ipc::delivery::Trouble;
 
-void Model::concurrency_changed(Message& m, int by) {
-  m.concurrency = static_cast<std::uint64_t>(static_cast<std::int64_t>(m.concurrency) + by);
-  m.each_claim([&](Claim& c) {
-    c.queue().update(c.entry, m.concurrency);
+void Model::concurrency_changed(Party& p, int by) {
+  p.concurrency = static_cast<std::uint64_t>(static_cast<std::int64_t>(p.concurrency) + by);
+  p.each_claim([&](Claim& c) {
+    c.queue().update(c.entry, p.concurrency);
     if (by < 0 && !c.shares.empty()) mark_dirty(*c.transport);
   });
 }
@@ -44,10 +44,11 @@ void Model::assign(Job& j, Connection& c) {
 
 void Model::attach(Job& j, Connection& c) {
   unset_idle(c);
-  ConnectionShare* known = j.message->carried.find(&c);
+  Party& party = *j.message->party;
+  ConnectionShare* known = party.carried.find(&c);
   if (known == nullptr) {
-    known = &j.message->carried.make(&c, j.message);
-    concurrency_changed(*j.message, 1);
+    known = &party.carried.make(&c, &party);
+    concurrency_changed(party, 1);
   }
   ConnectionShare& share = *known;
   if (share.waiting.empty()) c.round.push_back(share.round);
@@ -62,7 +63,7 @@ void Model::attach(Job& j, Connection& c) {
 
 void Model::unassign(Job& j) {
   Connection& c = *j.connection;
-  ConnectionShare& share = *j.message->carried.find(&c);
+  ConnectionShare& share = *j.message->party->carried.find(&c);
   if (j.place == Job::Place::handed) {
     c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
     --c.destination->transport->in_hand;
@@ -77,13 +78,13 @@ void Model::unassign(Job& j) {
   j.connection = nullptr;
   j.place = Job::Place::forming;
   if (--share.jobs == 0) {
-    j.message->carried.erase(&c);
-    concurrency_changed(*j.message, -1);
+    j.message->party->carried.erase(&c);
+    concurrency_changed(*j.message->party, -1);
   }
 }
 
 void Model::hand(Connection& c, Job& j) {
-  ConnectionShare& share = *j.message->carried.find(&c);
+  ConnectionShare& share = *j.message->party->carried.find(&c);
   j.in_line.unlink();
   --c.waiting;
   --c.destination->waiting;

@@ -33,6 +33,7 @@ inline constexpr seconds kLeastStated{5};             // who says "in 1 second" 
 inline constexpr std::uint32_t kNoLimit = 1'000'000;  // of connections to one destination
 
 struct Message;
+struct Party;
 struct Transport;
 struct RouteSet;
 struct Cluster;
@@ -48,13 +49,13 @@ enum class Waits : std::uint8_t {
   limits   // a connection of their destinations, which are at their limits
 };
 
-/// The jobs of one message that wait in one cluster for a connection.
+/// The jobs of one party that wait in one cluster for a connection.
 struct PoolShare {
-  PoolShare(Cluster* c, Message* m) : cluster(c), message(m) {}
+  PoolShare(Cluster* c, Party* p) : cluster(c), party(p) {}
   Cluster* cluster;
-  Message* message;
+  Party* party;
   Claim* claim =
-      nullptr;  // of the message, to workers of the cluster's transport; none if it waits for limits
+      nullptr;  // of the party, to workers of the cluster's transport; none if it waits for limits
   List<Job> jobs;
   std::size_t count = 0;
   SteadyTime since{};
@@ -63,10 +64,10 @@ struct PoolShare {
   Node<PoolShare> waiting{this};  // in Claim::shares, or in Cluster::full
 };
 
-/// One message's wait for workers of one transport, or for those of its probes.
+/// One party's wait for workers of one transport, or for those of its probes.
 struct Claim {
-  Claim(Message* m, Transport* t, bool p) : message(m), transport(t), probe(p) {}
-  Message* message;
+  Claim(Party* o, Transport* t, bool p) : party(o), transport(t), probe(p) {}
+  Party* party;
   Transport* transport;
   bool probe;
   WorkerQueue<Claim>::Entry entry{this};
@@ -83,10 +84,10 @@ struct Fingerprint {
   };
 };
 
-/// One message's jobs on one connection.
+/// One party's jobs on one connection.
 struct ConnectionShare {
-  explicit ConnectionShare(Message* m) : message(m) {}
-  Message* message;
+  explicit ConnectionShare(Party* p) : party(p) {}
+  Party* party;
   std::size_t jobs = 0;  // waiting and handed
   List<Job> waiting;
   Node<ConnectionShare> round{this};
@@ -154,8 +155,8 @@ struct Cluster {
   Fingerprint fingerprint;
   Transport* transport = nullptr;
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
-  List<PoolShare> round;        // one of each message that waits here
-  std::size_t share_count = 0;  // of them
+  List<PoolShare> round;        // one of each party that waits here
+  std::size_t share_count = 0;  // messages that wait here; of shared parties, jobs
   List<PoolShare> full;         // those that wait for limits
   std::size_t pooled = 0;
   SteadyTime looked{};  // when a job last looked for a connection
@@ -208,22 +209,15 @@ struct Destination {
   std::size_t references = 0;  // clusters
 };
 
-struct Message {
-  MessageNumber number = 0;
-  std::uint64_t slot = 0;  // in Model::messages
+/// Who takes turns with others, and whose workers are counted: a message, or all messages of one source (sources.cc).
+struct Party {
   std::uint64_t seq = 0;
-  bool withdrawn = false;
-  Unrouted unrouted;
-  std::size_t routing = 0;  // look-ups under way
-  WorkerQueue<Message>::Entry routing_entry{this};
-  std::uint64_t concurrency = 0;  // connections that hold jobs of this message
-  std::size_t job_count = 0;
-  bool isolated = false;  // every job of it runs alone
-  bool flushed = false;   // defer_transports does not hold it
-  List<Job> jobs;
-  FirstInline<RouteSet, Job*>
-      joinable;  // jobs that can take more recipients: those with Job::joinable
-  List<Job> forming;
+  bool shared = false;
+  List<Message> unrouted;     // those with recipients that want a route, in turn
+  std::uint64_t routing = 0;  // look-ups under way
+  WorkerQueue<Party>::Entry routing_entry{this};
+  std::uint64_t concurrency = 0;        // connections that hold jobs of it
+  std::uint64_t most_workers = kNoCap;  // of one transport
   FirstInline<Cluster, PoolShare> pooled;
   FirstInline<Connection, ConnectionShare> carried;
   std::optional<Claim> claim;                       // of the first transport that it waited for
@@ -233,6 +227,34 @@ struct Message {
     if (claim) f(*claim);
     for (auto& c : more_claims) f(*c);
   }
+};
+
+/// Where messages come from: a sender, or what asks for verification.
+struct Source {
+  std::uint64_t number = 0;
+  std::uint64_t slot = 0;  // in Model::sources
+  std::size_t messages = 0;
+  bool pseudo_message = false;   // all its messages are one party, from the first on
+  std::unique_ptr<Party> party;  // of those that are not parties of their own
+};
+
+struct Message {
+  MessageNumber number = 0;
+  std::uint64_t slot = 0;  // in Model::messages
+  bool withdrawn = false;
+  bool isolated = false;  // every job of it runs alone
+  bool flushed = false;   // defer_transports does not hold it
+  Unrouted unrouted;
+  Node<Message> in_unrouted{this};  // in Party::unrouted
+  std::size_t routing = 0;          // look-ups under way
+  std::size_t job_count = 0;
+  List<Job> jobs;
+  FirstInline<RouteSet, Job*>
+      joinable;  // jobs that can take more recipients: those with Job::joinable
+  List<Job> forming;
+  Source* source = nullptr;
+  Party* party = nullptr;
+  std::optional<Party> own;
 };
 
 struct Connection {
@@ -267,6 +289,7 @@ struct Model {
 
   // routing.cc
   void pump_routing();
+  void wants_routes(Message& m);
   void routing_ended(Message& m);
   void add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer);
   /// No recipient joins it any more.
@@ -310,6 +333,14 @@ struct Model {
   // inspect.cc
   DestinationState state_of(const Destination& d) const;
   Explanation explain(RouteSet& r) const;
+
+  // sources.cc
+  /// The source's record, made if it is new; nullptr for 0.
+  Source* source(SourceNumber number);
+  std::unique_ptr<Party> shared_party();
+  void join(Message& m, SourceNumber number, std::size_t recipients);
+  void leave(Message& m);
+  void limit(Party& p, const PseudoMessageLimits& its);
 
   // probes.cc
   /// Nothing says that it works: it never accepted a connection, or has failed since.
@@ -417,7 +448,7 @@ struct Model {
   bool steal(Connection& c);
   void pump_workers();
   void recheck(Destination& d);
-  Claim& claim(Message& m, Transport& t, bool probe);
+  Claim& claim(Party& p, Transport& t, bool probe);
 
   // connections.cc
   Connection& open(Destination& d, const Job& cause);
@@ -436,7 +467,7 @@ struct Model {
   void closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble,
               const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
   void erase(Connection& c);
-  void concurrency_changed(Message& m, int by);
+  void concurrency_changed(Party& p, int by);
   void drop(Job& j);
   void settle();  // after every event: routing and worker pumps
 
@@ -456,6 +487,13 @@ struct Model {
   std::map<std::uint32_t, std::unique_ptr<SessionClass>>
       session_classes;  // outlive their destinations
   std::vector<SessionClass*> dirty_classes;
+  /// A shared party that had a turn comes after all that wait: as one message that came now.
+  template <class T>
+  void to_the_end(WorkerQueue<T>& queue, typename WorkerQueue<T>::Entry& entry) {
+    queue.remove(entry);
+    entry.seq = next_seq++;
+    queue.add(entry);
+  }
   std::unordered_map<std::string, std::unique_ptr<Destination>> destinations;
   // Their names would be long: all the names of their destinations.
   std::unordered_map<Fingerprint, Cluster, Fingerprint::Hash> clusters;
@@ -466,6 +504,8 @@ struct Model {
   std::deque<RouteSet*> spare_routes;
   Slab<Message> messages;
   NumberTable<Message> message_numbers;
+  Slab<Source> sources;
+  NumberTable<Source> source_numbers;
   Slab<Job> jobs;
   Message& message(MessageNumber number) {
     Message* const m = message_numbers.find(number);
@@ -474,7 +514,7 @@ struct Model {
   }
   std::unordered_map<ConnectionNumber, std::unique_ptr<Connection>> connections;
 
-  WorkerQueue<Message> routing_queue;
+  WorkerQueue<Party> routing_queue;
   std::uint64_t routing = 0;
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;

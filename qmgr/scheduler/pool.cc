@@ -6,16 +6,17 @@
 
 namespace pen::qmgr::scheduler {
 
-Claim& Model::claim(Message& m, Transport& t, bool probe) {
+Claim& Model::claim(Party& p, Transport& t, bool probe) {
   Claim* found = nullptr;
-  m.each_claim([&](Claim& c) {
+  p.each_claim([&](Claim& c) {
     if (c.transport == &t && c.probe == probe) found = &c;
   });
   if (found != nullptr) return *found;
-  Claim& c = m.claim ? *m.more_claims.emplace_back(std::make_unique<Claim>(&m, &t, probe))
-                     : m.claim.emplace(&m, &t, probe);
-  c.entry.seq = m.seq;
-  c.entry.concurrency = m.concurrency;
+  Claim& c = p.claim ? *p.more_claims.emplace_back(std::make_unique<Claim>(&p, &t, probe))
+                     : p.claim.emplace(&p, &t, probe);
+  c.entry.seq = p.seq;
+  c.entry.concurrency = p.concurrency;
+  c.entry.most = p.most_workers;
   return c;
 }
 
@@ -25,7 +26,7 @@ void Model::wait_for(PoolShare& s, Waits waits) {
     s.cluster->full.push_back(s.waiting);
     return;
   }
-  s.claim = &claim(*s.message, *s.cluster->transport, waits == Waits::probe);
+  s.claim = &claim(*s.party, *s.cluster->transport, waits == Waits::probe);
   s.claim->shares.push_back(s.waiting);
   if (s.claim->probe) ++s.claim->transport->wanted_probes;
   s.claim->queue().add(s.claim->entry);
@@ -41,13 +42,16 @@ void Model::end_wait(PoolShare& s) {
 
 void Model::pool(Job& j, Waits waits, bool at_front) {
   Cluster& c = *j.route->cluster;
-  PoolShare* known = j.message->pooled.find(&c);
-  if (known == nullptr) {
-    known = &j.message->pooled.make(&c, &c, j.message);
-    known->since = now;
-    c.round.push_back(known->round);
+  Party& party = *j.message->party;
+  PoolShare* known = party.pooled.find(&c);
+  if (known == nullptr || party.shared) {
     ++c.share_count;
     note_share(c);
+  }
+  if (known == nullptr) {
+    known = &party.pooled.make(&c, &c, &party);
+    known->since = now;
+    c.round.push_back(known->round);
     wait_for(*known, waits);
   } else if (known->waits != waits) {
     end_wait(*known);
@@ -79,11 +83,14 @@ void Model::unpool(Job& j) {
       for (auto& m : level) m->hungry.unlink();
     }
   }
-  if (--s.count > 0) return;
+  const bool last = --s.count == 0;
+  if (last || s.party->shared) {
+    --c.share_count;
+    note_share(c);
+  }
+  if (!last) return;
   end_wait(s);
-  s.message->pooled.erase(&c);  // s dies with its entry
-  --c.share_count;
-  note_share(c);
+  s.party->pooled.erase(&c);  // s dies with its entry
 }
 
 void Model::unblock(Destination& d) {
@@ -131,7 +138,7 @@ bool Model::pull(Connection& c) {
     d.hungry.rotate();
     if (usable_level(*m.cluster) != m.level) continue;
     PoolShare& s = *m.cluster->round.front();
-    prefetch(*s.message);
+    prefetch(*s.party);
     Job& j = *s.jobs.front();
     prefetch(j);
     m.cluster->round.rotate();
@@ -179,6 +186,10 @@ void Model::pump_workers() {
     // Those that wait on after all, for the same as before, end the round: nothing is free for them.
     const auto serve = [this](Claim& claimed, Waits waits) {
       Job& j = *claimed.shares.front()->jobs.front();
+      if (claimed.party->shared) {
+        claimed.shares.rotate();
+        to_the_end(claimed.queue(), claimed.entry);
+      }
       unpool(j);
       return schedule(j, true) || j.share->waits != waits;
     };

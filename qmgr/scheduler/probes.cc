@@ -3,8 +3,8 @@
 /// A host that does not answer holds a worker until the connection attempt times out (30 s), and nobody can know
 /// beforehand which hosts those are. With more of them than workers, all workers would soon wait for dead hosts, and mail
 /// for hosts that are known to work would wait behind them. So:
-/// - while others want workers, probes hold a fifth of them at most (more while half of the workers are free), and this
-///   fifth is kept for them: what nobody has tried yet is not starved by what works;
+/// - while others want workers, probes hold an eighth of them at most (more while half of the workers are free), and this
+///   eighth is kept for them: what nobody has tried yet is not starved by what works;
 /// - what waits for a probe stands in a line of its own, where allowed_new_worker() counts free probes instead of free
 ///   workers: a big envelope to hosts that nobody knows leaves probes for others;
 /// - when others want its worker, a probe that had no answer for longer than our patience ends like a timeout. Hosts that
@@ -19,8 +19,8 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-constexpr std::uint32_t kShare = 5;  // one in so many workers
-constexpr std::uint32_t kLeast = 5;  // workers: a fifth of a handful would be one
+constexpr std::uint32_t kShare = 8;  // one in so many workers
+constexpr std::uint32_t kLeast = 3;  // of a handful
 constexpr seconds kPatience{4};
 constexpr std::uint32_t kMostDoublings = 8;
 constexpr seconds kLookAgain{1};  // at probes that nobody needed to be given up

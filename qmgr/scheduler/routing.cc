@@ -15,23 +15,36 @@ void Model::pump_routing() {
     return;
   }
   while (routing < options.routing_workers) {
-    Message* m = routing_queue.next(options.fairness, options.routing_workers - routing);
-    if (m == nullptr) return;
-    const std::uint32_t ordinal = m->unrouted.pop_front();
-    ++m->routing;
+    Party* p = routing_queue.next(options.fairness, options.routing_workers - routing);
+    if (p == nullptr) return;
+    Message& m = *p->unrouted.front();
+    p->unrouted.rotate();
+    const std::uint32_t ordinal = m.unrouted.pop_front();
+    if (m.unrouted.empty()) m.in_unrouted.unlink();
+    ++m.routing;
     ++routing;
-    routing_queue.update(m->routing_entry, m->routing);
-    if (m->unrouted.empty()) routing_queue.remove(m->routing_entry);
-    actions.emplace_back(RouteRecipient{m->number, ordinal});
+    routing_queue.update(p->routing_entry, ++p->routing);
+    if (p->unrouted.empty()) {
+      routing_queue.remove(p->routing_entry);
+    } else if (p->shared) {
+      to_the_end(routing_queue, p->routing_entry);
+    }
+    actions.emplace_back(RouteRecipient{m.number, ordinal});
   }
 }
 
+void Model::wants_routes(Message& m) {
+  if (m.unrouted.empty() || m.in_unrouted.linked()) return;
+  m.party->unrouted.push_back(m.in_unrouted);
+  routing_queue.add(m.party->routing_entry);
+}
+
 void Model::routing_ended(Message& m) {
-  PEN_CHECK(m.routing > 0 && routing > 0);
+  PEN_CHECK(m.routing > 0 && m.party->routing > 0 && routing > 0);
   --m.routing;
   --routing;
   routing_solo = false;
-  routing_queue.update(m.routing_entry, m.routing);
+  routing_queue.update(m.party->routing_entry, --m.party->routing);
   if (m.routing == 0 && m.unrouted.empty()) {
     // All routes are known: what has formed is complete.
     while (Job* j = m.forming.front()) formed(*j);
@@ -97,7 +110,7 @@ void Model::reroute(Job& j) {
   Message& m = *j.message;
   for (const std::uint32_t ordinal : j.ordinals.all()) m.unrouted.push_back(ordinal);
   drop(j);
-  routing_queue.add(m.routing_entry);
+  wants_routes(m);
 }
 
 }  // namespace pen::qmgr::scheduler

@@ -18,7 +18,7 @@ void Scheduler::set_time(SteadyTime now, WallTime wall) {
   model_->wall = wall;
 }
 
-void Scheduler::admit(MessageNumber number, const Ordinals& recipients) {
+void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNumber source) {
   Model& s = *model_;
   Message* known = s.message_numbers.find(number);
   const bool fresh = known == nullptr;
@@ -31,11 +31,10 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients) {
   Message& m = *known;
   if (fresh) {
     m.number = number;
-    m.seq = s.next_seq++;
-    m.routing_entry.seq = m.seq;
+    s.join(m, source, recipients.size());
   }
   m.unrouted.add(recipients);
-  if (!m.unrouted.empty()) s.routing_queue.add(m.routing_entry);
+  s.wants_routes(m);
   s.settle();
 }
 
@@ -82,7 +81,7 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
     s.route_alone.emplace_back(number, ordinal);
   } else {
     m.unrouted.push_front(ordinal);
-    s.routing_queue.add(m.routing_entry);
+    s.wants_routes(m);
     s.routing_ended(m);
   }
   s.settle();
@@ -94,7 +93,8 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
   m.withdrawn = true;
   Ordinals back = m.unrouted.all();
   m.unrouted.clear();
-  s.routing_queue.remove(m.routing_entry);
+  m.in_unrouted.unlink();
+  if (m.party->unrouted.empty()) s.routing_queue.remove(m.party->routing_entry);
   for (auto it = s.route_alone.begin(); it != s.route_alone.end();) {
     if (it->first != number) {
       ++it;
@@ -102,6 +102,7 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
     }
     back.push_back(it->second);
     --m.routing;
+    --m.party->routing;
     it = s.route_alone.erase(it);
   }
   std::vector<Job*> waiting;
@@ -122,9 +123,18 @@ void Scheduler::forget(MessageNumber number) {
   Message& m = s.message(number);
   PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(),
             "a message with work left is forgotten");
-  m.each_claim([](Claim& c) { c.queue().remove(c.entry); });
+  s.leave(m);
   s.message_numbers.erase(number);
   s.messages.destroy(m.slot);
+}
+
+void Scheduler::pseudo_message(SourceNumber number, const PseudoMessageLimits& limits) {
+  Model& s = *model_;
+  Source& source = *s.source(number);
+  PEN_CHECK(source.messages == 0, "what comes from a source becomes one message too late");
+  source.pseudo_message = true;
+  source.party = s.shared_party();
+  s.limit(*source.party, limits);
 }
 
 void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& features) {

@@ -31,6 +31,7 @@
 namespace pen::qmgr {
 
 using MessageNumber = std::uint64_t;  // the caller's choice, unique while the message is here
+using SourceNumber = std::uint64_t;   // of senders and the like: any that is not 0
 using JobNumber = std::uint64_t;
 using ConnectionNumber = std::uint64_t;
 using Ordinals = std::vector<std::uint32_t>;
@@ -48,6 +49,12 @@ struct TransportLimits {
   milliseconds rate_delay{0};
   // initial_destination_concurrency: connections to a destination that is new, or back; each job done allows one more
   std::uint32_t initial_concurrency = 0;
+};
+
+/// Beside those of any message; 0: none.
+struct PseudoMessageLimits {
+  std::uint32_t routing = 0;  // look-ups at once
+  std::uint32_t workers = 0;  // connections at once
 };
 
 struct Options {
@@ -182,7 +189,12 @@ class Scheduler {
   // --- messages ---
   /// A message enters; its recipients want routes. May be called again for more recipients (slices
   /// of a big envelope).
-  void admit(MessageNumber message, const Ordinals& recipients);
+  /// source: who sent it; small messages of one who has many here share their turns and workers (sources.cc). 0: nobody
+  /// in particular. Of the first call for the message.
+  void admit(MessageNumber message, const Ordinals& recipients, SourceNumber source = 0);
+  /// All that comes from this source, which must not be 0, counts as one message with these limits: recipient
+  /// verification. Before its first admit().
+  void pseudo_message(SourceNumber source, const PseudoMessageLimits& limits);
   /// trivial-rewrite answered. recipient: the address after the transport table's rules.
   void routed(MessageNumber message, std::uint32_t ordinal, const ipc::route::Resolved& answer);
   /// There is no route; the caller deals with the recipient.

@@ -10,8 +10,9 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-constexpr seconds kSoon{5};     // who waits no longer than that is not looked at
-constexpr seconds kSurely{60};  // and who waits longer than that needs no estimate
+constexpr seconds kSoon{5};           // who waits no longer than that is not looked at
+constexpr milliseconds kSooner{500};  // at hosts that never did anything for us
+constexpr seconds kSurely{60};        // and who waits longer than that needs no estimate
 }  // namespace
 
 void Model::note_share(Cluster& c) {
@@ -25,7 +26,12 @@ void Model::note_share(Cluster& c) {
 
 bool Model::drains_slowly(const Cluster& c) const {
   const PoolShare* first = c.round.front();
-  if (first == nullptr || first->since + kSoon > now) return false;
+  if (first == nullptr) return false;
+  const bool unknown = std::all_of(c.levels.begin(), c.levels.end(), [](const auto& level) {
+    return std::all_of(level.begin(), level.end(),
+                       [](const auto& m) { return unproven(*m->destination); });
+  });
+  if (first->since + (unknown ? kSooner : kSoon) > now) return false;
   if (first->since + kSurely <= now) return true;
   double per_second = 0;
   for (const auto& level : c.levels) {
@@ -53,14 +59,14 @@ using namespace scheduler;
 
 std::optional<MessageNumber> Scheduler::excess() const {
   if (const Transport* t = model_->crowded_with_unproven())
-    return t->probe_waiting.back()->message->number;
+    return t->probe_waiting.back()->shares.back()->jobs.back()->message->number;
   const Cluster* found = nullptr;
   // There are at most as many as shares in the active set.
   model_->crowded.for_each([&](const Cluster& c) {
     if (found == nullptr && model_->drains_slowly(c)) found = &c;
   });
   if (found == nullptr) return std::nullopt;
-  return found->round.back()->message->number;
+  return found->round.back()->jobs.back()->message->number;
 }
 
 bool Scheduler::crowded() const {

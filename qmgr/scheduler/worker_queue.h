@@ -25,6 +25,8 @@ struct Fairness {
   }
 };
 
+inline constexpr std::uint64_t kNoCap = ~std::uint64_t{0};
+
 template <class T>
 class WorkerQueue {
  public:
@@ -41,7 +43,8 @@ class WorkerQueue {
     T* self;
     std::uint64_t seq = 0;          // order of admission
     std::uint64_t concurrency = 0;  // as of the last update()
-    enum class Where : std::uint8_t { out, line, late, aside } where = Where::out;
+    std::uint64_t most = kNoCap;    // workers that it may hold, however many are free
+    enum class Where : std::uint8_t { out, line, late, aside, capped } where = Where::out;
     // Its own place: to leave from the midst of a million costs no search.
     typename Late::iterator in_late{};
     typename Aside::iterator in_aside{};
@@ -78,15 +81,21 @@ class WorkerQueue {
       case Entry::Where::aside:
         aside_.erase(e.in_aside);
         break;
+      case Entry::Where::capped:
+        break;
     }
     --size_;
     e.where = Entry::Where::out;
   }
   void update(Entry& e, std::uint64_t concurrency) {
-    const bool aside = e.where == Entry::Where::aside;
-    if (aside) remove(e);
+    const auto was = e.where;
+    if (was == Entry::Where::aside) remove(e);
     e.concurrency = concurrency;
-    if (aside) put_aside(e);
+    if (was == Entry::Where::aside) put_aside(e);
+    if (was == Entry::Where::capped && concurrency < e.most) {
+      remove(e);
+      add(e);
+    }
   }
   /// The first that may take one of `free` workers; stays in the queue. nullptr: nobody.
   T* next(const Fairness& fairness, std::uint64_t free) {
@@ -97,9 +106,15 @@ class WorkerQueue {
       add(e);
     }
     while (Entry* e = first()) {
-      if (fairness.allowed(e->concurrency, free)) return e->self;
+      const bool capped = e->concurrency >= e->most;
+      if (!capped && fairness.allowed(e->concurrency, free)) return e->self;
       remove(*e);
-      put_aside(*e);
+      if (capped) {
+        ++size_;
+        e->where = Entry::Where::capped;
+      } else {
+        put_aside(*e);
+      }
     }
     return nullptr;
   }
