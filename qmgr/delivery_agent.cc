@@ -66,7 +66,10 @@ void DeliveryAgent::close(ConnectionNumber connection) {
     static_cast<void>(channel_->send(ipc::delivery::CloseConnection{connection}));
   } else {
     std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
-    forget(connection);
+    if (connections_.contains(connection)) {
+      forget(connection);
+      manager_.connection_not_opened(connection);
+    }
   }
 }
 

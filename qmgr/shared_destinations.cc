@@ -136,6 +136,7 @@ void SharedDestinations::open(const std::string& transport,
 
 bool SharedDestinations::close(ConnectionNumber connection) {
   if (waiting_.erase(connection) == 0) return false;
+  manager_->connection_not_opened(connection);
   set_time();
   sharing_.gone(connection);
   wake();
@@ -192,8 +193,10 @@ void SharedDestinations::carry_out(Sharing::Effect& effect) {
     waiting_.erase(it);
     open_(w.transport, w.open);
   } else if (const auto* refuse = std::get_if<Sharing::Refuse>(&effect)) {
-    if (waiting_.erase(refuse->connection) > 0)
+    if (waiting_.erase(refuse->connection) > 0) {
+      manager_->connection_not_opened(refuse->connection);
       scheduler([&](Scheduler& s) { s.refused(refuse->connection); });
+    }
   } else if (const auto* heard = std::get_if<Sharing::Elsewhere>(&effect)) {
     scheduler([&](Scheduler& s) { s.elsewhere(heard->key, heard->connections); });
   } else if (const auto* learned = std::get_if<Sharing::Learned>(&effect)) {

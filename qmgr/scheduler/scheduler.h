@@ -82,6 +82,15 @@ struct Options {
   /// than rule_time. Must not wait.
   std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
   seconds rule_time{10};
+  /// The session class of a host, if it belongs to one: then a connection to it asks for a lease first (OpenConnection).
+  /// Asked when a destination is met. Must not wait.
+  struct SessionClass {
+    std::uint32_t number = 0;
+    std::string
+        by_name;  // the class's name, if the host belongs to it by its name and not its address
+  };
+  std::function<std::optional<SessionClass>(std::string_view host, std::string_view address)>
+      session_class;
 };
 
 struct RouteRecipient {  // ask trivial-rewrite
@@ -95,6 +104,8 @@ struct OpenConnection {
   std::string key;            // of the destination here
   std::uint32_t limit = 0;    // connections to it that may be at once, over all hosts of a cluster
   bool step_by_step = false;  // it broke under pipelining
+  /// It needs a lease first: session_granted() or session_refused() is awaited.
+  std::optional<std::uint32_t> session_class = std::nullopt;
 };
 struct HandJob {  // into the connection's window
   ConnectionNumber connection = 0;
@@ -212,6 +223,13 @@ class Scheduler {
               const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
   /// Its peer broke under pipelining: for some time it is spoken to one command at a time. Call before closed().
   void out_of_step(ConnectionNumber connection);
+  /// The lease that a connection asked for was given.
+  void session_granted(ConnectionNumber connection);
+  /// It was not: the connection is no more, and its class is full until session_room(). Nothing counts as failed or tried.
+  void session_refused(ConnectionNumber connection);
+  void session_room(std::uint32_t session_class);
+  /// Somebody else wants a place in the class: closes the connection that is idle for longest. False: none is.
+  bool yield_session(std::uint32_t session_class);
   /// A job's result came. The caller keeps the results themselves.
   void job_done(JobNumber job, microseconds service_time);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
