@@ -8,6 +8,7 @@
 #include "lib/ipc/frame.h"
 #include "lib/ipc/queue.h"
 #include "lib/ipc/route.h"
+#include "lib/ipc/sessions.h"
 
 using namespace pen::ipc;
 
@@ -44,6 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     try_messages<delivery::FromProgram>(*frame);
     try_messages<bounce::ToBounce>(*frame);
     try_messages<bounce::FromBounce>(*frame);
+    try_messages<sessions::ToAnvil>(*frame);
+    try_messages<sessions::FromAnvil>(*frame);
   }
   return 0;
 }

@@ -66,7 +66,7 @@ void DeliveryAgent::close(ConnectionNumber connection) {
     static_cast<void>(channel_->send(ipc::delivery::CloseConnection{connection}));
   } else {
     std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
-    connections_.erase(connection);
+    if (connections_.erase(connection) > 0) manager_.connection_not_opened(connection);
   }
 }
 

@@ -35,12 +35,48 @@ void Manager::act(const RouteRecipient& a) {
 }
 
 void Manager::act(const OpenConnection& a) {
+  if (a.session_class) {
+    session_asked_.emplace(a.connection, a);
+    ports_.ask_session(a.connection, *a.session_class, a.destination);
+    return;
+  }
   ports_.open_connection(
       a.destination.transport,
       {.connection = a.connection, .destination = a.destination, .nexthop = a.nexthop});
 }
 
-void Manager::act(const CloseConnection& a) { ports_.close_connection(a.transport, a.connection); }
+void Manager::act(const CloseConnection& a) {
+  if (session_asked_.erase(a.connection) > 0) {
+    ports_.release_session(a.connection);
+  } else {
+    ports_.close_connection(a.transport, a.connection);
+  }
+}
+
+void Manager::session_answer(ConnectionNumber connection, bool granted) {
+  const auto at = session_asked_.find(connection);
+  if (at == session_asked_.end()) return;
+  OpenConnection open = std::move(at->second);
+  session_asked_.erase(at);
+  enter();
+  if (granted) {
+    scheduler_.session_granted(connection);
+    open.session_class.reset();
+    act(open);
+  } else {
+    scheduler_.session_refused(connection);
+  }
+}
+
+void Manager::session_room(std::uint32_t session_class) {
+  enter();
+  scheduler_.session_room(session_class);
+}
+
+bool Manager::yield_session(std::uint32_t session_class) {
+  enter();
+  return scheduler_.yield_session(session_class);
+}
 
 void Manager::act(HandJob& a) {
   Active& m = *find(a.message);
@@ -188,6 +224,7 @@ void Manager::connection_opened(ConnectionNumber connection,
 
 void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
   enter();
+  ports_.release_session(closed.connection);
   for (const auto job : closed.unstarted) jobs_.erase(job);
   scheduler_.closed(closed.connection, closed.opened, closed.trouble, closed.status,
                     closed.unstarted);

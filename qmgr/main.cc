@@ -56,9 +56,28 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   return o;
 }
 
+/// The session class of a destination: by the name of the MX host, or by its address.
+decltype(qmgr::Options::session_class) class_finder(
+    std::shared_ptr<const sessions::Classes> classes) {
+  return [classes](std::string_view host,
+                   std::string_view address) -> std::optional<qmgr::Options::SessionClass> {
+    const auto found = classes->find(host, address);
+    if (!found) return std::nullopt;
+    const bool by_name = classes->find({}, address) != found;
+    return qmgr::Options::SessionClass{*found,
+                                       by_name ? classes->list()[*found].mask : std::string()};
+  };
+}
+
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   auto program_options = options_of(c);
+  auto classes = sessions::Classes::parse(s.session_classes);
+  if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
+  if (!classes->empty()) {
+    program_options.classes = std::make_shared<const sessions::Classes>(*std::move(classes));
+    program_options.scheduler.session_class = class_finder(program_options.classes);
+  }
   map::OpenOptions tables;
   tables.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,

@@ -63,6 +63,12 @@ class Ports {
   /// The slot is the edge's to fill. body: open when the body is not inline.
   virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) = 0;
   virtual void notify(const ipc::bounce::Notify& request, async::Fd body) = 0;
+  /// A lease of the session class for a connection to this host, answered by Manager::session_answer(). Only with session
+  /// classes.
+  virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/,
+                           const ipc::Destination&) {}
+  /// The connection is closed, or wanted no more; it may have no lease.
+  virtual void release_session(ConnectionNumber) {}
   /// A descriptor on a spooled body, for reading.
   virtual Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.
@@ -106,10 +112,17 @@ class Manager {
   void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
   void connection_closed(const ipc::delivery::ConnectionClosed& closed);
   void job_result(ipc::delivery::JobResult& result);
+  /// It was ordered, and taken back before the program was reached.
+  void connection_not_opened(ConnectionNumber connection) { ports_.release_session(connection); }
   /// The program died with this job in hand. Call before connection_closed() of its connection.
   void job_survived_death(JobNumber job);
   void transport_up(const std::string& transport, bool up);
   void transport_failed(const std::string& transport, const std::string& why);
+
+  // --- session leases ---
+  void session_answer(ConnectionNumber connection, bool granted);
+  void session_room(std::uint32_t session_class);
+  bool yield_session(std::uint32_t session_class);
 
   // --- bounce ---
   void notified(const ipc::bounce::Notified& answer);
@@ -278,6 +291,7 @@ class Manager {
   std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these
   std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
   std::unordered_map<JobNumber, JobInHand> jobs_;
+  std::unordered_map<ConnectionNumber, OpenConnection> session_asked_;  // no lease yet
   struct ReportAsked {
     MessageNumber message = 0;
     std::uint64_t permit = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "qmgr/orphan_pass.h"
 
@@ -36,6 +37,44 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
 
 Program::~Program() = default;
 
+void Program::start_sessions() {
+  if (!options_.classes) return;
+  sessions_ = std::make_shared<sessions::Holder>(
+      loop_, options_.path(ipc::kAnvilSocket), options_.classes,
+      sessions::Holder::Events{.room =
+                                   [this](std::uint32_t session_class) {
+                                     manager_->session_room(session_class);
+                                     poke();
+                                   },
+                               .wanted =
+                                   [this](std::uint32_t session_class) {
+                                     const bool closing = manager_->yield_session(session_class);
+                                     poke();
+                                     return closing;
+                                   }},
+      sessions::Holder::Options{});
+  loop_.spawn("anvil", sessions::Holder::keep_connected(sessions_));
+}
+
+void Program::ask_session(ConnectionNumber connection, std::uint32_t session_class,
+                          const ipc::Destination& destination) {
+  PEN_CHECK(sessions_ != nullptr, "a session class where there are none");
+  leases_[connection] =
+      sessions_->take(sessions::Direction::outgoing, session_class, destination.host,
+                      destination.address, [this, connection](bool granted) {
+                        if (!granted) leases_.erase(connection);
+                        manager_->session_answer(connection, granted);
+                        poke();
+                      });
+}
+
+void Program::release_session(ConnectionNumber connection) {
+  const auto at = leases_.find(connection);
+  if (at == leases_.end()) return;
+  sessions_->release(at->second);
+  leases_.erase(at);
+}
+
 void Program::start() {
   writer_.on_commit([this] {
     committed_.set();
@@ -45,6 +84,7 @@ void Program::start() {
   });
   router_.start(*manager_);
   bounce_.start(*manager_);
+  start_sessions();
   loop_.spawn("recovery", recover());
   loop_.spawn("flush", keep_flushing());
   loop_.spawn("destinations", keep_destinations());

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "lib/async/handler_pool.h"
@@ -16,6 +17,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/writer.h"
+#include "lib/sessions/holder.h"
 #include "lib/spool/spool.h"
 #include "qmgr/bounce_feed.h"
 #include "qmgr/delivery_agent.h"
@@ -36,6 +38,8 @@ struct ProgramOptions {
   std::optional<uid_t> mail_owner;  // besides root and ourselves, may enqueue and command
   std::uint64_t seed = 1;
   milliseconds drain_time{5000};
+  /// session_classes; nullptr: there are none.
+  std::shared_ptr<const sessions::Classes> classes;
 };
 
 class Program final : public Ports {
@@ -66,11 +70,15 @@ class Program final : public Ports {
   }
   Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
+  void ask_session(ConnectionNumber connection, std::uint32_t session_class,
+                   const ipc::Destination& destination) override;
+  void release_session(ConnectionNumber connection) override;
   void queue_state(bool accepting) override { enqueue_.queue_state(accepting); }
   [[noreturn]] void fatal(const std::string& why) override;
 
  private:
   DeliveryAgent& agent(const std::string& transport);
+  void start_sessions();
   void settle();
   void set_timer();
   /// Logs damage to the queue that was met since the last call.
@@ -102,6 +110,8 @@ class Program final : public Ports {
   QueueServer queue_;
   DestinationServer destination_server_;
   std::map<std::string, std::unique_ptr<DeliveryAgent>> agents_;
+  std::shared_ptr<sessions::Holder> sessions_;  // nullptr: no session classes
+  std::unordered_map<ConnectionNumber, sessions::Holder::Lease> leases_;
   bool poked_ = false;
   SteadyTime timer_at_ = kNever;
   async::Loop::TimerHandle timer_;

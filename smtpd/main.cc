@@ -76,7 +76,32 @@ std::vector<std::string> status(const Program& program) {
       fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live,
                   c.sessions, c.messages, c.refused),
       fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
-                  program.queue->last_error().empty() ? "" : ": " + program.queue->last_error())};
+                  program.queue->last_error().empty() ? "" : ": " + program.queue->last_error()),
+      program.server.classes ? fmt::format("anvil {}connected, {} sessions of classes",
+                                           program.server.classes->connected() ? "" : "not ",
+                                           program.server.classes->size())
+                             : "no session classes"};
+}
+
+/// The holder of session leases; none: session_classes is empty.
+Result<std::shared_ptr<sessions::Holder>> session_holder(Context& context) {
+  auto parsed = sessions::Classes::parse(context.settings().session_classes);
+  if (!parsed) return fail(config::ConfigError::bad_value, "session_classes: " + parsed.error());
+  if (parsed->empty()) return nullptr;
+  const auto classes = std::make_shared<const sessions::Classes>(*std::move(parsed));
+  const auto all_full = [&context, classes, told = SteadyTime::min()](bool full) mutable {
+    // A socket that only clients without a class can reach goes on.
+    context.pause_accepting(full, [&](const async::SocketAddress& at) {
+      const bool exempt = at.is_unix() || sessions::is_loopback(map::parse_ip(at.host));
+      return !exempt || classes->names_loopback();
+    });
+    if (!full || context.loop().now() < told + seconds(60)) return;
+    told = context.loop().now();
+    log::warning("every session class is full: clients wait in the kernel until a session ends");
+  };
+  return std::make_shared<sessions::Holder>(context.loop(), context.queue_path(ipc::kAnvilSocket),
+                                            classes, sessions::Holder::Events{.all_full = all_full},
+                                            sessions::Holder::Options{});
 }
 
 Result<Hooks> start(Context& context) {
@@ -86,6 +111,7 @@ Result<Hooks> start(Context& context) {
   for (const auto& warning : policy->warnings) log::warning("{}", warning);
   for (const auto& problem : resolve->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto dns, dns_options(s));
+  PEN_TRY_ASSIGN(auto holder, session_holder(context));
 
   intake::Settings settings;
   settings.myhostname = s.myhostname;
@@ -97,6 +123,8 @@ Result<Hooks> start(Context& context) {
   settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
+  if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
+  program->server.classes = std::move(holder);
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.serve([program](async::Listener::Accepted accepted) {
     return smtpd::Session::serve(program->server, std::move(accepted.stream),

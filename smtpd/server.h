@@ -12,6 +12,7 @@
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
 #include "lib/intake/intake.h"
+#include "lib/sessions/holder.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
 
@@ -55,6 +56,8 @@ class Server {
   async::HandlerPool& pool;
   Names& names;
   intake::Intake& intake;
+  /// For session_classes; none: no session belongs to a class.
+  std::shared_ptr<sessions::Holder> classes;
 
   struct Counts {
     std::uint64_t sessions = 0, messages = 0, refused = 0;

@@ -232,11 +232,21 @@ async::Task<void> Session::run() {
                  clients.count(), peer_.shown());
     reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
                       peer_.address));
+  } else if (const auto place = co_await class_place(); !place.granted) {
+    log::warning(
+        "Session limit exceeded: {} sessions or more in class {} from {} for service smtpd",
+        place.refused_by->refuse, place.refused_by->mask, peer_.shown());
+    reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
   } else if (co_await greet() == Flow::go_on) {
     co_await commands();
   }
   (void)co_await stream_.flush({.deadline = server_.loop.now() + seconds(5)});
   log_disconnect();
+}
+
+async::Task<sessions::Holder::Entry> Session::class_place() {
+  if (!server_.classes) co_return sessions::Holder::Entry{};
+  co_return co_await server_.classes->enter(peer_.name, peer_.address, until());
 }
 
 async::Task<Session::Flow> Session::greet() {

@@ -45,6 +45,8 @@ class Session {
   // would then carry room for the longest command. What is not running while a session idles is kept out of line.
   // session.cc
   async::Task<void> run();
+  /// A place in the client's session class, or a refusal.
+  [[gnu::noinline]] async::Task<sessions::Holder::Entry> class_place();
   [[gnu::noinline]] async::Task<Flow> greet();
   async::Task<void> commands();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);

@@ -22,6 +22,8 @@
 #include "lib/service/setup.h"
 #include "tools/check.h"
 #include "tools/instance.h"
+#include "tools/session_status.h"
+#include "tools/tables.h"
 
 namespace {
 
@@ -37,7 +39,7 @@ constexpr std::string_view kUsage =
     "  abort                stop at once\n"
     "  reload               use the changed configuration; open sessions go on\n"
     "  flush                try all deferred mail now\n"
-    "  status [--json]      what runs\n"
+    "  status [--json]      what runs; session classes with their limits and counts\n"
     "  check                what is wrong with the configuration and the directories\n"
     "\n"
     "-c DIR is the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock).\n";
@@ -108,6 +110,14 @@ int start(const config::Config& config) {
     return complain(EX_UNAVAILABLE,
                     fmt::format("the mail system is already running (master pid {})", *running));
   }
+  // As with any value that cannot be read. The programs that need it would not start, and keep all mail waiting.
+  bool wrong = false;
+  for (const auto& p : tools::class_problems(config)) {
+    if (p.severity != config::Severity::error) continue;
+    complain(EX_CONFIG, p.message());
+    wrong = true;
+  }
+  if (wrong) return EX_CONFIG;
   // A broken table keeps some mail waiting; not starting would keep all of it.
   for (const std::string& fault : tools::faults(config)) complain(EX_OK, "warning: " + fault);
   int pipe_fds[2];
@@ -184,6 +194,31 @@ int stop(const config::Config& config) {
   return signal_master(config, SIGTERM, "stopped", patience);
 }
 
+using SessionClasses = std::expected<ipc::sessions::Status, std::string>;
+
+nlohmann::ordered_json to_json(const SessionClasses& classes) {
+  if (!classes) return {{"error", classes.error()}};
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& c : classes->classes)
+    list.push_back({{"class", c.mask},
+                    {"total_limit", c.total},
+                    {"refuse_limit", c.refuse},
+                    {"incoming", c.incoming},
+                    {"outgoing", c.outgoing},
+                    {"refused", c.refused},
+                    {"outgoing_waits", c.outgoing_waits}});
+  return list;
+}
+
+void print(const SessionClasses& classes) {
+  if (!classes) return say("session classes: {}", classes.error());
+  say("{:<24} {:>9} {:>9} {:>12} {:>13} {:>9}", "session class", "incoming", "outgoing",
+      "total limit", "refuse limit", "refused");
+  for (const auto& c : classes->classes)
+    say("{:<24} {:>9} {:>9} {:>12} {:>13} {:>9}{}", c.mask, c.incoming, c.outgoing, c.total,
+        c.refuse, c.refused, c.outgoing_waits ? "  outgoing mail waits" : "");
+}
+
 int status(const config::Config& config, bool json) {
   const std::string& data = config.settings().data_directory;
   const auto pid = service::running_master(data);
@@ -196,6 +231,11 @@ int status(const config::Config& config, bool json) {
     const auto read = nlohmann::ordered_json::parse(text.str(), nullptr, false);
     if (read.is_object()) out.update(read);
     out["master"] = *pid;
+  }
+  std::optional<SessionClasses> classes;
+  if (pid && !config.settings().session_classes.empty()) {
+    classes = tools::session_status(config);
+    out["session_classes"] = to_json(*classes);
   }
   if (json) {
     say("{}", out.dump(2));
@@ -214,6 +254,7 @@ int status(const config::Config& config, bool json) {
   for (const auto& s : out.value("not_started", nlohmann::ordered_json::array())) {
     say("{:<24} not started: {}", s.value("service", ""), s.value("why", ""));
   }
+  if (classes) print(*classes);
   return EX_OK;
 }
 

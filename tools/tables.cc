@@ -13,6 +13,7 @@
 #include "lib/map/match_list.h"
 #include "lib/map/network.h"
 #include "lib/service/setup.h"
+#include "lib/sessions/classes.h"
 
 namespace pen::tools {
 namespace {
@@ -153,6 +154,33 @@ class Finder {
 
 }  // namespace
 
+config::Problems class_problems(const config::Config& config) {
+  config::Problems found;
+  const auto look = [&](const std::string& text, const std::optional<Place>& place) {
+    auto parsed = sessions::Classes::parse(text);
+    if (!parsed) {
+      found.push_back({Severity::error, place ? place->file : std::string(),
+                       place ? place->line : 0, "session_classes", parsed.error()});
+    }
+    return parsed && !parsed->empty();
+  };
+  bool any = look(config.settings().session_classes, config.where("session_classes"));
+  for (const config::Service& service : config.master()) {
+    for (const config::Assignment& a : service.overrides) {
+      if (a.name == "session_classes")
+        any = look(config.with(service).settings().session_classes,
+                   Place{config.master_file(), service.line}) ||
+              any;
+    }
+  }
+  if (any && config.find_service("anvil", config::ServiceType::unix_stream) == nullptr) {
+    found.push_back({Severity::warning, config.master_file(), 0, "session_classes",
+                     "needs the service anvil, which is not in master.cf: without it each program "
+                     "counts its own sessions only; add the line that conf/master.cf has"});
+  }
+  return found;
+}
+
 config::Problems table_problems(const config::Config& config) {
   const AsOwner identity(config.settings());
   Finder finder(config, false);
@@ -175,6 +203,7 @@ config::Problems table_problems(const config::Config& config) {
     }
     for (Problem& p : of_service.found) found.push_back(std::move(p));
   }
+  for (Problem& p : class_problems(config)) found.push_back(std::move(p));
   config::sort_problems(found);
   return found;
 }

@@ -4,7 +4,7 @@
 ///
 /// Use:     for (const auto& p : table_problems(config)) …         // penstock check, reload, start
 /// Finds:   unknown types, missing and unreadable files, syntax errors with file and line, patterns
-///          that do not compile, damaged indexed files, bad networks.
+///          that do not compile, damaged indexed files, bad networks; entries of session_classes.
 /// As:      mail_owner, where root asks: that is who reads tables later.
 /// Thread:  the only one of its process (it changes the effective identity meanwhile).
 #include "lib/config/config.h"
@@ -14,5 +14,8 @@ namespace pen::tools {
 /// Errors for what the administrator set, in main.cf or by -o in master.cf; warnings for what
 /// defaults name. Each with its file and line.
 config::Problems table_problems(const config::Config& config);
+
+/// The part of it that is about session_classes: entries that cannot be read, in main.cf or by -o; a missing anvil.
+config::Problems class_problems(const config::Config& config);
 
 }  // namespace pen::tools

@@ -20,7 +20,7 @@ struct ListenerState final : detail::PollClient {
       : loop(l), fd(std::move(f)), poll(l, *this), bound(b) {}
 
   void on_ready(bool, bool) override {
-    if (live < bound && accepters.linked()) {
+    if (open() && accepters.linked()) {
       wake();
     } else {
       poll.drop_read();
@@ -36,6 +36,7 @@ struct ListenerState final : detail::PollClient {
     fd.reset();
     while (Waiter* w = Waiter::first(accepters)) w->settle(Waiter::Outcome::closed);
   }
+  bool open() const { return live < bound && !paused; }
   bool over_budget() {
     if (turn != loop.turn()) {
       turn = loop.turn();
@@ -50,6 +51,7 @@ struct ListenerState final : detail::PollClient {
   Link accepters;
   std::size_t bound;
   std::size_t live = 0;
+  bool paused = false;
   std::uint64_t turn = 0;
   unsigned accepted_in_turn = 0;
 };
@@ -65,8 +67,8 @@ struct AcceptAwaiter {
   void await_suspend(std::coroutine_handle<> h) {
     s.accepters.push_back(waiter.queue_link);
     waiter.suspend(h, until);
-    // With all places taken a Slot wakes us; the socket is not watched (backpressure).
-    if (s.live < s.bound && s.poll.want_read(s.fd.get()) != 0) s.close();
+    // With all places taken a Slot wakes us, after a pause its end; the socket is not watched (backpressure).
+    if (s.open() && s.poll.want_read(s.fd.get()) != 0) s.close();
   }
   Result<void> await_resume() const { return waiter.result(); }
 };
@@ -80,7 +82,7 @@ Task<Result<Listener::Accepted>> accept_next(std::shared_ptr<ListenerState> s, U
   for (;;) {
     if (!s->fd) co_return fail(WaitError::closed);
     if (until.cancel && until.cancel->raised()) co_return fail(WaitError::cancelled);
-    if (s->live < s->bound) {
+    if (s->open()) {
       if (s->over_budget()) {
         co_await s->loop.next_turn();
         continue;
@@ -130,6 +132,10 @@ Task<Result<Listener::Accepted>> Listener::accept(Until until) {
   return accept_next(state_, until);
 }
 std::size_t Listener::live() const { return state_->live; }
+void Listener::pause(bool paused) {
+  if (std::exchange(state_->paused, paused) == paused || paused) return;
+  if (state_->live < state_->bound) state_->wake();
+}
 void Listener::close() { state_->close(); }
 int Listener::fd() const { return state_->fd.get(); }
 

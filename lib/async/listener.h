@@ -42,6 +42,8 @@ class Listener {
   /// Errors: cancelled, timed_out, closed; EMFILE and the like after the listener paused a moment (it goes on itself).
   Task<Result<Accepted>> accept(Until until = {});
   std::size_t live() const;
+  /// While paused no connection is accepted: those that come wait in the kernel's backlog.
+  void pause(bool paused);
   void close();
   int fd() const;
 

@@ -28,8 +28,6 @@ constexpr ProgramNote kNotes[] = {
      "not act"},
     {"pipe", false, "delivery to commands by a transport does not exist yet"},
     {"spawn", false, "commands as services do not exist yet"},
-    {"anvil", false,
-     "rate limits by client do not exist yet; smtpd itself counts a client's sessions"},
     {"pickup", false,
      "local submission with sendmail does not exist yet; mail comes in by SMTP only"},
     {"postscreen", false,
@@ -38,9 +36,9 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", false, "TLS does not exist yet"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 11> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
+constexpr std::array<std::string_view, 12> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
                                                    "lmtp",  "local", "virtual",         "bounce",
-                                                   "error", "retry", "discard"};
+                                                   "error", "retry", "discard",         "anvil"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

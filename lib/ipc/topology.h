@@ -10,6 +10,7 @@
 ///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
 ///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
+///   sessions      private/anvil      smtpd, qmgr, penstock         anvil            root, mail_owner
 ///
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
 ///          socket and chooses by the name.
@@ -27,4 +28,5 @@ inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::string_view kQmgrSocket = "public/qmgr";
 inline constexpr std::string_view kRewriteSocket = "private/rewrite";
 inline constexpr std::string_view kBounceSocket = "private/bounce";
+inline constexpr std::string_view kAnvilSocket = "private/anvil";
 }  // namespace pen::ipc

@@ -59,7 +59,8 @@ struct Options {
   std::uint64_t save_every = 16U << 20;
   // bytes behind the head at which an open START is stale; more when what is being worked on is large itself
   std::uint64_t suffix_limit = 64U << 20;
-  std::size_t remembered_ids = 65536;  // accepted ids kept for append()'s idempotence
+  // accepted ids kept for append()'s idempotence at most; half as many at least
+  std::size_t remembered_ids = 65536;
   // bytes gathered beyond which append() answers no_space until the writer has caught up (bounds memory)
   std::size_t max_batch = 8U << 20;
 };
@@ -122,7 +123,7 @@ class QueueLog {
     bool duplicate = false;
   };
   /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
-  /// `remembered_ids` accepted in this process and those recovery read; an id older than that is
+  /// half of `remembered_ids` accepted in this process and those recovery read; an id older than that is
   /// not recognised. Errors: no_space (also when only the reserve is left), too_large (more than
   /// kMaxMessage), io_error.
   Result<Appended> append(const Envelope& envelope);
@@ -133,7 +134,7 @@ class QueueLog {
 
   // --- committing (see writer.h) ---
   // commits of the journal that may be at their sync at the same time
-  static constexpr std::size_t kJournalBatches = 4;
+  static constexpr std::size_t kJournalBatches = 8;
   // and one for the other logs and the restart positions, and one that makes a segment
   static constexpr std::size_t kBatchesAtOnce = kJournalBatches + 2;
   /// What there is to do, if somebody waits for it or much has gathered; nullopt while there is nothing worth a write

@@ -8,31 +8,43 @@ namespace pen::queue_log {
 
 namespace {
 constexpr std::size_t kSmallest = 256;  // slots
-}
+std::uint32_t tag_of(std::uint64_t low) { return static_cast<std::uint32_t>(low); }
+}  // namespace
 
 RecentIds::Key RecentIds::key_of(std::string_view queue_id) const {
   const XXH128_hash_t h = XXH3_128bits_withSeed(queue_id.data(), queue_id.size(), seed_);
-  return {std::max<std::uint64_t>(h.low64, 1), h.high64};
+  return {h.low64, h.high64};
 }
 
-std::size_t RecentIds::Table::place(const Key& key) const {
+const RecentIds::Accepted* RecentIds::Generation::find(const Key& key) const {
+  if (entries.empty()) return nullptr;
+  const std::size_t mask = slots.size() - 1;
+  for (std::size_t at = key.high & mask; slots[at].entry != 0; at = (at + 1) & mask) {
+    if (slots[at].tag != tag_of(key.low)) continue;
+    const Entry& entry = entries[slots[at].entry - 1];
+    if (entry.key == key) return &entry.accepted;
+  }
+  return nullptr;
+}
+
+void RecentIds::Generation::place(std::size_t entry) {
+  const Key& key = entries[entry].key;
   const std::size_t mask = slots.size() - 1;
   std::size_t at = key.high & mask;
-  while (slots[at].key.low != 0 && slots[at].key != key) at = (at + 1) & mask;
-  return at;
+  while (slots[at].entry != 0) at = (at + 1) & mask;
+  slots[at] = {tag_of(key.low), static_cast<std::uint32_t>(entry + 1)};
 }
 
-const RecentIds::Accepted* RecentIds::Table::find(const Key& key) const {
-  if (used == 0) return nullptr;
-  const Slot& slot = slots[place(key)];
-  return slot.key.low == 0 ? nullptr : &slot.accepted;
+void RecentIds::Generation::add(const Key& key, const Accepted& accepted) {
+  entries.push_back({key, accepted});
+  if (entries.size() * 2 <= slots.size()) return place(entries.size() - 1);
+  slots.assign(std::max(kSmallest, slots.size() * 2), {});
+  for (std::size_t entry = 0; entry < entries.size(); ++entry) place(entry);
 }
 
-void RecentIds::Table::grow() {
-  std::vector<Slot> old(std::max(kSmallest, slots.size() * 2));
-  old.swap(slots);
-  for (const Slot& slot : old)
-    if (slot.key.low != 0) slots[place(slot.key)] = slot;
+void RecentIds::Generation::clear() {
+  entries.clear();
+  std::fill(slots.begin(), slots.end(), Slot{});
 }
 
 const RecentIds::Accepted* RecentIds::find(std::string_view queue_id) const {
@@ -44,14 +56,11 @@ const RecentIds::Accepted* RecentIds::find(std::string_view queue_id) const {
 void RecentIds::add(std::string_view queue_id, const Accepted& accepted) {
   const Key key = key_of(queue_id);
   if (newer_.find(key) != nullptr || older_.find(key) != nullptr) return;
-  if (newer_.used >= least_) {
+  if (newer_.entries.size() >= half_) {
     std::swap(newer_, older_);
-    std::fill(newer_.slots.begin(), newer_.slots.end(), Slot{});
-    newer_.used = 0;
+    newer_.clear();
   }
-  if (newer_.used * 2 >= newer_.slots.size()) newer_.grow();
-  newer_.slots[newer_.place(key)] = {key, accepted};
-  ++newer_.used;
+  newer_.add(key, accepted);
 }
 
 }  // namespace pen::queue_log

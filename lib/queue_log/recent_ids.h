@@ -2,9 +2,9 @@
 /// Which messages were accepted lately, and where: what makes append() idempotent by queue id.
 ///
 /// Use:     RecentIds ids(65536, seed); ids.add("4bX…", {ticket, position}); if (const auto* known = ids.find("4bX…")) …
-/// Memory:  two flat tables, the newer one at most half full; when it is, the older one is emptied and they change
-///          places. So between `least` and 2 × `least` ids are known, 40 bytes of table for each, an id costs no
-///          allocation and forgetting costs nothing. A table begins small and grows.
+/// Memory:  two generations, each of at most half as many ids as asked for: when the newer one is full, the older one is
+///          emptied and they change places. So an id costs no allocation, and forgetting costs nothing. About 64 bytes an
+///          id. A look-up of an id that is not there, as almost all are, touches a line of memory in each.
 /// Keys:    XXH3-128 of the id with a seed, so that two ids are never taken for one, whoever chose them.
 /// No I/O.
 #include <cstdint>
@@ -22,8 +22,8 @@ class RecentIds {
     Position position;
   };
 
-  /// `least`: so many ids are known at least.
-  RecentIds(std::size_t least, std::uint64_t seed) : least_(least), seed_(seed) {}
+  /// `most`: so many ids are known at most, and half as many at least.
+  RecentIds(std::size_t most, std::uint64_t seed) : half_((most + 1) / 2), seed_(seed) {}
 
   /// An id that is known keeps what it was added with.
   void add(std::string_view queue_id, const Accepted& accepted);
@@ -32,27 +32,33 @@ class RecentIds {
 
  private:
   struct Key {
-    std::uint64_t low = 0, high = 0;  // low is never 0 in use
+    std::uint64_t low = 0, high = 0;
     bool operator==(const Key&) const = default;
   };
-  struct Slot {
+  struct Entry {
     Key key;
     Accepted accepted;
   };
-  struct Table {
-    std::vector<Slot> slots;  // a power of two, or none
-    std::size_t used = 0;
-    /// Where the key is, or the free slot where it would be. Only if there are slots.
-    std::size_t place(const Key& key) const;
+  struct Slot {
+    std::uint32_t tag = 0;    // of the key
+    std::uint32_t entry = 0;  // counted from 1; 0: free
+  };
+  struct Generation {
+    std::vector<Entry> entries;
+    std::vector<Slot> slots;  // a power of two and at least twice as many as entries, or none
+
     const Accepted* find(const Key& key) const;
-    void grow();
+    /// A new key.
+    void add(const Key& key, const Accepted& accepted);
+    void place(std::size_t entry);
+    void clear();
   };
 
   Key key_of(std::string_view queue_id) const;
 
-  std::size_t least_;
+  std::size_t half_;
   std::uint64_t seed_;
-  Table newer_, older_;
+  Generation newer_, older_;
 };
 
 }  // namespace pen::queue_log

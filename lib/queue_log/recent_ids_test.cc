@@ -9,7 +9,7 @@ BOOST_AUTO_TEST_SUITE(recent_ids)
 
 BOOST_AUTO_TEST_CASE(the_last_ids_are_known_and_old_ones_are_forgotten) {
   constexpr std::uint64_t kLeast = 1000, kAll = 10'000;
-  RecentIds ids(kLeast, 7);
+  RecentIds ids(2 * kLeast, 7);
   BOOST_TEST(ids.find("m0") == nullptr);
   for (std::uint64_t i = 0; i < kAll; ++i) {
     ids.add("m" + std::to_string(i), {i + 1, {i, 24}});
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(the_last_ids_are_known_and_old_ones_are_forgotten) {
 }
 
 BOOST_AUTO_TEST_CASE(an_id_that_is_known_keeps_what_it_was_added_with) {
-  RecentIds ids(10, 7);
+  RecentIds ids(20, 7);
   ids.add("m", {1, {1, 24}});
   for (int i = 0; i < 10; ++i) ids.add("other" + std::to_string(i), {2, {2, 24}});
   ids.add("m", {3, {3, 24}});  // in the older table by now

@@ -70,6 +70,14 @@ void Context::serve(Session session, std::size_t bound) {
   listeners_.clear();
 }
 
+void Context::pause_accepting(bool paused,
+                              const std::function<bool(const async::SocketAddress&)>& which) {
+  for (const auto& listener : accepting_) {
+    const auto at = async::local_address(listener->fd());
+    if (at && which(*at)) listener->pause(paused);
+  }
+}
+
 std::size_t Context::live_sessions() const { return sessions_.size(); }
 
 void Context::ready() {

@@ -84,6 +84,8 @@ class Context {
   /// The inherited sockets, for a program that accepts itself.
   std::vector<async::Fd> take_listeners() { return std::move(listeners_); }
   std::size_t live_sessions() const;
+  /// Stops and resumes accepting on the sockets of serve() that `which` says yes to, by the address they are bound to.
+  void pause_accepting(bool paused, const std::function<bool(const async::SocketAddress&)>& which);
 
   /// Tells master that the program serves; the skeleton does it unless announces_ready.
   void ready();

@@ -224,6 +224,7 @@ Result<void> Spool::shrink(SteadyTime now) {
   // Not synced: a name that a power cut brings back is a file without an owner.
   for (const FileNumber file : pool_.surplus(kRemovedAtOnce)) {
     open_.erase(file);
+    readers_.erase(file);
     PEN_TRY(files_->remove(file));
     pool_.removed(file);
   }
@@ -231,12 +232,19 @@ Result<void> Spool::shrink(SteadyTime now) {
 }
 
 Result<async::Fd> Spool::open_to_read(BodyRef ref) {
-  PEN_TRY_ASSIGN(async::Fd fd, files_->open(file_of(ref), false));
-  PEN_TRY_ASSIGN(const auto header, header_of(fd.get()));
+  auto reader = readers_.find(file_of(ref));
+  if (reader == readers_.end()) {
+    PEN_TRY_ASSIGN(async::Fd opened, files_->open(file_of(ref), false));
+    if (readers_.size() >= kMaxOpen) readers_.erase(readers_.begin());
+    reader = readers_.emplace(file_of(ref), std::move(opened)).first;
+  }
+  PEN_TRY_ASSIGN(const auto header, header_of(reader->second.get()));
   const bool same_use = header && (header->use == use_of(ref) || broken(Breakage::any_use_fits));
   if (!header || header->file != file_of(ref) || !same_use)
     return fail(SpoolError::wrong_owner, files_->name(file_of(ref)));
-  return fd;
+  async::Fd copy(::fcntl(reader->second.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) return fail_errno("duplicate a spool descriptor");
+  return copy;
 }
 
 }  // namespace pen::spool

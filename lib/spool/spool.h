@@ -138,6 +138,8 @@ class Spool {
     bool locked = false;  // and so nobody but holders of leases of this descriptor can write
   };
   std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most kMaxOpen
+  // Read-only ones, of which delivery programs get copies: at most kMaxOpen too. They take no lock.
+  std::unordered_map<FileNumber, async::Fd> readers_;
   static constexpr std::size_t kMaxOpen = 256;
   static constexpr seconds kPeriod{900};
   static constexpr std::size_t kRemovedAtOnce =

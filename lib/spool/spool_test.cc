@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 
 #include "lib/spool/breakage.h"
 #include "lib/spool/fault_files.h"
@@ -54,6 +55,23 @@ BOOST_FIXTURE_TEST_CASE(content_is_read_back_as_it_was_written, Place) {
   BOOST_REQUIRE(header.has_value() && header->has_value());
   BOOST_TEST((*header)->queue_id == "id1");
   BOOST_TEST((*header)->length == 10u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_file_that_was_read_lately_is_not_opened_again, Place) {
+  const BodyRef ref = store("id1", "hello body");
+  BOOST_TEST(read(ref, 10) == "hello body");
+  // Without a name it could not be opened any more.
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.file("bodies")))
+    if (entry.path().filename().string().starts_with("body-"))
+      std::filesystem::remove(entry.path());
+  BOOST_TEST(read(ref, 10) == "hello body");
+  // What lies in it now is seen, not what lay in it then.
+  spool->release(ref, 5);
+  BOOST_TEST(spool->reclaim(5) == 1u);
+  const BodyRef next = store("id2", "other body");
+  BOOST_REQUIRE(file_of(next) == file_of(ref));
+  BOOST_TEST(read(next, 10) == "other body");
+  BOOST_TEST(!spool->open_to_read(ref).has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(a_file_is_used_again_only_after_the_queue_log_says_so, Place) {

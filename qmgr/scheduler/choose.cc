@@ -180,6 +180,8 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
     return Outcome::assigned;
   }
   if (chosen.rule == Choice::wait) {
+    if (chosen.waits == Waits::limits && options.session_class)
+      wait_for_session(j.route->cluster->levels[index]);
     pool(j, chosen.waits, from_pool);
     return Outcome::pooled;
   }
@@ -217,7 +219,8 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
   Destination* closed = nullptr;
   for (const auto& member : level) {
     Destination* d = member->destination;
-    if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d)) continue;
+    if (dead(*d) || d->holding >= connection_limit(*d) || must_pause(*d) || !session_possible(*d))
+      continue;
     if (best.count() > 0 && measured_lately(*d) && slow(*d, best)) continue;
     if (unproven(*d) && !may_probe) {
       if (d->holding == 0) into.waits = Waits::probe;  // else for what the first one meets

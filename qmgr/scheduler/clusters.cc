@@ -35,6 +35,7 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
       slot->known = true;
     }
     if (!slot->known) slot->allowance = t.limits.initial_concurrency;
+    enter_class(*slot);
     judge(*slot);
   }
   return *slot;
@@ -53,6 +54,7 @@ Model::Fingerprints Model::fingerprints(const ipc::route::Resolved& answer, cons
     for (const auto& d : level.destinations) {
       scratch.clear();
       d.append_key(scratch);
+      if (options.session_class) scratch.append(1, '\0').append(d.host);  // its class may go by it
       if (own) scratch.append(1, '\0').append(answer.recipient);
       const auto h = hashed(number);
       cluster.low += h.low64;
@@ -121,7 +123,14 @@ Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f
   for (const auto& level : answer.levels) {
     std::vector<Named> named;
     named.reserve(level.destinations.size());
-    for (const auto& d : level.destinations) named.emplace_back(d.key(), &d);
+    for (const auto& d : level.destinations) {
+      named.emplace_back(d.key(), &d);
+      // Hosts at one address that belong to different session classes by their names share no connections.
+      if (!options.session_class || d.address.empty()) continue;
+      if (const auto found = options.session_class(d.host, d.address);
+          found && !found->by_name.empty())
+        named.back().first += '\0' + found->by_name;
+    }
     add(std::move(named));
   }
   if (c.levels.empty()) {

@@ -30,7 +30,10 @@ Connection& Model::open(Destination& d, const Job& cause) {
   d.transport->all.push_back(c.in_all);
   if (unproven(d)) probe_begins(c);
   ++figures.connections_opened;
-  actions.emplace_back(OpenConnection{c.number, d.address, cause.route->nexthop});
+  OpenConnection& action = std::get<OpenConnection>(
+      actions.emplace_back(OpenConnection{c.number, d.address, cause.route->nexthop}));
+  if (d.session_class != nullptr) action.session_class = d.session_class->number;
+  ask_for_session(c);
   return c;
 }
 
@@ -151,11 +154,16 @@ void Model::set_idle(Connection& c) {
   t.idle.push_back(c.in_idle);
   ++t.idle_count;
   mark_dirty(t);
+  if (SessionClass* s = c.destination->session_class; s != nullptr) {
+    s->idle.push_back(c.in_class_idle);
+    if (s->full && !s->waiting.empty()) mark_class(*s);
+  }
 }
 
 void Model::unset_idle(Connection& c) {
   if (!c.in_idle.linked()) return;
   c.in_idle.unlink();
+  c.in_class_idle.unlink();
   --c.destination->transport->idle_count;
 }
 
@@ -196,6 +204,7 @@ void Model::erase(Connection& c) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   unset_idle(c);
+  session_answered(c);
   probe_ended(c);
   if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
       it != d.connections.end()) {
@@ -301,6 +310,7 @@ void Model::settle() {
   do {
     retire_spent();
     pump_workers();
+    serve_classes();
   } while (!spent.empty());
   pump_routing();
 }

@@ -164,6 +164,19 @@ struct Cluster {
   Node<Cluster> crowded{this};  // in Model::crowded while more than share_limit messages wait here
 };
 
+/// A class of hosts whose sessions are limited, as far as it is known here: who wants one, who could give one up.
+struct SessionClass {
+  std::uint32_t number = 0;
+  bool full = false;          // one was refused; until session_room()
+  std::uint32_t asking = 0;   // connections that wait for their lease
+  List<Destination> waiting;  // want a connection, first come first served
+  std::size_t waiting_count = 0;
+  Destination* turn = nullptr;  // may open one although others wait
+  List<Connection> idle;        // longest idle first
+  std::size_t closing = 0;      // idle ones closed for those that wait
+  bool dirty = false;
+};
+
 struct RouteSet {
   Fingerprint fingerprint;
   std::uint64_t number = 0;  // the fingerprint's low half, or the next one that was free
@@ -190,6 +203,8 @@ struct Destination {
   std::uint32_t handed = 0;     // jobs in hand
   std::uint32_t allowance = 0;  // connections while it is new or just back; 0: no matter
   SteadyTime paused_until{};    // rate delay; in Model::paused until then
+  SessionClass* session_class = nullptr;  // nullptr: connections need no lease
+  Node<Destination> in_class_line{this};
   List<Member> hungry;
   std::size_t references = 0;  // clusters
 };
@@ -257,8 +272,11 @@ struct Connection {
   Cluster* last_cluster = nullptr;
   List<ConnectionShare> round;
   bool close_sent = false;
+  bool asks = false;     // for a lease of its session class
+  bool in_turn = false;  // and was first in line for it
   Node<Connection> in_probes{this};
   Node<Connection> in_idle{this};
+  Node<Connection> in_class_idle{this};
   Node<Connection> in_age{this};
   Node<Connection> in_all{this};
   std::size_t jobs() const { return waiting + handed.size(); }
@@ -359,6 +377,23 @@ struct Model {
   /// Forgets a destination that nothing refers to; one that pauses later.
   void drop_if_unused(Destination& d);
 
+  // session_classes.cc
+  void enter_class(Destination& d);
+  /// Another connection to it may ask for a lease.
+  bool session_possible(const Destination& d) const;
+  void wait_for_session(Destination& d, bool first = false);
+  /// The destinations of a level that only their class keeps from another connection stand in line.
+  void wait_for_session(const std::vector<std::unique_ptr<Member>>& level);
+  void leave_class_line(Destination& d);
+  /// Jobs wait that could not get a connection to it.
+  bool wants_more(Destination& d);
+  void ask_for_session(Connection& c);
+  void session_answered(Connection& c);
+  void session_refused(Connection& c);
+  bool close_idle_of(SessionClass& c);
+  void serve_classes();
+  void mark_class(SessionClass& c);
+
   // ceilings.cc
   /// How many messages a connection opened now may carry; 0: any number.
   std::uint64_t quota_of(Destination& d);
@@ -449,6 +484,9 @@ struct Model {
   std::uint64_t next_seq = 1, next_connection = 1;
   std::unordered_map<std::string, std::unique_ptr<Transport>> transports;
   std::vector<Transport*> dirty;
+  std::map<std::uint32_t, std::unique_ptr<SessionClass>>
+      session_classes;  // outlive their destinations
+  std::vector<SessionClass*> dirty_classes;
   /// A shared party that had a turn comes after all that wait: as one message that came now.
   template <class T>
   void to_the_end(WorkerQueue<T>& queue, typename WorkerQueue<T>::Entry& entry) {

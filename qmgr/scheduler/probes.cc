@@ -71,7 +71,8 @@ void Model::abandon_probes(Transport& t) {
   std::vector<Connection*> overdue;
   SteadyTime next = kNever;
   t.probes.for_each([&](Connection& c) {
-    const SteadyTime due = c.opened_at + patience(*c.destination);
+    // One that still asks for its session lease has not begun.
+    const SteadyTime due = (c.asks ? now : c.opened_at) + patience(*c.destination);
     if (due > now) {
       next = std::min(next, due);
     } else if (overdue.size() < wanted) {

@@ -29,6 +29,7 @@ void Model::drop_if_unused(Destination& d) {
   if (d.references > 0 || d.holding > 0) return;
   if (d.paused_until > now) return;  // its pause counts for whoever comes next
   paused.erase({d.paused_until, d.key});
+  leave_class_line(d);
   const std::string key = d.key;
   destinations.erase(key);
 }

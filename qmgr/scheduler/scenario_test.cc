@@ -15,6 +15,9 @@
 ///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
 ///   done CONN [D]                      the oldest job in hand; service time D
 ///   down | up | flush                  the transport; an administrator's flush
+///   session_class N LIMIT HOST …       these hosts are a class of so many connections at once, leased by the world
+///   seize N COUNT | leave N COUNT      other sessions of the class come and go, whatever the limit
+///   yield N yes|no                     somebody wants a place in the class: whether an idle connection closes
 ///   suspend NAME [REASON] | resume NAME | forget HOST        an administrator's orders (pendest)
 ///   rule NAME …                        defer_destinations names these from now on
 ///   flushed MSG                        the message was flushed: defer_transports does not hold it
@@ -110,6 +113,14 @@ class World {
     if (!core_) {
       random_.emplace(seed_);
       if (!rule_.empty()) set_rule();
+      if (!class_of_.empty()) {
+        options_.session_class = [this](std::string_view host,
+                                        std::string_view) -> std::optional<Options::SessionClass> {
+          const auto at = class_of_.find(host);
+          if (at == class_of_.end()) return std::nullopt;
+          return Options::SessionClass{at->second, "class " + std::to_string(at->second)};
+        };
+      }
       core_.emplace(options_, [this](std::string_view) { return limits_; }, table_, *random_);
       core_->set_time(now_, wall());
     }
@@ -174,6 +185,17 @@ class World {
                   resolved(message(a.message).recipients.at(a.ordinal), a.ordinal));
   }
   void act(OpenConnection& a) {
+    if (a.session_class) {
+      SessionLimit& limit = session_limits_.at(*a.session_class);
+      if (limit.count >= limit.most) {
+        limit.refused = true;
+        core().session_refused(a.connection);
+        return;
+      }
+      ++limit.count;
+      leased_[a.connection] = *a.session_class;
+      core().session_granted(a.connection);
+    }
     live_[a.connection].host = a.destination.host;
     const Host& h = hosts_[a.destination.host];
     if (!h.automatic) {
@@ -186,6 +208,7 @@ class World {
         core().closed(c, false, ipc::delivery::Trouble::refused,
                       {mail::Action::deferred, "4.4.1", "refused", {}, {}}, {});
         live_.erase(c);
+        release(c);
       });
     } else {
       at(h.connect, [this, c] {
@@ -224,12 +247,28 @@ class World {
         live_.erase(c);
         core().closed(c, true, ipc::delivery::Trouble::peer_421,
                       {mail::Action::deferred, "4.4.2", "closed", {}, {}}, rest);
+        release(c);
         return;
       }
       serve(c);
     });
   }
+  void release(ConnectionNumber c) {
+    const auto at = leased_.find(c);
+    if (at == leased_.end()) return;
+    const std::uint32_t number = at->second;
+    leased_.erase(at);
+    leave(number, 1);
+  }
+  void leave(std::uint32_t number, std::size_t count) {
+    SessionLimit& limit = session_limits_.at(number);
+    BOOST_REQUIRE(limit.count >= count);
+    limit.count -= count;
+    if (limit.count < limit.most && std::exchange(limit.refused, false))
+      core().session_room(number);
+  }
   void act(CloseConnection& a) {
+    release(a.connection);
     if (!hosts_[live_[a.connection].host].automatic) pending_.emplace_back(a);
   }
   void act(DeferRecipients& a) {
@@ -455,6 +494,7 @@ class World {
       core().closed(c, false, trouble(w, 2, ipc::delivery::Trouble::refused),
                     {mail::Action::deferred, "4.4.1", says(w, 3, "connection refused"), {}, {}},
                     {});
+      release(c);
     } else if (verb == "lost" || verb == "died") {
       const auto c = connection(w.at(1));
       std::vector<JobNumber> rest;
@@ -465,6 +505,7 @@ class World {
       const auto why = verb == "lost" ? ipc::delivery::Trouble::lost : ipc::delivery::Trouble::none;
       core().closed(c, true, trouble(w, 3, why),
                     {mail::Action::deferred, "4.4.2", says(w, 4, "lost connection"), {}, {}}, rest);
+      release(c);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
     } else if (verb == "replaced") {
@@ -480,12 +521,25 @@ class World {
       live_.erase(c);
       core().closed(c, true, ipc::delivery::Trouble::peer_421,
                     {mail::Action::deferred, "4.7.0", "enough messages", {}, {}}, rest);
+      release(c);
     } else if (verb == "down" || verb == "up") {
       core().transport_up("smtp", verb == "up");
     } else if (verb == "isolate") {
       core().isolate(live_.at(connection(w.at(1))).in_hand.front().job);
     } else if (verb == "withdraw") {
       BOOST_TEST(core().withdraw(message(w.at(1)).number).size() == std::stoul(w.at(2)));
+    } else if (verb == "session_class") {
+      const auto number = static_cast<std::uint32_t>(std::stoul(w.at(1)));
+      session_limits_[number].most = std::stoul(w.at(2));
+      for (std::size_t i = 3; i < w.size(); ++i) class_of_[w[i]] = number;
+    } else if (verb == "seize") {
+      session_limits_.at(static_cast<std::uint32_t>(std::stoul(w.at(1)))).count +=
+          std::stoul(w.at(2));
+    } else if (verb == "leave") {
+      leave(static_cast<std::uint32_t>(std::stoul(w.at(1))), std::stoul(w.at(2)));
+    } else if (verb == "yield") {
+      BOOST_TEST(core().yield_session(static_cast<std::uint32_t>(std::stoul(w.at(1)))) ==
+                 (w.at(2) == "yes"));
     } else if (verb == "suspend") {
       table_.suspend({w.at(1), says(w, 2), wall()});
       core().suspensions_changed();
@@ -612,6 +666,13 @@ class World {
   std::vector<Timed> timed_;
   std::uint64_t order_ = 0;
   std::set<std::string, std::less<>> rule_;
+  struct SessionLimit {
+    std::size_t most = 0, count = 0;
+    bool refused = false;
+  };
+  std::map<std::uint32_t, SessionLimit> session_limits_;
+  std::map<std::string, std::uint32_t, std::less<>> class_of_;
+  std::map<ConnectionNumber, std::uint32_t> leased_;
   std::string where_;
 };
 

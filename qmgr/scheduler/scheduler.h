@@ -80,6 +80,15 @@ struct Options {
   /// than rule_time. Must not wait.
   std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
   seconds rule_time{10};
+  /// The session class of a host, if it belongs to one: then a connection to it asks for a lease first (OpenConnection).
+  /// Asked when a destination is met. Must not wait.
+  struct SessionClass {
+    std::uint32_t number = 0;
+    std::string
+        by_name;  // the class's name, if the host belongs to it by its name and not its address
+  };
+  std::function<std::optional<SessionClass>(std::string_view host, std::string_view address)>
+      session_class;
 };
 
 struct RouteRecipient {  // ask trivial-rewrite
@@ -90,6 +99,8 @@ struct OpenConnection {
   ConnectionNumber connection = 0;
   ipc::Destination destination;
   std::string nexthop;
+  /// It needs a lease first: session_granted() or session_refused() is awaited.
+  std::optional<std::uint32_t> session_class = std::nullopt;
 };
 struct HandJob {  // into the connection's window
   ConnectionNumber connection = 0;
@@ -204,6 +215,13 @@ class Scheduler {
   /// status.
   void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
               const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
+  /// The lease that a connection asked for was given.
+  void session_granted(ConnectionNumber connection);
+  /// It was not: the connection is no more, and its class is full until session_room(). Nothing counts as failed or tried.
+  void session_refused(ConnectionNumber connection);
+  void session_room(std::uint32_t session_class);
+  /// Somebody else wants a place in the class: closes the connection that is idle for longest. False: none is.
+  bool yield_session(std::uint32_t session_class);
   /// A job's result came. The caller keeps the results themselves.
   void job_done(JobNumber job, microseconds service_time);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with

@@ -11,12 +11,13 @@ class Refused(Exception):
 
 
 class Client:
-    def __init__(self, port, host="127.0.0.1", helo="client.example", timeout=60, ehlo=True):
-        self.socket = socket.create_connection((host, port), timeout=timeout)
+    def __init__(self, port, host="127.0.0.1", helo="client.example", timeout=60, ehlo=True, source=None):
+        self.socket = socket.create_connection((host, port), timeout=timeout, source_address=source and (source, 0))
         self.file = self.socket.makefile("rb")
         self.greeting = self.reply()
         self.features = []
         if not self.greeting.startswith("220"):
+            self.close()
             raise Refused("", self.greeting)
         if ehlo:
             self.features = [line[4:] for line in self.expect(f"EHLO {helo}", "250").split("\n")[1:]]
