@@ -51,7 +51,7 @@ def preload(library, delay, counter):
 def penstock(build, sink, delay, scratch):
     counter = SyncCounter(os.path.join(scratch, "syncs"))
     library = os.path.join(build, "bench", "slowsync.so")
-    settings = preload(library, delay, counter.path) + "queue_log_segment_size = 16m\n"
+    settings = preload(library, delay, counter.path) + "queue_log_segment_size = 64m\n"  # the default; init makes them small
     return compare.PenstockServer(build, sink.port, 50, settings), counter
 
 
