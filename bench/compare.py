@@ -5,10 +5,14 @@
 
 WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections to a sink (4,000 messages)
            relay-long          the same, 20 connections, 40,000 messages: the queue log goes round many times
+           domains20, domains100   4,000 messages to 1,000 domains that a transport table spreads over 50 hosts
            large               10 MiB messages, 4 clients (40 messages)
            idle                10,000 idle sessions: memory, and how soon a further client is served
            rtt-chunking        100 messages over one connection with a 100 ms round trip, sink offers CHUNKING
            rtt-pipelining      the same, sink offers PIPELINING alone
+           rtt-default         messages over a 100 ms round trip with the default concurrency limit (20), CHUNKING offered
+           backlog             20,000 deferred messages from the flush until the last has reached the sink
+           envelope            one message for 1,000 recipients at 1,000 domains, from the start of its sending to the last
 Figures: messages per second until the last has reached the sink; CPU time of all processes of the server per message
 (cgroup); anonymous memory of all its processes, peak. Rounds alternate between the peers. Needs root. Loopback only.
 """
@@ -217,13 +221,13 @@ class Sink:
         self.process.send_signal(signal.SIGUSR1)
         return json.loads(self.process.stdout.readline())
 
-    def wait(self, messages, seconds):
-        """Time at which the sink had them all; asks every 20 ms, which bounds the error of the figure."""
+    def wait(self, wanted, seconds, key="messages"):
+        """Time at which the sink had them all; asks every 10 ms, which bounds the error of the figure."""
         end = time.monotonic() + seconds
-        while (taken := self.counts()["messages"]) < messages:
+        while (taken := self.counts()[key]) < wanted:
             if time.monotonic() > end:
-                raise TimeoutError(f"only {taken} of {messages} messages arrived within {seconds} s")
-            time.sleep(0.02)
+                raise TimeoutError(f"only {taken} of {wanted} {key} arrived within {seconds} s")
+            time.sleep(0.01)
         return time.monotonic()
 
     def stop(self):
@@ -239,15 +243,29 @@ def load(build, port, *options):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def relay(build, server_type, connections, messages, size, unit="msg/s"):
-    sink = Sink(build)
-    server = server_type(build, sink.port, 50)
+def fifty_hosts(server_type, port):
+    """A transport table: 1,000 domains on the addresses 127.0.1.1 to 50, which one sink answers for."""
+    table = tempfile.NamedTemporaryFile("w", prefix="pen-transport-", suffix=".txt")
+    for domain in range(1000):
+        table.write(f"d{domain}.load.example smtp:[127.0.1.{domain % 50 + 1}]:{port}\n")
+    table.flush()
+    os.chmod(table.name, 0o644)
+    if server_type is PenstockServer:
+        return table, f"\ntransport_maps = texthash:{table.name}\n", ()
+    return table, f"\ntransport_maps = texthash:/etc/{os.path.basename(table.name)}\n", (table.name,)
+
+
+def relay(build, server_type, connections, messages, size, spread=False):
+    sink = Sink(build, *(("--host", "0.0.0.0") if spread else ()))
+    table, settings, files = fifty_hosts(server_type, sink.port) if spread else (None, "", ())
+    to = ("--domains", 1000) if spread else ()
+    server = server_type(build, sink.port, 50, settings, *((files,) if files else ()))
     try:
         warm = min(connections * 2, messages // 4)
-        load(build, server.port, "-c", connections, "-n", warm, "-s", min(size, 65536), "--id", "warm")
+        load(build, server.port, "-c", connections, "-n", warm, "-s", min(size, 65536), "--id", "warm", *to)
         sink.wait(warm, 60)
         cpu, sampler, began = server.group.seconds(), Sampler(server.group), time.monotonic()
-        sent = load(build, server.port, "-c", connections, "-n", messages, "-s", size)
+        sent = load(build, server.port, "-c", connections, "-n", messages, "-s", size, *to)
         accepted = time.monotonic() - began
         took = sink.wait(warm + messages, 300) - began
         figures = {"accepted/s": messages / accepted, "relayed/s": messages / took,
@@ -293,17 +311,58 @@ def idle(build, server_type, sessions=10000):
         sink.stop()
 
 
-def round_trip(build, server_type, *options, messages=100):
-    """Queue the messages while nobody answers at the far end, then let them drain over one connection."""
+def defer(build, server, messages, connections=1):
+    """Queues messages while nobody answers at the far end, until all of them wait for their retry time."""
+    load(build, server.port, "-c", connections, "-n", messages, "-s", 4096)
+    end = time.monotonic() + 300
+    while server.deferred() < messages:
+        if time.monotonic() > end:
+            raise TimeoutError(f"only {server.deferred()} of {messages} messages were deferred")
+        time.sleep(0.05)  # a message still on its way to the retry queue would miss the flush
+
+
+def backlog(build, server_type, messages=20000):
     far = free_port()
-    server = server_type(build, far, 1)
+    server = server_type(build, far, 50)
+    sink = None
+    try:
+        defer(build, server, messages, connections=20)
+        sink = Sink(build, port=far)
+        cpu, began = server.group.seconds(), time.monotonic()
+        server.flush()
+        took = sink.wait(messages, 300) - began
+        return {"msg/s": messages / took, "cpu ms/message": (server.group.seconds() - cpu) * 1000 / messages,
+                "connections": sink.counts().get("connections", 0)}
+    finally:
+        server.stop()
+        if sink:
+            sink.stop()
+
+
+def envelope(build, server_type, recipients=1000):
+    sink = Sink(build)
+    server = server_type(build, sink.port, 50)
+    try:
+        load(build, server.port, "-c", 1, "-n", 1, "--id", "warm")
+        sink.wait(1, 60)
+        began = time.monotonic()
+        load(build, server.port, "-c", 1, "-n", 1, "-s", 4096, "-r", recipients, "--domains", recipients, "--pipelining")
+        accepted = time.monotonic() - began
+        took = sink.wait(recipients + 1, 60, key="recipients") - began
+        return {"accepted s": accepted, "delivered s": took}
+    finally:
+        server.stop()
+        sink.stop()
+
+
+def round_trip(build, server_type, *options, messages=100, concurrency=1):
+    """Queue the messages while nobody answers at the far end, then let them drain over that many connections."""
+    far = free_port()
+    server = server_type(build, far, concurrency)
     sink = Sink(build, *options)
     proxy = None
     try:
-        load(build, server.port, "-c", 1, "-n", messages, "-s", 4096)
-        end = time.monotonic() + 60
-        while server.deferred() < messages and time.monotonic() < end:
-            time.sleep(0.05)  # a message still on its way to the retry queue would miss the flush
+        defer(build, server, messages)
         proxy = subprocess.Popen([sys.executable, os.path.join(HERE, "delayproxy.py"), str(far), str(sink.port), "50"])
         peers.wait_port(far)
         server.flush()
@@ -323,10 +382,16 @@ WORKLOADS = {
     "relay20": lambda b, s: relay(b, s, 20, 4000, 4096),
     "relay100": lambda b, s: relay(b, s, 100, 4000, 4096),
     "relay-long": lambda b, s: relay(b, s, 20, 40000, 4096),
+    "domains20": lambda b, s: relay(b, s, 20, 4000, 4096, spread=True),
+    "domains100": lambda b, s: relay(b, s, 100, 4000, 4096, spread=True),
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "idle": idle,
     "rtt-chunking": lambda b, s: round_trip(b, s, "--chunking"),
     "rtt-pipelining": round_trip,
+    "rtt-default": lambda b, s: round_trip(b, s, "--chunking", concurrency=20,
+                                           messages=6000 if s is PenstockServer else 600),
+    "backlog": backlog,
+    "envelope": envelope,
 }
 SERVERS = {"penstock": PenstockServer, "postfix": PostfixServer}
 SKIP = {("idle", "postfix"): "a process per session: 10,000 take 12 GiB"}
