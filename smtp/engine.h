@@ -101,7 +101,8 @@ class Engine {
  public:
   Engine(const Settings& settings, Peer peer);
 
-  /// What one round trip to the peer takes, by the handshake; before the first line. Replies to MAIL correct it downwards.
+  /// What one round trip to the peer takes, by the handshake; before the first line. The reply to EHLO corrects it upwards,
+  /// replies to MAIL downwards.
   void set_round_trip(microseconds round_trip) { round_trip_ = round_trip; }
   /// Any time before ended(); jobs are done in the order of submission.
   void submit(const Job* job, SteadyTime now);
@@ -228,6 +229,7 @@ class Engine {
   std::uint64_t scaled(std::uint64_t window) const;
 
   microseconds round_trip_{0};  // 0: not known
+  SteadyTime hello_at_{};       // when EHLO could leave
   std::uint64_t in_flight_bytes_ = 0;
   std::size_t in_flight_ = 0;  // content sent, final reply owed
   std::uint32_t begun_ = 0;

@@ -115,7 +115,8 @@ BOOST_AUTO_TEST_CASE(
 }
 
 BOOST_AUTO_TEST_CASE(windows_grow_with_the_round_trip_and_shrink_when_it_proves_shorter) {
-  const auto opened = [](milliseconds handshake, milliseconds mail_reply) {
+  const auto opened = [](milliseconds handshake, milliseconds mail_reply,
+                         milliseconds ehlo_reply = milliseconds(0)) {
     Harness h(settings(3));
     h.engine.set_round_trip(handshake);
     fill(h, 1000, 1);
@@ -123,6 +124,7 @@ BOOST_AUTO_TEST_CASE(windows_grow_with_the_round_trip_and_shrink_when_it_proves_
     // Greeting and EHLO, then a first window that nobody answers yet.
     h.input(peer.take_output());
     peer.input(h.output());
+    h.now += ehlo_reply;
     h.input(peer.take_output());
     h.collect();
     BOOST_REQUIRE(h.engine.ready());
@@ -141,6 +143,9 @@ BOOST_AUTO_TEST_CASE(windows_grow_with_the_round_trip_and_shrink_when_it_proves_
   BOOST_TEST((opened(milliseconds(100), milliseconds(120)) == Windows(160, 160)));
   BOOST_TEST((opened(milliseconds(100), milliseconds(50)) == Windows(160, 80)));
   BOOST_TEST((opened(seconds(3), milliseconds(10)) == Windows(256, 32)));
+  // A proxy near by shook hands.
+  BOOST_TEST((opened(milliseconds(1), milliseconds(100), milliseconds(100)) == Windows(160, 160)));
+  BOOST_TEST((opened(milliseconds(1), milliseconds(5), seconds(5)) == Windows(256, 32)));
 }
 
 BOOST_AUTO_TEST_CASE(bytes_on_the_wire_are_bounded_in_proportion_to_the_round_trip) {

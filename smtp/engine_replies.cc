@@ -77,7 +77,13 @@ void Engine::on_line(std::string_view line, SteadyTime now) {
   if (phase_ == Phase::over || finished_) return;
   const auto reply = parser_.feed(line);
   if (!reply) return;
-  if (!owed_.empty() && owed_.front().step == Step::mail) {
+  const std::optional<Step> step = owed_.empty() ? std::nullopt : std::optional(owed_.front().step);
+  if (step == Step::greeting) {
+    hello_at_ = now;
+  } else if (step == Step::ehlo) {
+    // A handshake may be somebody's who is nearer: a proxy, or a router that speeds up TCP.
+    round_trip_ = std::max(round_trip_, std::chrono::ceil<microseconds>(now - hello_at_));
+  } else if (step == Step::mail) {
     // No reply is quicker than the path; a handshake whose first packet was lost took longer.
     if (const Transaction* t = find(owed_.front().transaction); t != nullptr)
       round_trip_ = std::min(round_trip_, std::chrono::ceil<microseconds>(now - t->started));
