@@ -89,9 +89,9 @@ class Client:
         self.close()
 
 
-def send(port, sender, recipients, content, **options):
+def send(port, sender, recipients, content, timeout=60, **options):
     """One message over a connection of its own; returns the reply to the end of data."""
-    with Client(port) as client:
+    with Client(port, timeout=timeout) as client:
         reply = client.send(sender, recipients, content, **options)
         client.quit()
         return reply

@@ -159,6 +159,7 @@ class DestdbRedis(Suite):
                                            destdb_lease_time="2s", **ONE_EACH)
             self.send(first, "a", "b")
             eventually(lambda: redis.held() == 2, "first has both")
+            eventually(lambda: len(peer.sessions) == 2, "and uses them")
             self.send(second, "c")
             eventually(lambda: any(len(hosts) == 2 for hosts in redis.leases().values()), "second waits")
             self.assertEqual(len(peer.sessions), 2)

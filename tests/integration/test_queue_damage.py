@@ -155,7 +155,8 @@ class QueueDamage(Suite):
             mx.wait_log(re.escape(os.path.basename(path)) + r".*ermission denied")
             eventually(lambda: answers(mx.port), "smtpd answers")
             with self.assertRaises((Refused, ConnectionError)) as refusal:
-                send(mx.port, "ada@sender.example", ["u@rcpt.example"], mail("refused"))
+                # smtpd itself waits a minute for the queue manager
+                send(mx.port, "ada@sender.example", ["u@rcpt.example"], mail("refused"), timeout=120)
             if isinstance(refusal.exception, Refused):
                 self.assertRegex(refusal.exception.reply, r"^4\d\d ")
             os.chown(path, before.st_uid, before.st_gid)
