@@ -1,8 +1,8 @@
 #pragma once
 /// The queue manager's heart: brings queue log, active set and scheduler together. No sockets, no threads, no waiting.
 ///
-/// A message's way: enqueue() appends its envelope; committed() says it is durable, the receiver is answered and the
-/// message enters the active set from memory; the scheduler routes it and forms jobs; job results become delivery
+/// A message's way: enqueue() appends its envelope; committed() says it is durable and the receiver is answered; with
+/// the next settle() the message enters the active set from memory; the scheduler routes it and forms jobs; job results become delivery
 /// records; when they are durable and nothing is outstanding the round ends (conclude()): the message is finished,
 /// a report goes to bounce, or a replacement goes to a retry log, from where the runner brings it back.
 /// Use:     edges (enqueue_server, router_feed, delivery_agent, bounce_feed, queue_server) call the events; the

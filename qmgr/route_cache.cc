@@ -37,7 +37,8 @@ const ipc::route::Resolved* RouteCache::find(std::string_view recipient, SteadyT
 
 void RouteCache::add(std::string_view recipient, const ipc::route::Resolved& answer,
                      SteadyTime now) {
-  if (!answer.for_domain) return;
+  // An address that was completed or rewritten says nothing about how the next one would be.
+  if (!answer.for_domain || answer.recipient != recipient) return;
   const std::string_view domain = domain_of(recipient);
   if (domain.empty()) return;
   if (routes_.size() >= kMost) routes_.clear();

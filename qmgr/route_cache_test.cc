@@ -6,11 +6,12 @@ using namespace pen;
 using namespace pen::qmgr;
 
 namespace {
-ipc::route::Resolved answer(seconds valid_for, bool for_domain = true) {
+ipc::route::Resolved answer(seconds valid_for, bool for_domain = true,
+                            const std::string& recipient = "first@a.example") {
   ipc::route::Resolved r;
   r.transport = "smtp";
   r.nexthop = "a.example";
-  r.recipient = "first@a.example";
+  r.recipient = recipient;
   r.valid_for = valid_for;
   r.for_domain = for_domain;
   return r;
@@ -54,8 +55,12 @@ BOOST_AUTO_TEST_CASE(only_answers_for_a_domain_are_kept_and_so_many) {
   const SteadyTime now{};
   cache.add("first@a.example", answer(seconds(60), false), now);
   BOOST_TEST(cache.size() == 0U);
-  for (std::size_t i = 0; i < 3 * RouteCache::kMost; ++i)
-    cache.add("u@d" + std::to_string(i) + ".example", answer(seconds(60)), now);
+  cache.add("first@a", answer(seconds(60)), now);  // was completed
+  BOOST_TEST(cache.size() == 0U);
+  for (std::size_t i = 0; i < 3 * RouteCache::kMost; ++i) {
+    const std::string recipient = "u@d" + std::to_string(i) + ".example";
+    cache.add(recipient, answer(seconds(60), true, recipient), now);
+  }
   BOOST_TEST(cache.size() <= RouteCache::kMost);
   BOOST_TEST(cache.find("u@d" + std::to_string(3 * RouteCache::kMost - 1) + ".example", now) !=
              nullptr);

@@ -7,8 +7,8 @@
 /// Reading: the returned views point into the stream's buffer and die at the next read call or poll_input(). A
 ///          reader is resumed only when what it waits for holds. Idle streams hold no buffers.
 /// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush()
-///          before it goes on (write_all() does both). Everything written in one turn leaves in one system
-///          call.
+///          before it goes on (write_all() does both). Everything written in one turn, or until the reader
+///          next has to wait, leaves in one system call.
 /// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default. TLS will be another
 ///          that start_transport() puts in its place; no plaintext may be buffered then (STARTTLS injection).
 /// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.
