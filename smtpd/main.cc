@@ -8,6 +8,7 @@
 #include "lib/intake/enqueue_client.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/sasl/dovecot_service.h"
 #include "lib/service/service.h"
 #include "smtpd/dns_names.h"
 #include "smtpd/server.h"
@@ -104,6 +105,21 @@ Result<std::shared_ptr<sessions::Holder>> session_holder(Context& context) {
                                             sessions::Holder::Options{});
 }
 
+/// The authentication service; none: AUTH is not enabled.
+Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
+  const config::Settings& s = context.settings();
+  if (!s.smtpd_sasl_auth_enable) return nullptr;
+  auto address = sasl::parse_service(s.smtpd_sasl_path, s.queue_directory);
+  if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));
+  auto service = std::make_shared<sasl::DovecotService>(context.loop(), *std::move(address),
+                                                        sasl::DovecotService::Options{});
+  service->on_down = [](const std::string& why) {
+    log::warning("SASL: {}: clients cannot log in until it is back", why);
+  };
+  service->on_up = [] { log::info("SASL: the authentication server is back"); };
+  return service;
+}
+
 Result<Hooks> start(Context& context) {
   const config::Settings& s = context.settings();
   PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
@@ -112,6 +128,7 @@ Result<Hooks> start(Context& context) {
   for (const auto& problem : resolve->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto dns, dns_options(s));
   PEN_TRY_ASSIGN(auto holder, session_holder(context));
+  PEN_TRY_ASSIGN(auto logins, authentication(context));
 
   intake::Settings settings;
   settings.myhostname = s.myhostname;
@@ -120,11 +137,14 @@ Result<Hooks> start(Context& context) {
   settings.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
   settings.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   settings.always_bcc = policy->always_bcc;
+  settings.show_logins = s.smtpd_sasl_authenticated_header;
   settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
   if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
   program->server.classes = std::move(holder);
+  if (logins) context.loop().spawn("authentication", sasl::DovecotService::keep_connected(logins));
+  program->server.authenticator = std::move(logins);
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.serve([program](async::Listener::Accepted accepted) {
     return smtpd::Session::serve(program->server, std::move(accepted.stream),

@@ -12,6 +12,7 @@
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
 #include "lib/intake/intake.h"
+#include "lib/sasl/authenticator.h"
 #include "lib/sessions/holder.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
@@ -56,6 +57,8 @@ class Server {
   async::HandlerPool& pool;
   Names& names;
   intake::Intake& intake;
+  /// For AUTH; none: it is not enabled.
+  std::shared_ptr<sasl::Authenticator> authenticator;
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 

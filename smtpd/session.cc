@@ -87,6 +87,7 @@ Subject Session::subject() const {
   s.helo = &helo_;
   s.esmtp = esmtp_;
   s.improper_pipelining = improper_pipelining_;
+  s.login = login_.get();
   if (transaction_) {
     s.sender = transaction_->message.envelope().sender;
     s.recipient_count = transaction_->message.recipients();
@@ -412,10 +413,11 @@ async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
       quit_ = true;
       reply("221 2.0.0 Bye");
       co_return Flow::close;
+    case Verb::auth:
+      co_return co_await auth(line.args);
     case Verb::expn:
     case Verb::etrn:
     case Verb::starttls:
-    case Verb::auth:
       co_await refuse("502 5.5.1 Error: command not implemented");
       co_return Flow::go_on;
     default:
@@ -460,6 +462,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
     reply("250 " + s.myhostname);
     co_return Flow::go_on;
   }
+  const std::string mechanisms = co_await auth_keyword();
   std::string text = "250-" + s.myhostname + "\r\n";
   std::size_t last = 0;
   const auto add = [&](unsigned bit, const std::string& keyword) {
@@ -471,6 +474,10 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   add(keyword::kSize,
       s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
+  if (!mechanisms.empty()) {
+    add(keyword::kAuth, "AUTH " + mechanisms);
+    if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);
+  }
   add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
   add(keyword::kEightBitMime, "8BITMIME");
   add(keyword::kDsn, "DSN");

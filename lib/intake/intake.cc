@@ -59,6 +59,7 @@ Body& Message::open_body(std::uint64_t expected) {
                             : std::string_view(),
       .smtputf8 = envelope_.smtputf8,
       .when = envelope_.arrival,
+      .show_login = s.show_logins,
   }));
   return *body_;
 }
