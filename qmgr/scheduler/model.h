@@ -454,7 +454,7 @@ struct Model {
 
   // pool.cc
   void pool(Job& j, Waits waits, bool at_front);
-  void wait_for(PoolShare& s, Waits waits);
+  void wait_for(PoolShare& s, Waits waits, bool at_front = false);
   void end_wait(PoolShare& s);
   void unpool(Job& j);
   /// It may bear a connection more: the next of those that wait for that looks for itself.

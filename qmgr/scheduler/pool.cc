@@ -25,7 +25,7 @@ Claim& Model::claim(Party& p, Transport& t, bool probe) {
   return c;
 }
 
-void Model::wait_for(PoolShare& s, Waits waits) {
+void Model::wait_for(PoolShare& s, Waits waits, bool at_front) {
   s.waits = waits;
   Cluster& c = *s.cluster;
   if (waits == Waits::limits) {
@@ -34,7 +34,10 @@ void Model::wait_for(PoolShare& s, Waits waits) {
         for (auto& m : level) m->destination->starved.push_back(m->starved);
       }
     }
-    c.full.push_back(s.waiting);
+    if (at_front)
+      c.full.push_front(s.waiting);
+    else
+      c.full.push_back(s.waiting);
     return;
   }
   ++c.awake;
@@ -71,8 +74,12 @@ void Model::pool(Job& j, Waits waits, bool at_front) {
   if (known == nullptr) {
     known = &party.pooled.make(&c, &c, &party);
     known->since = now;
-    c.round.push_back(known->round);
-    wait_for(*known, waits);
+    // Who looked in vain has not lost its place.
+    if (at_front)
+      c.round.push_front(known->round);
+    else
+      c.round.push_back(known->round);
+    wait_for(*known, waits, at_front);
   } else if (known->waits != waits) {
     end_wait(*known);
     wait_for(*known, waits);
@@ -202,6 +209,8 @@ bool Model::pull(Connection& c) {
 bool Model::steal(Connection& c) {
   // A job that waits behind others on a connection to the same cluster moves to the one that is free.
   if (c.last_cluster == nullptr) return false;
+  // Spoken to one command at a time, the second job in hand only lies ready: on its own connection it may begin sooner.
+  if (c.window <= 2 && !c.handed.empty()) return false;
   const std::size_t usable = usable_level(*c.last_cluster);
   if (usable == c.last_cluster->levels.size()) return false;
   Connection* victim = nullptr;
