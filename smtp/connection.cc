@@ -77,6 +77,8 @@ milliseconds Connection::timeout_of(Step step) const {
     case Step::helo:
     case Step::lhlo:
       return settings_.helo_timeout;
+    case Step::starttls:
+      return settings_.starttls_timeout;
     case Step::rset:
       return settings_.rset_timeout;
     case Step::mail:

@@ -17,6 +17,8 @@ std::string_view doing(Step step) {
       return "performing the HELO handshake";
     case Step::lhlo:
       return "performing the LHLO handshake";
+    case Step::starttls:
+      return "starting TLS";
     case Step::rset:
       return "sending RSET";
     case Step::mail:

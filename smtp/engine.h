@@ -9,6 +9,7 @@
 ///            if (send->job) { write its content in send->form; …; engine.content_written(); }
 ///          }
 ///          for (auto& event : engine.take_events()) …    // then
+///          if (engine.handshake_due()) { shake hands; engine.tls_started(now) or engine.tls_failed(status); }
 ///          When ended() says so, or the connection ends: engine.finish(how), and take the last events.
 /// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every reply or its
 ///          absence means for which message, is the table of docs/pipelining.md; a reply is credited to one job
@@ -43,6 +44,7 @@ enum class Step : std::uint8_t {
   ehlo,
   helo,
   lhlo,
+  starttls,
   rset,
   mail,
   rcpt,
@@ -124,6 +126,14 @@ class Engine {
   /// Settles every job: the events end with Ended. Called once.
   void finish(End how, SteadyTime now);
 
+  /// The peer has agreed to STARTTLS: the caller shakes hands, and gives no line that came before. Nothing else is sent.
+  bool handshake_due() const { return phase_ == Phase::tls; }
+  /// The handshake is done: what the peer said before is forgotten, EHLO is said again.
+  void tls_started(SteadyTime now);
+  /// There is no TLS with this peer, or none that the policy allows: the connection ends, no job has had an effect.
+  void tls_failed(mail::DeliveryStatus status);
+  bool encrypted() const { return encrypted_ || settings_.wrapped; }
+
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
   bool has_events() const { return !events_.empty(); }
   const Offers& offers() const { return offers_; }
@@ -138,7 +148,7 @@ class Engine {
   bool ready() const { return phase_ == Phase::ready; }
 
  private:
-  enum class Phase : std::uint8_t { greeting, hello, ready, over };
+  enum class Phase : std::uint8_t { greeting, hello, tls, ready, over };
   /// How far a transaction's commands have been sent.
   enum class At : std::uint8_t { queued, mail, rcpt, data, data_wait, content, sent };
 
@@ -190,6 +200,13 @@ class Engine {
   // Replies (engine_replies.cc).
   void on_reply(const mail::Reply& reply);
   void on_hello_reply(const mail::Reply& reply, Step step);
+  void become_ready();
+  // STARTTLS (engine_tls.cc).
+  bool tls_comes_first();
+  void on_starttls_reply(const mail::Reply& reply);
+  void tls_not_to_be_had(std::string why, const mail::Reply* reply);
+  bool broke_by_tls() const { return starttls_said_ && !opened_; }
+
   void on_mail(Transaction& t, const mail::Reply& reply);
   void on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply);
   void on_data(Transaction& t, const mail::Reply& reply);
@@ -240,6 +257,8 @@ class Engine {
   bool last_was_421_ = false;  // and nothing after it
   bool said_quit_ = false;
   bool opened_ = false;
+  bool encrypted_ = false;      // by STARTTLS
+  bool starttls_said_ = false;  // and the peer has not declined
   bool misbehaved_ = false;
   bool finished_ = false;
   Trouble trouble_ = Trouble::none;

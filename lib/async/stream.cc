@@ -62,6 +62,11 @@ Task<Result<void>> write_pieces(Stream::Impl& s, std::span<const Bytes> pieces, 
   co_return co_await OutputAwaiter{s, until, detail::Waiter(s.loop)};
 }
 
+Task<Result<void>> greet(Stream::Impl& s, Until until) {
+  s.set_need(Need::handshake, 0);
+  co_return co_await InputAwaiter{s, until, detail::Waiter(s.loop)};
+}
+
 Task<Result<void>> end_output(Stream::Impl& s, Until until) {
   PEN_CO_TRY(co_await drain(s, until));
   if (s.transport) {
@@ -131,6 +136,10 @@ void Stream::start_transport(std::unique_ptr<Transport> transport) {
   impl_->transport = std::move(transport);
   impl_->drained = false;
 }
+
+Task<Result<void>> Stream::handshake(Until until) { return greet(*impl_, until); }
+
+bool Stream::cut_short() const { return impl_->transport && impl_->transport->cut_short(); }
 
 int Stream::fd() const { return impl_->fd.get(); }
 Loop& Stream::loop() const { return impl_->loop; }

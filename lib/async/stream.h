@@ -9,8 +9,8 @@
 /// Writing: write() never waits; when more than kHighWater bytes are queued the writer must await flush()
 ///          before it goes on (write_all() does both). Everything written in one turn, or until the reader
 ///          next has to wait, leaves in one system call.
-/// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default. TLS will be another
-///          that start_transport() puts in its place; no plaintext may be buffered then (STARTTLS injection).
+/// TLS:     a Transport below the buffers moves the bytes; the socket transport is the default. TLS (lib/net/tls) is
+///          another that start_transport() puts in its place; no plaintext may be buffered then (STARTTLS injection).
 /// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.
 /// Thread:  the loop's. One reader and one writer at a time. The stream outlives every wait on it.
 #include <memory>
@@ -79,7 +79,14 @@ class Stream {
   /// First error seen by a background write, if any: the next flush or read reports it too.
   bool broken() const;
 
+  /// Puts a transport below. Nothing may be buffered in either direction (PEN_CHECKed): what came in clear text must
+  /// not be read as if it had come by the transport.
   void start_transport(std::unique_ptr<Transport> transport);
+  /// Waits until the transport has greeted the peer; the first thing to do with a new one. The error's context says
+  /// what the transport says about it.
+  Task<Result<void>> handshake(Until until = {});
+  /// The input ended, but the transport misses the peer's word that it did. False without a transport.
+  bool cut_short() const;
   int fd() const;
   Loop& loop() const;
 

@@ -76,6 +76,8 @@ bool Stream::Impl::satisfied() {
       in.consume(text.size());
       return false;
     }
+    case Need::handshake:
+      return false;
   }
   return false;
 }
@@ -93,6 +95,18 @@ bool Stream::Impl::pump_input() {
 }
 
 bool Stream::Impl::fill(std::size_t min_room) {
+  if (need == Need::handshake) {
+    const Outcome got = transport ? transport->handshake() : Outcome{};
+    read_wants_write = got.want == Want::write;
+    if (got.error != 0) {
+      fail_with_outcome(got, "handshake");
+    } else if (got.want == Want::nothing) {
+      need = Need::met;
+    } else {
+      drained = true;
+    }
+    return need == Need::met;
+  }
   std::span<std::byte> room = in.room(min_room);
   if (read_limit != nullptr && *read_limit != 0)
     room = room.first(std::min(room.size(), std::max<std::size_t>(*read_limit, min_room)));
@@ -120,7 +134,7 @@ bool Stream::Impl::fill(std::size_t min_room) {
     return true;
   }
   if (got.error != 0) {
-    fail_with_errno(got.error, "read");
+    fail_with_outcome(got, "read");
   } else if (got.want == Want::nothing) {
     eof = true;
   } else {
@@ -181,6 +195,12 @@ bool InputAwaiter::await_ready() {
   return !deferred;
 }
 
+void Stream::Impl::watch_input() {
+  const int rc = read_wants_write ? poll.want_write(fd.get()) : poll.want_read(fd.get());
+  if (read_wants_write) write_armed = true;
+  if (rc != 0) fail_with_errno(rc, "watch");
+}
+
 void InputAwaiter::await_suspend(std::coroutine_handle<> h) {
   if (deferred) return waiter.defer(h);
   s.in.shrink();
@@ -192,9 +212,7 @@ void InputAwaiter::await_suspend(std::coroutine_handle<> h) {
     s.pump_output();
   }
   if (waiter.settled()) return;
-  const int rc = s.read_wants_write ? s.poll.want_write(s.fd.get()) : s.poll.want_read(s.fd.get());
-  if (s.read_wants_write) s.write_armed = true;
-  if (rc != 0) s.fail_with_errno(rc, "watch");
+  s.watch_input();
   // Input may be left unread after kReadsPerEvent; a readable event comes at once then, except for
   // what a transport holds inside: look at it in the next turn.
   if (s.transport && !s.drained && !waiter.settled()) s.loop.at_end_of_turn(s);
@@ -329,7 +347,7 @@ void Stream::Impl::pump_output() {
     if (put.bytes != 0) {
       sent(put.bytes);
     } else if (put.error != 0) {
-      fail_with_errno(put.error, "write");
+      fail_with_outcome(put, "write");
     } else if (put.want == Want::read) {
       write_wants_read = blocked = true;
       if (const int rc = poll.want_read(fd.get()); rc != 0) fail_with_errno(rc, "watch");
@@ -337,6 +355,8 @@ void Stream::Impl::pump_output() {
       blocked = write_armed = true;
       if (const int rc = poll.want_write(fd.get()); rc != 0) fail_with_errno(rc, "watch");
     }
+    // A record with the beginning of the pieces may be on its way: they cannot be taken back any more.
+    if (blocked && transport && direct) direct->begun = true;
   }
   if (error || !open) return;
   if (write_armed && !blocked && !read_wants_write) {
@@ -360,7 +380,10 @@ void Stream::Impl::on_ready(bool readable, bool writable) {
   if (readable || read_wants_write) {
     drained = false;
     if (Waiter* w = Waiter::first(reader)) {
-      if (pump_input()) w->settle(Waiter::Outcome::done);
+      if (pump_input())
+        w->settle(Waiter::Outcome::done);
+      else if (transport && open)
+        watch_input();  // it may want the other direction now
     } else if (readable && !write_wants_read) {
       poll.drop_read();
     }
@@ -382,6 +405,11 @@ void Stream::Impl::fail_with(Error e) {
 
 void Stream::Impl::fail_with_errno(int value, const char* what) {
   fail_with(Error::from_errno(value, what));
+}
+
+void Stream::Impl::fail_with_outcome(const Outcome& outcome, const char* what) {
+  const std::string said = transport ? transport->explain() : std::string();
+  fail_with(Error::from_errno(outcome.error, said.empty() ? what : said));
 }
 
 void Stream::Impl::close() {

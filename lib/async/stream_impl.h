@@ -13,7 +13,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   ~Impl();
 
   /// What a reader waits for; holds only while the reader list has a waiter.
-  enum class Need : unsigned char { met, some, size, line, discard };
+  enum class Need : unsigned char { met, some, size, line, discard, handshake };
   enum class Family : unsigned char { unknown, unix, other };
 
   /// Data of write_all(), in the frame of that coroutine.
@@ -57,6 +57,10 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
 
   void fail_with(Error e);
   void fail_with_errno(int value, const char* what);
+  /// The same with what the transport, if there is one, has to say.
+  void fail_with_outcome(const Transport::Outcome& outcome, const char* what);
+  /// Has the loop tell when input can go on.
+  void watch_input();
   void close();
 
   void on_ready(bool readable, bool writable) override;

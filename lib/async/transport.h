@@ -1,7 +1,11 @@
 #pragma once
 /// What a Stream has below its buffers: plain socket calls by default, TLS where start_transport() puts it.
+///
+/// Rules:   write() that moves nothing and wants something may have taken the bytes into a record of its own: the same
+///          bytes come again at the next call, perhaps with more behind them, and nothing else before them.
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "lib/base/bytes.h"
 
@@ -20,6 +24,12 @@ class Transport {
   virtual ~Transport() = default;
   virtual Outcome read(MutableBytes into) = 0;
   virtual Outcome write(std::span<const Bytes> pieces) = 0;
+  /// What has to be said before any byte moves (Stream::handshake()). want nothing and no error: done.
+  virtual Outcome handshake() { return {}; }
+  /// What Outcome::error of the last call stands for, when errno's own text is not the reason; else empty.
+  virtual std::string explain() const { return {}; }
+  /// The input ended, and not by the peer's word (TLS truncation).
+  virtual bool cut_short() const { return false; }
   /// Tells the peer that no more will be written, before the socket is shut down (TLS close_notify).
   virtual Outcome close_write() { return {}; }
 };

@@ -1,0 +1,224 @@
+/// Reading certificates, keys and chains; OpenSSL's errors as text.
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "lib/async/fd.h"
+#include "lib/net/tls/error.h"
+#include "lib/net/tls/openssl.h"
+
+namespace pen::tls {
+namespace {
+
+constexpr std::size_t kMaxFile = 4 * 1024 * 1024;  // a PEM file beyond this is something else
+
+/// No passphrase is ever asked for: the program has no terminal.
+int no_passphrase(char*, int, int, void*) { return -1; }
+
+bool is_key(std::string_view name) { return name.ends_with("PRIVATE KEY"); }
+bool is_certificate(std::string_view name) {
+  return name == PEM_STRING_X509 || name == PEM_STRING_X509_OLD || name == PEM_STRING_X509_TRUSTED;
+}
+
+/// The PEM blocks of a text, one after the other.
+struct Blocks {
+  BioPtr bio;
+  std::string name;
+  std::string der;
+
+  /// Empty: the end.
+  Result<bool> next(const std::string& where) {
+    char* block_name = nullptr;
+    char* header = nullptr;
+    unsigned char* data = nullptr;
+    long size = 0;
+    if (PEM_read_bio(bio.get(), &block_name, &header, &data, &size) != 1) {
+      const unsigned long code = ERR_peek_last_error();
+      if (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE) {
+        ERR_clear_error();
+        return false;
+      }
+      return setup_failure(where);
+    }
+    EVP_CIPHER_INFO cipher{};
+    const bool clear = PEM_get_EVP_CIPHER_INFO(header, &cipher) == 1 && cipher.cipher == nullptr;
+    name = block_name;
+    der.assign(reinterpret_cast<const char*>(data), static_cast<std::size_t>(size));
+    OPENSSL_free(block_name);
+    OPENSSL_free(header);
+    OPENSSL_clear_free(data, static_cast<std::size_t>(size));
+    if (!clear || name == PEM_STRING_PKCS8)
+      return fail(TlsError::setup, where + ": the key has a passphrase; keep it without one");
+    return true;
+  }
+};
+
+}  // namespace
+
+std::string take_openssl_error() {
+  std::string out;
+  const char* data = nullptr;
+  int flags = 0;
+  if (const unsigned long code = ERR_get_error_all(nullptr, nullptr, nullptr, &data, &flags);
+      code != 0) {
+    const char* reason = ERR_reason_error_string(code);
+    out = reason ? reason : "error " + std::to_string(code);
+    if (data && (flags & ERR_TXT_STRING) != 0 && *data != '\0') out += std::string(": ") + data;
+  }
+  ERR_clear_error();
+  return out;
+}
+
+std::unexpected<Error> setup_failure(std::string what) {
+  const std::string reason = take_openssl_error();
+  if (!reason.empty()) what += ": " + reason;
+  return fail(TlsError::setup, std::move(what));
+}
+
+Result<std::string> read_file(const std::string& path) {
+  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd) return fail(TlsError::unreadable, path, errno);
+  struct stat facts{};
+  if (::fstat(fd.get(), &facts) != 0) return fail(TlsError::unreadable, path, errno);
+  if (S_ISDIR(facts.st_mode)) return fail(TlsError::unreadable, path, EISDIR);
+  std::string text;
+  char buffer[16384];
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return fail(TlsError::unreadable, path, errno);
+    }
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > kMaxFile) return fail(TlsError::unreadable, path, EFBIG);
+  }
+}
+
+Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name) {
+  ERR_clear_error();
+  Blocks blocks{BioPtr(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))), {}, {}};
+  std::vector<Chain> chains;
+  for (;;) {
+    PEN_TRY_ASSIGN(const bool more, blocks.next(name));
+    if (!more) break;
+    const auto* at = reinterpret_cast<const unsigned char*>(blocks.der.data());
+    const auto size = static_cast<long>(blocks.der.size());
+    if (is_key(blocks.name)) {
+      if (!chains.empty() && !chains.back().certificate)
+        return fail(TlsError::setup,
+                    name + ": a key follows a key; each goes before its certificate");
+      chains.emplace_back();
+      chains.back().key.reset(d2i_AutoPrivateKey(nullptr, &at, size));
+      OPENSSL_cleanse(blocks.der.data(), blocks.der.size());
+      if (!chains.back().key) return setup_failure(name);
+    } else if (is_certificate(blocks.name)) {
+      if (chains.empty())
+        return fail(TlsError::setup,
+                    name + ": a certificate comes first; the key goes before its certificate");
+      X509Ptr certificate(d2i_X509(nullptr, &at, size));
+      if (!certificate) return setup_failure(name);
+      Chain& chain = chains.back();
+      if (!chain.certificate) {
+        if (X509_check_private_key(certificate.get(), chain.key.get()) != 1) {
+          ERR_clear_error();
+          return fail(TlsError::setup, name + ": the key is not that of the certificate behind it");
+        }
+        chain.certificate = std::move(certificate);
+      } else {
+        chain.issuers.push_back(std::move(certificate));
+      }
+    }
+  }
+  if (chains.empty()) return fail(TlsError::setup, name + ": no key and certificate in it");
+  if (!chains.back().certificate)
+    return fail(TlsError::setup, name + ": no certificate behind the key");
+  return chains;
+}
+
+namespace {
+
+Result<void> use(SSL_CTX* ctx, const Chain& chain, const std::string& name) {
+  STACK_OF(X509)* issuers = sk_X509_new_null();
+  for (const auto& issuer : chain.issuers) sk_X509_push(issuers, issuer.get());
+  const int done =
+      SSL_CTX_use_cert_and_key(ctx, chain.certificate.get(), chain.key.get(), issuers, 1);
+  sk_X509_free(issuers);  // the context has references of its own
+  if (done != 1) return setup_failure(name);
+  return {};
+}
+
+Result<KeyPtr> load_key(const std::string& path) {
+  PEN_TRY_ASSIGN(std::string pem, read_file(path));
+  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  ERR_clear_error();
+  KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  OPENSSL_cleanse(pem.data(), pem.size());
+  if (!key) return setup_failure(path + ": no usable private key");
+  return key;
+}
+
+Result<Chain> load_pair(const CertificateFiles& files) {
+  PEN_TRY_ASSIGN(const std::string pem, read_file(files.cert_file));
+  ERR_clear_error();
+  Chain chain;
+  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)) {
+    if (!chain.certificate)
+      chain.certificate.reset(certificate);
+    else
+      chain.issuers.emplace_back(certificate);
+  }
+  if (!chain.certificate) return setup_failure(files.cert_file + ": no certificate in it");
+  ERR_clear_error();  // the end of the file
+  const std::string& key_file = files.key_file.empty() ? files.cert_file : files.key_file;
+  PEN_TRY_ASSIGN(chain.key, load_key(key_file));
+  if (X509_check_private_key(chain.certificate.get(), chain.key.get()) != 1) {
+    ERR_clear_error();
+    return fail(TlsError::setup,
+                key_file + " is not the key of the certificate in " + files.cert_file);
+  }
+  return chain;
+}
+
+}  // namespace
+
+Result<void> Context::Impl::load_certificates() {
+  for (const auto& pair : options.pairs) {
+    PEN_TRY_ASSIGN(const Chain chain, load_pair(pair));
+    PEN_TRY(use(ctx.get(), chain, pair.cert_file));
+  }
+  for (const auto& file : options.chain_files) {
+    PEN_TRY_ASSIGN(std::string pem, read_file(file));
+    auto chains = parse_chains(pem, file);
+    OPENSSL_cleanse(pem.data(), pem.size());
+    if (!chains) return fail(std::move(chains).error());
+    for (const Chain& chain : *chains) PEN_TRY(use(ctx.get(), chain, file));
+  }
+  return {};
+}
+
+Result<void> Context::Impl::load_authorities() {
+  ERR_clear_error();
+  if (options.default_ca && SSL_CTX_set_default_verify_paths(ctx.get()) != 1)
+    return setup_failure("the system's certificate authorities");
+  if (!options.ca_file.empty()) {
+    PEN_TRY(read_file(options.ca_file));  // for an error that says what errno says
+    if (SSL_CTX_load_verify_file(ctx.get(), options.ca_file.c_str()) != 1)
+      return setup_failure(options.ca_file);
+    // What a server tells its clients that it would like to see.
+    if (options.role == Role::server &&
+        options.client_certificate != ContextOptions::ClientCertificate::unasked)
+      SSL_CTX_set_client_CA_list(ctx.get(), SSL_load_client_CA_file(options.ca_file.c_str()));
+  }
+  if (!options.ca_path.empty() && SSL_CTX_load_verify_dir(ctx.get(), options.ca_path.c_str()) != 1)
+    return setup_failure(options.ca_path);
+  ERR_clear_error();
+  return {};
+}
+
+}  // namespace pen::tls

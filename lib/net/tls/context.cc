@@ -1,0 +1,186 @@
+#include "lib/net/tls/context.h"
+
+#include <openssl/err.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+
+#include "lib/base/text.h"
+#include "lib/net/tls/error.h"
+#include "lib/net/tls/openssl.h"
+
+namespace pen::tls {
+namespace {
+
+// a peer's certificate chain; real ones have three or four of 2 kB
+constexpr long kMaxCertificateList = 100 * 1024;
+
+struct Option {
+  std::string_view name;
+  std::uint64_t bits;
+};
+constexpr std::array kOptions = {
+    Option{"NO_TICKET", SSL_OP_NO_TICKET},
+    Option{"NO_COMPRESSION", SSL_OP_NO_COMPRESSION},
+    Option{"NO_RENEGOTIATION", SSL_OP_NO_RENEGOTIATION},
+    Option{"NO_SESSION_RESUMPTION_ON_RENEGOTIATION", SSL_OP_NO_SESSION_RESUMPTION_ON_RENEGOTIATION},
+    Option{"PRIORITIZE_CHACHA", SSL_OP_PRIORITIZE_CHACHA},
+    Option{"ENABLE_MIDDLEBOX_COMPAT", SSL_OP_ENABLE_MIDDLEBOX_COMPAT},
+    Option{"LEGACY_SERVER_CONNECT", SSL_OP_LEGACY_SERVER_CONNECT},
+    Option{"CRYPTOPRO_TLSEXT_BUG", SSL_OP_CRYPTOPRO_TLSEXT_BUG},
+    Option{"TLSEXT_PADDING", SSL_OP_TLSEXT_PADDING},
+    Option{"NO_ANTI_REPLAY", SSL_OP_NO_ANTI_REPLAY},
+    Option{"ENABLE_KTLS", SSL_OP_ENABLE_KTLS},
+    Option{"CIPHER_SERVER_PREFERENCE", SSL_OP_CIPHER_SERVER_PREFERENCE},
+    Option{"NO_ENCRYPT_THEN_MAC", SSL_OP_NO_ENCRYPT_THEN_MAC},
+};
+
+/// 0: no such option.
+std::uint64_t option_bits(std::string_view word) {
+  for (const Option& o : kOptions)
+    if (iequals(o.name, word)) return o.bits;
+  if (!istarts_with(word, "0x")) return 0;
+  std::uint64_t bits = 0;
+  const auto [end, error] = std::from_chars(word.data() + 2, word.data() + word.size(), bits, 16);
+  return error == std::errc() && end == word.data() + word.size() ? bits : 0;
+}
+
+std::uint64_t exclusions(const Protocols& p) {
+  std::uint64_t bits = SSL_OP_NO_SSLv3;
+  if (!p.permits(TLS1_VERSION)) bits |= SSL_OP_NO_TLSv1;
+  if (!p.permits(TLS1_1_VERSION)) bits |= SSL_OP_NO_TLSv1_1;
+  if (!p.permits(TLS1_2_VERSION)) bits |= SSL_OP_NO_TLSv1_2;
+  if (!p.permits(TLS1_3_VERSION)) bits |= SSL_OP_NO_TLSv1_3;
+  return bits;
+}
+constexpr std::uint64_t kVersions =
+    SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_TLSv1_2 | SSL_OP_NO_TLSv1_3;
+
+/// The groups this OpenSSL knows, in the order given.
+std::string known_groups(SSL_CTX* ctx, const std::vector<std::string>& groups) {
+  std::string known;
+  for (const auto& group : groups) {
+    if (SSL_CTX_set1_groups_list(ctx, group.c_str()) != 1) continue;
+    known += (known.empty() ? "" : ":") + group;
+  }
+  ERR_clear_error();
+  return known;
+}
+
+/// The handshake goes on whatever is wrong with a certificate; facts.cc says what it was.
+int note_certificate(int, X509_STORE_CTX*) { return 1; }
+
+}  // namespace
+
+// The bounds are left to the exclusions: a bound would also change what the system's configuration file set up for
+// contexts that leave it alone.
+void apply(const Protocols& p, SSL_CTX* ctx) {
+  SSL_CTX_set_min_proto_version(ctx, 0);
+  SSL_CTX_set_max_proto_version(ctx, 0);
+  SSL_CTX_clear_options(ctx, kVersions);
+  SSL_CTX_set_options(ctx, exclusions(p));
+}
+void apply(const Protocols& p, SSL* ssl) {
+  SSL_set_min_proto_version(ssl, 0);
+  SSL_set_max_proto_version(ssl, 0);
+  SSL_clear_options(ssl, kVersions);
+  SSL_set_options(ssl, exclusions(p));
+}
+
+Result<void> Context::Impl::open() {
+  ERR_clear_error();
+  const bool server = options.role == Role::server;
+  ctx.reset(SSL_CTX_new(server ? TLS_server_method() : TLS_client_method()));
+  if (!ctx) return setup_failure("OpenSSL");
+  SSL_CTX_set_options(ctx.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                     SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ALL);
+  SSL_CTX_clear_options(ctx.get(), SSL_OP_ALLOW_CLIENT_RENEGOTIATION);
+  for (const auto& item : options.ssl_options)
+    for (const std::string_view word : split(item)) {
+      const std::uint64_t bits = option_bits(word);
+      if (bits == 0) warnings.push_back("tls_ssl_options: unknown option " + std::string(word));
+      SSL_CTX_set_options(ctx.get(), bits);
+    }
+  // A write that the kernel cut short comes again from wherever the stream keeps its text by then.
+  SSL_CTX_set_mode(ctx.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(ctx.get(), 1);  // a record's head and body in one system call
+  SSL_CTX_set_max_cert_list(ctx.get(), kMaxCertificateList);
+  apply(options.protocols, ctx.get());
+
+  if (SSL_CTX_set_cipher_list(ctx.get(), options.ciphers.c_str()) != 1)
+    return setup_failure("cipher list \"" + options.ciphers + "\"");
+  if (const std::string known = known_groups(ctx.get(), options.groups); !known.empty()) {
+    SSL_CTX_set1_groups_list(ctx.get(), known.c_str());
+  } else if (!options.groups.empty()) {
+    warnings.push_back("tls_eecdh_auto_curves: none of these is known: " + join(options.groups));
+    SSL_CTX_set1_groups_list(ctx.get(), "X25519:P-256");
+  }
+  if (!EVP_get_digestbyname(options.digest.c_str()))
+    return fail(TlsError::setup, "digest \"" + options.digest + "\" is not known");
+  PEN_TRY(load_certificates());
+  PEN_TRY(load_authorities());
+  SSL_CTX_set_verify_depth(ctx.get(), options.verify_depth);
+  if (server) {
+    PEN_TRY(set_server());
+  } else {
+    set_client();
+  }
+  ERR_clear_error();
+  return {};
+}
+
+Result<void> Context::Impl::set_server() {
+  SSL_CTX* c = ctx.get();
+  if (options.pairs.empty() && options.chain_files.empty() && !options.find_chain)
+    return fail(TlsError::setup, "a server needs a certificate");
+  using Ask = ContextOptions::ClientCertificate;
+  int verify = SSL_VERIFY_NONE;
+  if (options.client_certificate != Ask::unasked) verify = SSL_VERIFY_PEER | SSL_VERIFY_CLIENT_ONCE;
+  if (options.client_certificate == Ask::required) verify |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+  SSL_CTX_set_verify(c, verify, note_certificate);
+  if (options.prefer_own_ciphers) SSL_CTX_set_options(c, SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_dh_auto(c, 1);
+  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);  // tickets only: nothing is kept here
+  SSL_CTX_set_timeout(c, static_cast<long>(options.session_lifetime.count()));
+  const std::string scope = options.session_scope.substr(0, SSL_MAX_SID_CTX_LENGTH);
+  SSL_CTX_set_session_id_context(c, reinterpret_cast<const unsigned char*>(scope.data()),
+                                 static_cast<unsigned>(scope.size()));
+  if (options.tickets) {
+    SSL_CTX_set_num_tickets(c, 1);  // a mail client comes with one connection at a time
+  } else {
+    SSL_CTX_set_options(c, SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(c, 0);
+  }
+  install_server_callbacks(*this);
+  return {};
+}
+
+void Context::Impl::set_client() {
+  SSL_CTX* c = ctx.get();
+  SSL_CTX_set_verify(c, SSL_VERIFY_PEER, note_certificate);
+  SSL_CTX_dane_enable(c);
+  SSL_CTX_dane_set_flags(c, DANE_FLAG_NO_DANE_EE_NAMECHECKS);  // RFC 7672 section 3.1.1
+  if (options.sessions) {
+    SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(c, keep_new_session);
+  } else {
+    SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+  }
+}
+
+Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Context::~Context() = default;
+const ContextOptions& Context::options() const { return impl_->options; }
+const std::vector<std::string>& Context::warnings() const { return impl_->warnings; }
+
+Result<std::shared_ptr<const Context>> Context::open(ContextOptions options) {
+  auto impl = std::make_unique<Impl>();
+  impl->options = std::move(options);
+  PEN_TRY(impl->open());
+  return std::shared_ptr<const Context>(new Context(std::move(impl)));
+}
+
+}  // namespace pen::tls

@@ -1,0 +1,99 @@
+#pragma once
+/// What many TLS sessions share: certificates, whom to trust, versions, ciphers. For a server or for a client.
+///
+/// Use:     ContextOptions options; options.role = Role::server; options.pairs = {{cert_file, key_file}}; …
+///          PEN_TRY_ASSIGN(auto context, Context::open(std::move(options)));     // std::shared_ptr<const Context>
+///          co_await tls::accept(stream, context, {}, until);                     // session.h
+/// Reload:  open a new one and give it to new sessions; those under way keep theirs.
+/// Errors:  TlsError::setup and unreadable, with the file and the reason.
+/// Thread:  the loop's. Immutable but for what OpenSSL counts; files are read by open() only.
+/// Source:  Postfix TLS_README for the meaning of all that has a setting there.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+#include "lib/net/tls/protocols.h"
+#include "lib/net/tls/tickets.h"
+
+namespace pen::tls {
+
+enum class Role : std::uint8_t { server, client };
+
+/// A certificate with what leads to its issuer, and its key; PEM. An empty key_file: the key is in cert_file.
+struct CertificateFiles {
+  std::string cert_file, key_file;
+};
+
+/// Where a client keeps what resumes its sessions. `session` is a secret of a few kilobytes. Called in the loop's thread;
+/// put() may come at any read of a stream (TLS 1.3 tickets), long after the handshake.
+class SessionCache {
+ public:
+  virtual ~SessionCache() = default;
+  virtual std::optional<std::string> find(const std::string& key) = 0;
+  virtual void put(const std::string& key, std::string session) = 0;
+  virtual void forget(const std::string& key) = 0;
+};
+
+/// The cache for one process: the most recent `most` keys, each for `lifetime`.
+std::shared_ptr<SessionCache> memory_session_cache(std::size_t most, seconds lifetime,
+                                                   const Clock& clock);
+
+struct ContextOptions {
+  Role role = Role::server;
+  /// Of several kinds (RSA, ECDSA, …) the peer's abilities choose. A client needs none.
+  std::vector<CertificateFiles> pairs;
+  /// Or files that hold key, certificate and chain, in this order, once or several times.
+  std::vector<std::string> chain_files;
+  std::string ca_file, ca_path;  // whom to trust; both empty: nobody
+  bool default_ca = false;       // and the system's
+  Protocols protocols;
+  std::string ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";  // OpenSSL list, up to TLS 1.2
+  std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
+  std::string digest = "sha256";  // of fingerprints
+  int verify_depth = 9;
+  std::vector<std::string> ssl_options;  // names of SSL_OP_… as in tls_ssl_options: NO_TICKET, 0x…
+
+  // server
+  enum class ClientCertificate : std::uint8_t { unasked, asked, required };
+  ClientCertificate client_certificate = ClientCertificate::unasked;
+  bool prefer_own_ciphers = false;  // tls_preempt_cipherlist
+  /// None: no session tickets, and so no resumption.
+  std::shared_ptr<TicketKeys> tickets;
+  seconds session_lifetime{3600};
+  /// Sessions are resumed only by contexts of the same name (at most 32 bytes count).
+  std::string session_scope = "penstock";
+  /// PEM of key, certificate and chain for a name the client asked for; nullopt: the default one. Called in the
+  /// handshake, so it must not block long. Error: the handshake is refused.
+  std::function<Result<std::optional<std::string>>(std::string_view name)> find_chain;
+
+  // client
+  std::shared_ptr<SessionCache> sessions;  // none: each handshake is a full one
+  bool wildcard_matches_several_labels = true;
+};
+
+class Context {
+ public:
+  static Result<std::shared_ptr<const Context>> open(ContextOptions options);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const ContextOptions& options() const;
+  /// Not fatal, but worth a line in the log: a list that names nothing, an option that does not exist.
+  const std::vector<std::string>& warnings() const;
+
+  struct Impl;
+  Impl& impl() const { return *impl_; }
+
+ private:
+  explicit Context(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pen::tls

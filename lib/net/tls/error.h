@@ -1,0 +1,28 @@
+#pragma once
+/// Why TLS could not be set up or agreed on.
+#include "lib/base/result.h"
+
+namespace pen::tls {
+
+enum class TlsError {
+  setup = 1,     // our certificates, keys, lists or settings: the context names file and reason
+  unreadable,    // one of our files cannot be opened; the errno says why
+  handshake,     // the peer and we do not agree; the context says about what
+  disconnected,  // the peer went away before the handshake was done
+};
+inline std::string_view error_module(TlsError) { return "tls"; }
+inline std::string_view describe(TlsError e) {
+  switch (e) {
+    case TlsError::setup:
+      return "TLS is not usable";
+    case TlsError::unreadable:
+      return "cannot be read";
+    case TlsError::handshake:
+      return "TLS handshake failed";
+    case TlsError::disconnected:
+      return "connection lost in the TLS handshake";
+  }
+  return "unknown";
+}
+
+}  // namespace pen::tls

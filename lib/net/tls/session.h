@@ -1,0 +1,84 @@
+#pragma once
+/// TLS on a Stream: the handshake, and what it says about the peer.
+///
+/// Use:     auto info = co_await tls::accept(stream, context, until);                        // server
+///          auto info = co_await tls::connect(stream, context, {.server_name = mx}, until);  // client
+///          if (!info) … the stream is broken; close it …                                   // else go on as ever
+/// STARTTLS: nothing may be buffered in the stream, in either direction, when this is called (PEN_CHECKed): the caller
+///          has flushed its "220", and has refused or dropped what came in clear text behind the command (RFC 3207
+///          section 4.2, CVE-2011-0411).
+/// After:   the stream works as before; its memory while idle is OpenSSL's state without record buffers. shutdown()
+///          sends close_notify. End of input without the peer's close_notify reads as end of input, as SMTP needs it
+///          (its messages have ends of their own); Stream::cut_short() tells the two apart.
+/// Bounds:  a handshake message of at most 128 KiB, a certificate chain of 100 KiB (OpenSSL's), 17 KiB per record; no
+///          renegotiation, no compression. The time is the caller's `until`.
+/// Errors:  TlsError::handshake and disconnected; WaitError::timed_out and cancelled.
+/// Thread:  the loop's. SIGPIPE must be ignored in the process.
+/// Source:  RFC 8446, RFC 5246, RFC 3207, RFC 7672; Postfix TLS_README.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/async/stream.h"
+#include "lib/net/tls/context.h"
+#include "lib/net/tls/error.h"
+
+namespace pen::tls {
+
+/// One TLSA record (RFC 6698): usage 2 (DANE-TA) or 3 (DANE-EE), others are not used for SMTP.
+struct Tlsa {
+  std::uint8_t usage = 3, selector = 1, matching = 1;
+  std::string data;  // bytes
+};
+
+/// What a handshake agreed on and proved.
+struct SessionInfo {
+  std::string protocol;  // "TLSv1.3"
+  std::string cipher;    // "TLS_AES_256_GCM_SHA384"
+  int used_bits = 0, cipher_bits = 0;
+  // TLS 1.3 only, as in Postfix's log: "X25519", "ECDHE (prime256v1)", "RSA-PSS (2048 bits)", "SHA256"
+  std::string key_exchange, server_signature, server_digest, client_signature, client_digest;
+  std::string server_name;  // SNI as the client sent it (server) or as it was sent (client)
+  bool resumed = false;
+
+  bool peer_certificate = false;
+  std::string subject, issuer;  // common names (issuer: else the organisation); safe to print
+  std::string fingerprint, key_fingerprint;  // "AB:CD:…" of the certificate and of its public key
+  std::vector<std::string> names;  // DNS names it is for (the common name where there are none)
+  bool trusted = false;            // its chain ends in a CA of the context, or DANE says so
+  bool matched = false;            // trusted, and for one of the names asked for (or by DANE)
+  std::string why_not;             // when not trusted or not matched
+};
+
+/// "Anonymous", "Untrusted", "Trusted" or "Verified".
+std::string_view trust_word(const SessionInfo& info);
+/// The line that Postfix logs, direction "from" or "to": "Anonymous TLS connection established from a[1]: TLSv1.3 …".
+std::string log_line(const SessionInfo& info, std::string_view direction, std::string_view peer);
+
+struct ConnectOptions {
+  std::string server_name = {};  // SNI; empty: none (addresses have none)
+  std::vector<std::string> names =
+      {};  // the peer's certificate must be for one of; ".example.com": any below it
+  std::vector<Tlsa> tlsa = {};  // not empty: only these count, not the context's CAs
+  std::string tlsa_base = {};   // for DANE-TA: the name looked up
+  /// Under which to look for a session to resume and to keep the new one; must differ wherever the peer, the policy
+  /// or what was asked of its certificate differs. Empty: no resumption.
+  std::string session_key = {};
+  std::optional<Protocols> protocols = {};  // in place of the context's
+  std::string ciphers = {};                 // the same; empty: the context's
+};
+
+/// Never fails for a certificate that is not trusted or not for the name: the caller looks at the SessionInfo, and
+/// has sent nothing yet.
+[[gnu::noinline]] async::Task<Result<SessionInfo>> connect(async::Stream& stream,
+                                                           std::shared_ptr<const Context> context,
+                                                           ConnectOptions options,
+                                                           async::Until until);
+/// The server's side. A client certificate that is required and missing fails the handshake; one that is not trusted
+/// does not.
+[[gnu::noinline]] async::Task<Result<SessionInfo>> accept(async::Stream& stream,
+                                                          std::shared_ptr<const Context> context,
+                                                          async::Until until);
+
+}  // namespace pen::tls

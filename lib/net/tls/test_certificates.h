@@ -1,0 +1,37 @@
+#pragma once
+/// For tests: certificates made on the spot, so that none in the tree expires.
+///
+/// Use:     Authority ca("Test CA");  Issued mx = ca.issue({.common_name = "mx.example", .names = {"mx.example"}});
+///          write mx.certificate + ca.certificate() and mx.key to files
+#include <string>
+#include <vector>
+
+namespace pen::tls::testing {
+
+struct Request {
+  std::string common_name = {};
+  std::vector<std::string> names = {};
+  bool rsa = false;   // else P-256
+  int days_left = 2;  // negative: expired
+};
+struct Issued {
+  std::string certificate, key;  // PEM
+};
+
+class Authority {
+ public:
+  explicit Authority(const std::string& common_name);
+  ~Authority();
+  Authority(const Authority&) = delete;
+  Authority& operator=(const Authority&) = delete;
+  Issued issue(const Request& request);
+  const std::string& certificate() const;
+  /// SHA2-256 of the authority's, or another PEM certificate's, public key: TLSA data "x 1 1".
+  static std::string key_hash(const std::string& certificate);
+
+ private:
+  struct Impl;
+  Impl* impl_;
+};
+
+}  // namespace pen::tls::testing

@@ -1,0 +1,150 @@
+#include "lib/net/tls/transport.h"
+
+#include <openssl/err.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace pen::tls {
+namespace {
+
+constexpr std::size_t kRecord = 16 * 1024;  // RFC 8446 section 5.1
+
+TlsTransport& transport_of(const SSL* ssl) {
+  return *static_cast<TlsTransport*>(SSL_get_app_data(ssl));
+}
+
+}  // namespace
+
+TlsTransport::TlsTransport(std::shared_ptr<const Context> context, SslPtr ssl)
+    : context_(std::move(context)), ssl_(std::move(ssl)) {
+  SSL_set_app_data(ssl_.get(), this);
+  SSL_set_info_callback(ssl_.get(), noticed);
+}
+
+TlsTransport::~TlsTransport() {
+  // A session is good for resumption however its connection ended.
+  SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+}
+
+Result<std::unique_ptr<TlsTransport>> TlsTransport::make(std::shared_ptr<const Context> context,
+                                                         int fd) {
+  ERR_clear_error();
+  SslPtr ssl(SSL_new(context->impl().ctx.get()));
+  if (!ssl || SSL_set_fd(ssl.get(), fd) != 1) return setup_failure("OpenSSL");
+  if (context->options().role == Role::server)
+    SSL_set_accept_state(ssl.get());
+  else
+    SSL_set_connect_state(ssl.get());
+  return std::unique_ptr<TlsTransport>(new TlsTransport(std::move(context), std::move(ssl)));
+}
+
+void TlsTransport::noticed(const SSL* ssl, int where, int value) {
+  if ((where & SSL_CB_READ_ALERT) == SSL_CB_READ_ALERT && (value & 0xff) == SSL3_AD_CLOSE_NOTIFY)
+    transport_of(ssl).close_notify_ = true;
+}
+
+async::Transport::Outcome TlsTransport::fruitless(int result, const char* doing) {
+  const int sys = errno;
+  switch (SSL_get_error(ssl_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+      return {.want = Want::read};
+    case SSL_ERROR_WANT_WRITE:
+      return {.want = Want::write};
+    case SSL_ERROR_ZERO_RETURN:
+      ended_ = true;
+      return {};
+    case SSL_ERROR_SYSCALL:
+      ERR_clear_error();
+      why_.clear();
+      ended_ = true;
+      return {.error = sys != 0 ? sys : ECONNRESET};
+    default:
+      why_ = std::string(doing) + ": " + take_openssl_error();
+      ended_ = true;
+      return {.error = EPROTO};
+  }
+}
+
+async::Transport::Outcome TlsTransport::handshake() {
+  ERR_clear_error();
+  errno = 0;
+  const int result = SSL_do_handshake(ssl_.get());
+  if (result == 1) {
+    greeted_ = true;
+    return {};
+  }
+  Outcome out = fruitless(result, "handshake");
+  // End of input is an error here.
+  if (out.error == 0 && out.want == Want::nothing) out.error = ECONNRESET;
+  return out;
+}
+
+async::Transport::Outcome TlsTransport::read(MutableBytes into) {
+  std::size_t done = 0;
+  // More records than one may be here already.
+  do {
+    std::size_t got = 0;
+    ERR_clear_error();
+    errno = 0;
+    const int result = SSL_read_ex(ssl_.get(), into.data() + done, into.size() - done, &got);
+    if (result != 1) {
+      // Comes again at the next call.
+      if (done != 0) break;
+      return fruitless(result, "read");
+    }
+    done += got;
+  } while (into.size() - done >= kRecord && SSL_has_pending(ssl_.get()) == 1);
+  return {.bytes = done};
+}
+
+async::Transport::Outcome TlsTransport::write(std::span<const Bytes> pieces) {
+  while (!pieces.empty() && pieces.front().empty()) pieces = pieces.subspan(1);
+  if (pieces.empty()) return {};
+  std::array<std::byte, kRecord> gathered;
+  Bytes next = pieces.front();
+  if (next.size() < kRecord && pieces.size() > 1) {
+    std::size_t size = 0;
+    for (const Bytes piece : pieces) {
+      const Bytes part = piece.first(std::min(piece.size(), gathered.size() - size));
+      if (!part.empty()) std::memcpy(gathered.data() + size, part.data(), part.size());
+      size += part.size();
+      if (size == gathered.size()) break;
+    }
+    next = Bytes(gathered).first(size);
+  }
+  std::size_t put = 0;
+  ERR_clear_error();
+  errno = 0;
+  const int result = SSL_write_ex(ssl_.get(), next.data(), next.size(), &put);
+  if (result == 1) return {.bytes = put};
+  Outcome out = fruitless(result, "write");
+  if (out.error == 0 && out.want == Want::nothing) out.error = EPIPE;
+  return out;
+}
+
+// The peer's answer is not waited for: the connection ends here (RFC 8446 section 6.1). Where the socket takes no more,
+// the peer sees the connection end without it.
+async::Transport::Outcome TlsTransport::close_write() {
+  if (!greeted_) return {};
+  ERR_clear_error();
+  SSL_shutdown(ssl_.get());
+  ERR_clear_error();
+  return {};
+}
+
+int keep_new_session(SSL* ssl, SSL_SESSION* session) {
+  const TlsTransport& transport = transport_of(ssl);
+  const auto& cache = transport.context().options().sessions;
+  if (!cache || transport.session_key.empty() || SSL_SESSION_is_resumable(session) != 1) return 0;
+  const int size = i2d_SSL_SESSION(session, nullptr);
+  if (size <= 0) return 0;
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  auto* out = reinterpret_cast<unsigned char*>(bytes.data());
+  i2d_SSL_SESSION(session, &out);
+  cache->put(transport.session_key, std::move(bytes));
+  return 0;  // OpenSSL keeps its reference
+}
+
+}  // namespace pen::tls
