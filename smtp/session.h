@@ -18,6 +18,8 @@
 
 namespace pen::smtp {
 
+class Logins;
+
 class Session final : public Connection::Host {
  public:
   static constexpr std::size_t kMaxConnections = 20000;
@@ -25,7 +27,8 @@ class Session final : public Connection::Host {
   static constexpr std::chrono::minutes kMisbehaved{10};
 
   using Out = std::function<void(const ipc::delivery::FromProgram&)>;
-  Session(async::Loop& loop, Settings settings, Out out);
+  /// logins: nullptr: nobody logs in.
+  Session(async::Loop& loop, Settings settings, Out out, std::shared_ptr<Logins> logins = nullptr);
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
@@ -55,6 +58,7 @@ class Session final : public Connection::Host {
   async::Loop& loop_;
   Settings settings_;
   Out out_;
+  std::shared_ptr<Logins> logins_;
   StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;
