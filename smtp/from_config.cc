@@ -22,6 +22,15 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
   t.exclude_ciphers = lmtp ? from.lmtp_tls_exclude_ciphers : from.smtp_tls_exclude_ciphers;
   t.mandatory_exclude_ciphers =
       lmtp ? from.lmtp_tls_mandatory_exclude_ciphers : from.smtp_tls_mandatory_exclude_ciphers;
+  t.default_ca = from.tls_append_default_CA;
+  t.high_ciphers = from.tls_high_cipherlist;
+  t.medium_ciphers = from.tls_medium_cipherlist;
+  t.null_ciphers = from.tls_null_cipherlist;
+  t.groups = from.tls_eecdh_auto_curves;
+  t.groups.insert(t.groups.end(), from.tls_ffdhe_auto_groups.begin(),
+                  from.tls_ffdhe_auto_groups.end());
+  t.ssl_options = from.tls_ssl_options;
+  t.wildcard_matches_several_labels = from.tls_wildcard_matches_multiple_labels;
   t.digest = lmtp ? from.lmtp_tls_fingerprint_digest : from.smtp_tls_fingerprint_digest;
   t.verify_depth =
       static_cast<int>(lmtp ? from.lmtp_tls_scert_verifydepth : from.smtp_tls_scert_verifydepth);

@@ -24,12 +24,6 @@ Checks::Name Checks::recipient_label() const {
   return {subject_.recipient.value_or(""), "Recipient address"};
 }
 
-template <class F>
-async::Task<std::invoke_result_t<F&>> Checks::off_loop(bool blocking, F work) {
-  if (!blocking) co_return work();
-  co_return co_await tools_.pool.run(std::move(work));
-}
-
 void Checks::log_line(std::string_view verb, std::string_view reply) const {
   std::string line = fmt::format("{}: {}: {} from {}: {};",
                                  subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id, verb,
@@ -38,6 +32,7 @@ void Checks::log_line(std::string_view verb, std::string_view reply) const {
   if (subject_.recipient) line += fmt::format(" to=<{}>", *subject_.recipient);
   line += fmt::format(" proto={}", subject_.esmtp ? "ESMTP" : "SMTP");
   if (!subject_.helo->empty()) line += fmt::format(" helo=<{}>", *subject_.helo);
+  if (subject_.login) line += fmt::format(" sasl_username=<{}>", subject_.login->username);
   log::info("{}", line);
 }
 
@@ -268,6 +263,18 @@ async::Task<map::AddressValue> Checks::look_up(const Restriction& r, Name& name)
             return map::AddressHit{.value = **value, .key = null_key, .extension = {}};
           });
     }
+    case Check::check_ccert_access:
+      co_return co_await look_up_certificate(maps, name);
+    case Check::check_sasl_access:
+      if (!subject_.login) co_return std::nullopt;
+      name = Name{subject_.login->username, "SASL login name"};
+      co_return co_await off_loop(
+          maps.blocking(), [maps, user = subject_.login->username]() -> map::AddressValue {
+            auto value = maps.lookup(user);
+            if (!value) return std::unexpected(std::move(value).error());
+            if (!*value) return std::nullopt;
+            return map::AddressHit{.value = **value, .key = user, .extension = {}};
+          });
     default:
       co_return std::nullopt;
   }
@@ -391,10 +398,12 @@ Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
       if (subject_.sender != "" || subject_.recipient_count <= 1) return Answer::dunno;
       return reject(s.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
     case Check::reject_plaintext_session:
+      if (subject_.tls) return Answer::dunno;
       return reject(s.plaintext_reject_code, "4.7.1", Name{}, "Session encryption is required");
-    case Check::permit_sasl_authenticated:  // nobody is authenticated yet
-    case Check::permit_dunno:
-      return Answer::dunno;
+    case Check::permit_sasl_authenticated:
+      return permit_login();
+    case Check::permit_tls_all_clientcerts:
+      return subject_.tls && subject_.tls->trusted ? Answer::permit : Answer::dunno;
     case Check::unsupported:
       return server_error(fmt::format("restriction {} is not supported", r.name));
     case Check::unknown:
@@ -414,6 +423,13 @@ Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
     case Check::check_helo_access:
     case Check::check_sender_access:
     case Check::check_recipient_access:
+    case Check::check_ccert_access:
+    case Check::permit_tls_clientcerts:
+    case Check::check_sasl_access:
+    case Check::reject_sender_login_mismatch:
+    case Check::reject_authenticated_sender_login_mismatch:
+    case Check::reject_known_sender_login_mismatch:
+    case Check::reject_unauthenticated_sender_login_mismatch:
     case Check::restriction_class:
     case Check::warn_if_reject:
       break;  // run()'s
@@ -458,7 +474,18 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
       case Check::check_helo_access:
       case Check::check_sender_access:
       case Check::check_recipient_access:
+      case Check::check_ccert_access:
+      case Check::check_sasl_access:
         answer = co_await access(r, name);
+        break;
+      case Check::permit_tls_clientcerts:
+        answer = co_await clientcerts();
+        break;
+      case Check::reject_sender_login_mismatch:
+      case Check::reject_authenticated_sender_login_mismatch:
+      case Check::reject_known_sender_login_mismatch:
+      case Check::reject_unauthenticated_sender_login_mismatch:
+        answer = co_await login_mismatch(r.check);
         break;
       case Check::restriction_class:
         answer = co_await run(policy_.classes[r.class_index], name);

@@ -41,6 +41,8 @@ struct Subject {
   const std::string* helo = nullptr;  // empty: none given
   bool esmtp = false;
   bool improper_pipelining = false;
+  const Login* login = nullptr;          // nullptr: nobody is logged in
+  const SecureClient* tls = nullptr;     // nullptr: clear text
   std::optional<std::string> sender;     // of the transaction under way
   std::optional<std::string> recipient;  // the one asked about
   std::size_t recipient_count = 0;       // accepted so far
@@ -92,6 +94,13 @@ class Checks {
   /// Restrictions that need no look-up in DNS or in tables.
   Answer at_once(const Restriction& r, const Name& name);
   Answer about_client(Check check);
+  // checks_tls.cc
+  [[gnu::noinline]] async::Task<Answer> clientcerts();
+  [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps,
+                                                                       Name& name);
+  // checks_login.cc
+  Answer permit_login() const;
+  [[gnu::noinline]] async::Task<Answer> login_mismatch(Check check);
   Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer server_error(std::string_view what);
   Answer defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text);
@@ -110,7 +119,10 @@ class Checks {
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
   template <class F>
-  async::Task<std::invoke_result_t<F&>> off_loop(bool blocking, F work);
+  async::Task<std::invoke_result_t<F&>> off_loop(bool blocking, F work) {
+    if (!blocking) co_return work();
+    co_return co_await tools_.pool.run(std::move(work));
+  }
 
   Name client_name() const;
   Name helo_label() const;

@@ -8,6 +8,7 @@
 #include "lib/intake/enqueue_client.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/sasl/dovecot_service.h"
 #include "lib/service/service.h"
 #include "smtpd/dns_names.h"
 #include "smtpd/server.h"
@@ -104,6 +105,32 @@ Result<std::shared_ptr<sessions::Holder>> session_holder(Context& context) {
                                             sessions::Holder::Options{});
 }
 
+/// The authentication service; none: AUTH is not enabled.
+Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
+  const config::Settings& s = context.settings();
+  if (!s.smtpd_sasl_auth_enable) return nullptr;
+  auto address = sasl::parse_service(s.smtpd_sasl_path, s.queue_directory);
+  if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));
+  auto service = std::make_shared<sasl::DovecotService>(context.loop(), *std::move(address),
+                                                        sasl::DovecotService::Options{});
+  service->on_down = [](const std::string& why) {
+    log::warning("SASL: {}: clients cannot log in until it is back", why);
+  };
+  service->on_up = [] { log::info("SASL: the authentication server is back"); };
+  return service;
+}
+
+/// Opened while keys that only root may read can be read.
+std::shared_ptr<smtpd::ServerTls> server_tls;  // NOLINT: the process has one
+
+void start_tls() {
+  if (!server_tls) return;
+  server_tls->watch();
+  for (const auto& warning : server_tls->take_warnings()) log::warning("{}", warning);
+  if (const auto& problem = server_tls->ticket_problem(); !problem.empty())
+    log::warning("session tickets are good for this process only: {}", problem);
+}
+
 Result<Hooks> start(Context& context) {
   const config::Settings& s = context.settings();
   PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
@@ -112,6 +139,8 @@ Result<Hooks> start(Context& context) {
   for (const auto& problem : resolve->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto dns, dns_options(s));
   PEN_TRY_ASSIGN(auto holder, session_holder(context));
+  PEN_TRY_ASSIGN(auto logins, authentication(context));
+  start_tls();
 
   intake::Settings settings;
   settings.myhostname = s.myhostname;
@@ -120,11 +149,15 @@ Result<Hooks> start(Context& context) {
   settings.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
   settings.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   settings.always_bcc = policy->always_bcc;
+  settings.show_logins = s.smtpd_sasl_authenticated_header;
   settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
   if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
   program->server.classes = std::move(holder);
+  program->server.tls = server_tls;
+  if (logins) context.loop().spawn("authentication", sasl::DovecotService::keep_connected(logins));
+  program->server.authenticator = std::move(logins);
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.serve([program](async::Listener::Accepted accepted) {
     return smtpd::Session::serve(program->server, std::move(accepted.stream),
@@ -138,5 +171,10 @@ Result<Hooks> start(Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "smtpd", .summary = "SMTP server"}, start);
+  const auto before_privileges = [](const pen::config::Config& config) {
+    server_tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
+  };
+  return pen::service::run(
+      argc, argv, {.name = "smtpd", .summary = "SMTP server", .with_privileges = before_privileges},
+      start);
 }

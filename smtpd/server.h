@@ -12,9 +12,11 @@
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
 #include "lib/intake/intake.h"
+#include "lib/sasl/authenticator.h"
 #include "lib/sessions/holder.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
+#include "smtpd/tls.h"
 
 namespace pen::smtpd {
 
@@ -56,11 +58,16 @@ class Server {
   async::HandlerPool& pool;
   Names& names;
   intake::Intake& intake;
+  /// For AUTH; none: it is not enabled.
+  std::shared_ptr<sasl::Authenticator> authenticator;
+  /// For STARTTLS; none: level none, or a test without.
+  std::shared_ptr<ServerTls> tls;
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 
   struct Counts {
-    std::uint64_t sessions = 0, messages = 0, refused = 0;
+    std::uint64_t sessions = 0, messages = 0, refused = 0, tls_sessions = 0, tls_resumed = 0,
+                  failed_handshakes = 0;
     std::size_t live = 0;
   };
   Counts counts;

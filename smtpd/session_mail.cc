@@ -38,6 +38,15 @@ struct Session::RcptJob {
   bool done = false;
 };
 
+void Session::log_client(intake::Message& message) const {
+  std::string line = message.queue_id() + ": client=" + peer_.shown();
+  const mail::Client& client = message.envelope().client;
+  if (!client.sasl_method.empty()) line += ", sasl_method=" + client.sasl_method;
+  if (!client.sasl_username.empty()) line += ", sasl_username=" + client.sasl_username;
+  if (!client.sasl_sender.empty()) line += ", sasl_sender=" + client.sasl_sender;
+  log::info("{}", line);
+}
+
 async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   const auto& s = settings();
   if (s.smtpd_helo_required && helo_.empty()) {
@@ -54,7 +63,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
                                      .eight_bit_mime = offered(keyword::kEightBitMime),
                                      .dsn = offered(keyword::kDsn),
                                      .smtputf8 = offered(keyword::kSmtpUtf8),
-                                     .auth = false,
+                                     .auth = policy_->auth.enabled && offered(keyword::kAuth),
                                      .strict_paths = s.strict_rfc821_envelopes};
   auto mail = mail::parse_mail(args, options);
   if (!mail) {
@@ -96,12 +105,21 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   e.client.port = peer_.port;
   e.client.helo = helo_;
   e.client.protocol = esmtp_ ? "ESMTP" : "SMTP";
+  if (secured() && esmtp_) e.client.protocol += 'S';
+  if (login_) {
+    if (esmtp_) e.client.protocol += 'A';  // RFC 3848
+    e.client.sasl_method = login_->method;
+    e.client.sasl_username = login_->username;
+  }
+  if (mail->auth != "<>") e.client.sasl_sender = printable(mail->auth);
   e.client.reverse_name = peer_.reverse_name;
+  if (secured()) transaction_->message.trace_tls(tls_->trace);
   // what was announced; replaced by the facts when the content has come
   e.body.size = mail->size.value_or(0);
   transaction_->message.complete_header(
       (policy_->local_rewrite_interfaces && peer_.own_address) ||
-      (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)));
+      (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
+      (policy_->local_rewrite_logins && login_));
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }
@@ -163,7 +181,7 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
                              .orcpt = std::move(job.rcpt.orcpt),
                              .notify = job.rcpt.notify});
       transaction_->discard |= job.verdict.discard;
-      if (first) log::info("{}: client={}", message.queue_id(), peer_.shown());
+      if (first) log_client(message);
       reply("250 2.1.5 Ok");
     }
   }

@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
       {"", "EXPN list", "502"},
       {"", "HELP", "214"},
       {"", "STARTTLS", "502"},
-      {"", "AUTH PLAIN", "502"},
+      {"", "AUTH PLAIN", "503"},
       {"", "ETRN x", "502"},
       {"", "FOO", "500"},
       {"", "", "500"},

@@ -17,6 +17,9 @@ struct ReceivedField {
   std::string_view only_recipient;  // external form; empty: no "for" clause (several recipients)
   bool smtputf8 = false;
   WallTime when{};
+  bool show_login = false;  // name client.sasl_username, if there is one
+  // complete comments about the session's TLS, further lines begun by CRLF and tab; empty: none
+  std::string_view tls = {};
 };
 
 /// The field's lines joined by CRLF, without one at the end. Bytes a peer chose cannot break the

@@ -261,9 +261,17 @@ begin retry
 
 
 class Dovecot(Peer):
-    """An LMTP server on `port` (TCP) and on self.socket (Unix); Maildirs below self.mail/USER."""
+    """An LMTP server on `port` (TCP) and on self.socket (Unix); Maildirs below self.mail/USER.
+
+    logins (name -> password) and auth_port: an authentication service too, on that port of 127.0.0.1 and on
+    self.auth_socket, with the mechanisms named in self.mechanisms."""
 
     package = "dovecot"
+    mechanisms = "plain login cram-md5 scram-sha-1 scram-sha-256 anonymous"
+
+    def __init__(self, port, logins=None, auth_port=None):
+        super().__init__(port)
+        self.logins, self.auth_port = logins, auth_port
 
     def start(self):
         self.mail = os.path.join(self.dir, "lib/vmail")
@@ -272,6 +280,25 @@ class Dovecot(Peer):
         os.makedirs(os.path.join(self.dir, "run/dovecot"))
         os.chmod(os.path.join(self.dir, "run/dovecot"), 0o755)
         self.socket = os.path.join(self.dir, "run/dovecot/lmtp")
+        self.auth_socket = os.path.join(self.dir, "run/dovecot/auth-smtp")
+        passdb, auth, name = "driver = static\n  args = nopassword=y", "", "%Ln"
+        if self.logins is not None:
+            passdb = "driver = passwd-file\n  args = scheme=PLAIN username_format=%u /etc/dovecot/users"
+            self.set_logins(self.logins)
+            name = "%Lu"
+            auth = f"""auth_mechanisms = {self.mechanisms}
+auth_failure_delay = 0
+auth_anonymous_username = anonymous
+service auth {{
+  inet_listener auth {{
+    address = 127.0.0.1
+    port = {self.auth_port}
+  }}
+  unix_listener auth-smtp {{
+    mode = 0666
+  }}
+}}
+"""
         self.write("etc/dovecot/dovecot.conf", f"""protocols = lmtp
 base_dir = /run/dovecot
 listen = 127.0.0.1
@@ -283,16 +310,15 @@ mail_gid = 5106
 first_valid_uid = 100
 postmaster_address = postmaster@peer.example
 hostname = peer.example
-auth_username_format = %Ln
+auth_username_format = {name}
 userdb {{
   driver = static
   args = uid=5106 gid=5106 home=/var/lib/vmail/%n allow_all_users=yes
 }}
 passdb {{
-  driver = static
-  args = nopassword=y
+  {passdb}
 }}
-service lmtp {{
+{auth}service lmtp {{
   inet_listener lmtp {{
     address = 127.0.0.1
     port = {self.port}
@@ -303,12 +329,29 @@ service lmtp {{
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 """)
         started = self.run("/usr/sbin/dovecot", "-c", "/etc/dovecot/dovecot.conf")
         if started.returncode != 0:
             raise RuntimeError(started.stdout + self.log())
         wait_port(self.port)
+
+    def set_logins(self, logins):
+        """The user database; Dovecot reads it again when it has changed."""
+        self.write("etc/dovecot/users", "".join(f"{name}:{{PLAIN}}{password}::::::\n" for name, password in logins.items()))
+
+    def kill_auth(self):
+        """kill -9 of the authentication processes; Dovecot's master starts new ones."""
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/comm") as name:
+                    if name.read().strip() == "auth":
+                        os.kill(pid, 9)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
 
     def log(self):
         return self.read("log/dovecot.log")

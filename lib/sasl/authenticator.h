@@ -1,0 +1,42 @@
+#pragma once
+/// Where a server's AUTH command is decided: by Dovecot (dovecot_service.h), or by a test.
+///
+/// Use:     auto exchange = authenticator.begin();
+///          Answer a = co_await exchange->start(request, until);
+///          while (a.kind == Answer::Kind::challenge) { …ask the client…; a = co_await exchange->respond(base64, until); }
+///          Destroying an exchange that has not ended cancels it.
+/// Errors:  none: what goes wrong is Answer::Kind::temporary, with a text for the log.
+/// Thread:  the loop's. The authenticator outlives its exchanges.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/async/loop.h"
+#include "lib/sasl/dovecot.h"
+
+namespace pen::sasl {
+
+struct Answer {
+  enum class Kind : std::uint8_t { ok, failed, temporary, challenge } kind = Kind::temporary;
+  std::string text;  // challenge: base 64; failed, temporary: why, may be empty
+  std::string user;  // ok; failed where it is known
+};
+
+class Authenticator {
+ public:
+  using Request = dovecot::Request;
+  class Exchange {
+   public:
+    virtual ~Exchange() = default;
+    virtual async::Task<Answer> start(Request request, async::Until until) = 0;
+    virtual async::Task<Answer> respond(std::string base64, async::Until until) = 0;
+  };
+  virtual ~Authenticator() = default;
+  /// What it offers, or offered when it could last be asked; empty: that is not known yet.
+  virtual const std::vector<Mechanism>& mechanisms() const = 0;
+  /// Returns when mechanisms() is known or the first attempt to ask has failed.
+  virtual async::Task<void> settled(async::Until until) = 0;
+  virtual std::unique_ptr<Exchange> begin() = 0;
+};
+
+}  // namespace pen::sasl

@@ -1,0 +1,228 @@
+#include "lib/sasl/dovecot_service.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::sasl {
+
+namespace {
+constexpr std::string_view kLost = "Connection lost to authentication server";
+constexpr std::size_t kMaxUnixPath = 107;  // sockaddr_un
+}  // namespace
+
+Result<async::SocketAddress> parse_service(std::string_view text, const std::string& directory) {
+  const auto wrong = [&](const char* why) {
+    return fail(SaslError::bad_setting, "\"" + printable(text, 100) + "\": " + why);
+  };
+  if (text.starts_with("inet:")) {
+    const std::string_view rest = text.substr(5);
+    const auto colon = rest.rfind(':');
+    if (colon == std::string_view::npos) return wrong("no port; the form is inet:host:port");
+    std::string host(rest.substr(0, colon));
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    if (host.empty() || iequals(host, "localhost")) host = "127.0.0.1";
+    if (host.find_first_not_of("0123456789abcdefABCDEF.:") != std::string::npos)
+      return wrong("the host must be a numeric address or localhost");
+    const auto port = parse_unsigned(rest.substr(colon + 1));
+    if (!port || *port == 0 || *port > 65535) return wrong("no such port");
+    return async::SocketAddress::inet(std::move(host), static_cast<unsigned short>(*port));
+  }
+  if (text.starts_with("unix:")) text.remove_prefix(5);
+  if (text.empty()) return wrong("no path");
+  std::string path(text);
+  if (path.front() != '/') path = directory + "/" + path;
+  if (path.size() > kMaxUnixPath) return wrong("longer than a socket's path can be");
+  return async::SocketAddress::unix(std::move(path));
+}
+
+/// One log-in. Lives with the session that holds it; the service knows it while it waits for an answer or may go on.
+class DovecotService::One final : public Authenticator::Exchange {
+ public:
+  explicit One(DovecotService& service) : service_(service), answered_(service.loop_) {}
+  ~One() override { leave(true); }
+
+  async::Task<Answer> start(Request request, async::Until until) override {
+    DovecotService& s = service_;
+    until = s.bounded(until);
+    if (!s.connected_) {
+      s.attempted_.reset();
+      s.hurry_.set();
+      (void)co_await s.attempted_.wait(until);
+      if (!s.connected_)
+        co_return temporary(s.last_error_.empty() ? std::string(kLost) : s.last_error_);
+    }
+    if (s.exchanges_.size() >= kMaxExchanges) co_return temporary("too many log-ins at once");
+    do {
+      if (++s.next_id_ == 0) ++s.next_id_;
+    } while (s.exchanges_.contains(s.next_id_));
+    id_ = s.next_id_;
+    epoch_ = s.epoch_;
+    s.exchanges_.emplace(id_, this);
+    co_return co_await ask(dovecot::auth_line(id_, request), until);
+  }
+
+  async::Task<Answer> respond(std::string base64, async::Until until) override {
+    if (id_ == 0) co_return temporary(std::string(kLost));  // it went away while the client thought
+    co_return co_await ask(dovecot::continue_line(id_, base64), service_.bounded(until));
+  }
+
+  void take(dovecot::Reply reply) {
+    using Kind = dovecot::Reply::Kind;
+    answer_.text = std::move(reply.text);
+    answer_.user = std::move(reply.user);
+    switch (reply.kind) {
+      case Kind::ok:
+        answer_.kind = Answer::Kind::ok;
+        break;
+      case Kind::challenge:
+        answer_.kind = Answer::Kind::challenge;
+        break;
+      case Kind::fail:
+        answer_.kind = reply.temporary ? Answer::Kind::temporary : Answer::Kind::failed;
+        break;
+    }
+    answered_.set();
+  }
+  void lost() {
+    id_ = 0;
+    if (answered_.is_set()) return;  // answer and end came together: the answer counts
+    answer_ = temporary(std::string(kLost));
+    answered_.set();
+  }
+
+ private:
+  static Answer temporary(std::string why) {
+    return {.kind = Answer::Kind::temporary, .text = std::move(why), .user = {}};
+  }
+  async::Task<Answer> ask(std::string line, async::Until until) {
+    if (line.size() > dovecot::kMaxLine) {
+      leave(true);
+      co_return Answer{
+          .kind = Answer::Kind::failed, .text = "the response is too long", .user = {}};
+    }
+    answered_.reset();
+    service_.stream_->write(line);
+    const auto waited = co_await answered_.wait(until);
+    if (!waited) {
+      leave(true);
+      co_return temporary("authentication server: " + waited.error().message());
+    }
+    Answer answer = std::exchange(answer_, {});
+    if (answer.kind != Answer::Kind::challenge) leave(false);
+    co_return answer;
+  }
+  void leave(bool cancel) {
+    if (id_ == 0) return;
+    service_.exchanges_.erase(id_);
+    if (cancel && service_.connected_ && epoch_ == service_.epoch_)
+      service_.stream_->write(dovecot::cancel_line(id_));
+    id_ = 0;
+  }
+
+  DovecotService& service_;
+  async::Event answered_;
+  Answer answer_;
+  std::uint32_t id_ = 0;  // 0: not known to the service
+  std::uint64_t epoch_ = 0;
+};
+
+DovecotService::DovecotService(async::Loop& loop, async::SocketAddress address, Options options)
+    : loop_(loop),
+      address_(std::move(address)),
+      options_(options),
+      attempted_(loop),
+      hurry_(loop) {}
+
+DovecotService::~DovecotService() = default;
+
+std::unique_ptr<Authenticator::Exchange> DovecotService::begin() {
+  return std::make_unique<One>(*this);
+}
+
+async::Task<void> DovecotService::settled(async::Until until) {
+  if (mechanisms_.empty()) (void)co_await attempted_.wait(until);
+}
+
+async::Until DovecotService::bounded(async::Until until) const {
+  until.deadline = std::min(until.deadline, loop_.now() + options_.answer_timeout);
+  return until;
+}
+
+async::Task<Result<std::vector<Mechanism>>> DovecotService::greet(async::Until until) {
+  auto stream = co_await async::connect(loop_, address_, until);
+  if (!stream) co_return fail(std::move(stream).error().within(address_.text()));
+  stream_.emplace(std::move(*stream));
+  stream_->write(dovecot::greeting(static_cast<unsigned>(::getpid())));
+  dovecot::Handshake handshake;
+  // A server that talks and talks is bounded by the deadline, and by what a line may hold.
+  for (;;) {
+    auto line = co_await stream_->read_line(dovecot::kMaxLine, until);
+    if (!line) co_return fail(std::move(line).error().within(address_.text()));
+    auto done = handshake.feed(*line);
+    if (!done) co_return fail(std::move(done).error().within(address_.text()));
+    if (*done) co_return handshake.take_mechanisms();
+  }
+}
+
+async::Task<void> DovecotService::serve(async::Cancel* cancel) {
+  for (;;) {
+    auto line = co_await stream_->read_line(dovecot::kMaxLine, {.cancel = cancel});
+    if (!line) {
+      last_error_ = std::string(kLost) + ": " + line.error().message();
+      co_return;
+    }
+    auto reply = dovecot::parse_reply(*line);
+    if (!reply) {
+      last_error_ = std::string(kLost) + ": " + reply.error().message();
+      co_return;
+    }
+    if (*reply) take(*std::move(*reply));
+  }
+}
+
+void DovecotService::take(dovecot::Reply reply) {
+  const auto found = exchanges_.find(reply.id);
+  if (found != exchanges_.end()) found->second->take(std::move(reply));  // else it was cancelled
+}
+
+void DovecotService::disconnected() {
+  connected_ = false;
+  stream_.reset();
+  for (const auto& [id, exchange] : std::exchange(exchanges_, {})) exchange->lost();
+}
+
+async::Task<void> DovecotService::keep_connected(std::shared_ptr<DovecotService> self,
+                                                 async::Cancel* cancel) {
+  DovecotService& s = *self;
+  milliseconds pause = s.options_.first_pause;
+  while (!cancel || !cancel->raised()) {
+    s.hurry_.reset();
+    auto greeted = co_await s.greet(
+        {.deadline = s.loop_.now() + s.options_.connect_timeout, .cancel = cancel});
+    if (greeted) {
+      pause = s.options_.first_pause;
+      s.mechanisms_ = *std::move(greeted);
+      s.last_error_.clear();
+      s.connected_ = true;
+      ++s.epoch_;
+      s.attempted_.set();
+      if (std::exchange(s.told_down_, false) && s.on_up) s.on_up();
+      co_await s.serve(cancel);
+    } else {
+      s.last_error_ = greeted.error().message();
+    }
+    s.disconnected();
+    if (!std::exchange(s.told_down_, true) && s.on_down) s.on_down(s.last_error_);
+    s.attempted_.set();
+    // Never quicker than first_pause, however many want to log in.
+    (void)co_await s.loop_.sleep(s.options_.first_pause, {.cancel = cancel});
+    if (pause > s.options_.first_pause)
+      (void)co_await s.hurry_.wait({.deadline = s.loop_.now() + pause, .cancel = cancel});
+    pause = std::min(pause * 2, s.options_.longest_pause);
+  }
+}
+
+}  // namespace pen::sasl

@@ -1,0 +1,57 @@
+/// The restrictions about who is logged in.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "smtpd/checks.h"
+
+namespace pen::smtpd {
+
+Checks::Answer Checks::permit_login() const {
+  const bool proved = subject_.login && !iequals(subject_.login->method, "ANONYMOUS");
+  return proved ? Answer::permit : Answer::dunno;
+}
+
+async::Task<Checks::Answer> Checks::login_mismatch(Check check) {
+  const Login* login = subject_.login;
+  const auto& maps = policy_.auth.sender_logins;
+  if (maps.empty() || !subject_.sender || subject_.sender->empty()) co_return Answer::dunno;
+  if (check == Check::reject_authenticated_sender_login_mismatch && !login) co_return Answer::dunno;
+  if (check == Check::reject_unauthenticated_sender_login_mismatch && login)
+    co_return Answer::dunno;
+
+  // The address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user where
+  // the domain is local, @domain.
+  const std::string address = policy_.resolve->rewrite(*subject_.sender);
+  const auto domain = mail::domain_part(address);
+  const auto cls = policy_.resolve->class_of(domain);
+  auto owners = co_await off_loop(
+      maps.blocking(),
+      [maps, address, delimiters = policy_.settings.recipient_delimiter,
+       local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
+        return map::find_address(maps, address,
+                                 {.bare_user = local, .at_domain = true, .delimiters = delimiters});
+      });
+  if (!cls || !owners) {
+    log::warning("smtpd_sender_login_maps: {}",
+                 owners ? cls.error().message() : owners.error().message());
+    co_return reject(451, "4.3.0", Name{*subject_.sender, ""}, "Temporary lookup failure");
+  }
+  if (!login) {  // an address that has an owner is for its owner
+    if (!*owners) co_return Answer::dunno;
+    co_return reject(553, "5.7.1", sender_label(), "not logged in");
+  }
+  if (!*owners && check == Check::reject_known_sender_login_mismatch) co_return Answer::dunno;
+  if (*owners) {
+    const auto names = split((*owners)->value);
+    if (std::ranges::any_of(names, [&](auto name) { return iequals(name, login->username); }))
+      co_return Answer::dunno;
+  }
+  co_return reject(553, "5.7.1", sender_label(),
+                   fmt::format("not owned by user {}", login->username));
+}
+
+}  // namespace pen::smtpd

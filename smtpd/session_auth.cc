@@ -1,0 +1,148 @@
+/// AUTH: the dialogue of RFC 4954 between the client and the authentication service.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/sasl/base64.h"
+#include "smtpd/session.h"
+
+namespace pen::smtpd {
+namespace {
+
+// EHLO waits this long for a service that is being connected to when the process starts
+constexpr milliseconds kSettle{3000};
+constexpr std::size_t kShown = 100;  // of what the client chose, in log lines
+
+}  // namespace
+
+async::Task<std::string> Session::auth_keyword() {
+  const AuthPolicy& auth = policy_->auth;
+  if (!auth.enabled || !server_.authenticator || (settings().smtpd_tls_auth_only && !secured()) ||
+      auth.exceptions.matches_host(peer_.name, peer_.address).value_or(true))
+    co_return std::string();
+  async::Until wait = until();
+  wait.deadline = std::min(wait.deadline, server_.loop.now() + kSettle);
+  co_await server_.authenticator->settled(wait);
+  const auto names = auth.offered(server_.authenticator->mechanisms(), secured());
+  co_return names.empty() ? std::string() : join(names);
+}
+
+async::Task<Session::Flow> Session::auth(std::string_view args) {
+  const auto& s = settings();
+  if (s.smtpd_helo_required && helo_.empty()) {
+    co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
+  } else if (!policy_->auth.enabled || !server_.authenticator ||
+             (policy_->discarded_keywords & keyword::kAuth) != 0) {
+    co_await refuse("503 5.5.1 Error: authentication not enabled");
+  } else if (transaction_) {
+    co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
+  } else if (s.smtpd_tls_auth_only && !secured()) {
+    co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism");
+  } else if (login_) {
+    co_await refuse("503 5.5.1 Error: already authenticated");
+  } else {
+    const auto words = split(args, " \t");
+    if (words.empty() || words.size() > 2) {
+      co_await refuse("501 5.5.4 Syntax: AUTH mechanism");
+      co_return Flow::go_on;
+    }
+    std::string mechanism(words[0]);  // args die at the next read
+    for (char& c : mechanism)
+      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+    std::optional<std::string> initial;
+    if (words.size() == 2) initial = words[1] == "=" ? std::string_view() : words[1];
+    co_return co_await log_in(std::move(mechanism), std::move(initial));
+  }
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::log_in(std::string mechanism,
+                                           std::optional<std::string> response) {
+  using Kind = sasl::Answer::Kind;
+  const auto& s = settings();
+  sasl::Authenticator& authenticator = *server_.authenticator;
+  co_await authenticator.settled(until());
+  const auto& known = authenticator.mechanisms();
+  const auto offered = policy_->auth.offered(known, secured());
+  const std::string shown = printable(mechanism, kShown);
+  if (!known.empty() && std::ranges::find(offered, mechanism) == offered.end()) {
+    log::warning("{}: SASL {} authentication failed: Invalid authentication mechanism",
+                 peer_.shown(), shown);
+    co_await refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism");
+    co_return Flow::go_on;
+  }
+  const auto limit = static_cast<std::size_t>(s.smtpd_sasl_response_limit);
+  const auto exchange = authenticator.begin();
+  std::string own_address;
+  std::uint16_t own_port = 0;
+  if (auto own = async::local_address(stream_.fd()); own && !own->is_unix()) {
+    own_address = own->host;
+    own_port = own->port;
+  }
+  sasl::Answer answer;
+  for (bool first = true;; first = false) {
+    if (response && !sasl::valid_base64(*response)) {
+      log::warning("{}: SASL {} authentication failed: malformed response", peer_.shown(), shown);
+      co_await refuse("501 5.5.2 Error: authentication failed: cannot decode response");
+      co_return Flow::go_on;
+    }
+    if (first) {
+      sasl::Authenticator::Request request;
+      request.mechanism = mechanism;
+      request.service = s.smtpd_sasl_service;
+      request.secured = secured();
+      request.local_address = own_address;
+      request.local_port = own_port;
+      request.remote_address = peer_.address;
+      request.remote_port = peer_.port;
+      if (response) request.initial = *response;
+      answer = co_await exchange->start(request, until());
+    } else {
+      answer = co_await exchange->respond(*std::exchange(response, {}), until());
+    }
+    if (answer.kind != Kind::challenge) break;
+    stream_.write("334 " + answer.text + "\r\n");
+    auto line = co_await stream_.read_raw_line(limit + 1, until());  // with its CR
+    if (!line) {
+      if (!line.error().is(async::WaitError::line_too_long)) co_return read_failed(line.error());
+      if (auto skipped = co_await stream_.discard_line(until()); !skipped)
+        co_return read_failed(skipped.error());
+      log::warning("{}: SASL {} authentication failed: response too long", peer_.shown(), shown);
+      co_await refuse("500 5.5.6 Error: authentication exchange line is too long");
+      co_return Flow::go_on;
+    }
+    line->remove_suffix(1);
+    if (line->ends_with('\r'))
+      line->remove_suffix(1);
+    else if (forbid_bare_newline_)
+      co_return bare_newline();
+    if (*line == "*") {
+      log::warning("{}: SASL {} authentication aborted", peer_.shown(), shown);
+      co_await refuse("501 5.7.0 Authentication aborted");
+      co_return Flow::go_on;
+    }
+    response = *line;
+  }
+  const std::string user = answer.user.empty() ? "(unavailable)" : printable(answer.user, kShown);
+  if (answer.kind == Kind::ok) {
+    login_ = std::make_unique<Login>(Login{.method = shown, .username = printable(answer.user)});
+    reply("235 2.7.0 Authentication successful");
+  } else if (answer.kind == Kind::temporary) {
+    // Not "authentication failed": that is what tools that lock out guessers look for, and this is nobody's guess.
+    const std::string why = answer.text.empty() ? "(reason unavailable)" : answer.text;
+    log::warning("{}: SASL {} authentication not possible now: {}, sasl_username={}", peer_.shown(),
+                 shown, printable(why, 200), user);
+    co_await refuse("454 4.7.0 Temporary authentication failure: try again later");
+  } else {
+    const std::string why =
+        answer.text.empty() ? std::string("(reason unavailable)") : printable(answer.text, 200);
+    log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", peer_.shown(), shown,
+                 why, user);
+    co_await refuse("535 5.7.8 Error: authentication failed: " + why);
+  }
+  co_return Flow::go_on;
+}
+
+}  // namespace pen::smtpd
