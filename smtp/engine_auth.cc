@@ -21,7 +21,7 @@ void Engine::login_failed(const mail::Reply* reply, std::string_view why) {
   status.dsn = reply->dsn_or_default();
   status.text = "SASL authentication failed; server " + peer_.shown + " said: " + reply->text;
   status.diagnostic = "smtp; " + reply->text;
-  if (reply->permanent() && !settings_.login->soft_bounce) {
+  if (reply->permanent() && !settings_.login->defer_refused) {
     // The connection stays, and whatever is handed to it gets this answer without a word on the wire.
     status.action = mail::Action::failed;
     not_for_us_ = std::move(status);

@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_defers_the_mail_unless_it_is_to_bounce) {
                    std::string(row.reply));
   }
   Login hard = Talk::usual();
-  hard.soft_bounce = false;
+  hard.defer_refused = false;
   Talk talk("250 AUTH PLAIN", hard);
   talk.say("535 5.7.8 no");
   BOOST_TEST(talk.opened);

@@ -15,8 +15,8 @@ struct Login {
   sasl::Credentials credentials;
   sasl::SecurityOptions clear, secured;          // which mechanisms, without and with TLS
   std::shared_ptr<const map::MatchList> filter;  // smtp_sasl_mechanism_filter; nullptr: none
-  bool soft_bounce =
-      true;           // a refusal for good defers mail: passwords are mistyped, and they expire
+  // smtp_sasl_auth_soft_bounce: a refusal for good defers mail, because passwords are mistyped, and they expire
+  bool defer_refused = true;
   std::string nonce;  // fresh
 };
 

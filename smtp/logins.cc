@@ -22,7 +22,7 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
   if (logins->maps_.blocking()) logins->pool_ = std::make_unique<async::HandlerPool>(loop, 2);
   logins->delimiter_ =
       lmtp ? s.lmtp_sasl_password_result_delimiter : s.smtp_sasl_password_result_delimiter;
-  logins->usual_.soft_bounce = lmtp ? s.lmtp_sasl_auth_soft_bounce : s.smtp_sasl_auth_soft_bounce;
+  logins->usual_.defer_refused = lmtp ? s.lmtp_sasl_auth_soft_bounce : s.smtp_sasl_auth_soft_bounce;
   const auto options = [&](sasl::SecurityOptions& into, const std::vector<std::string>& words,
                            const char* which) -> Result<void> {
     auto parsed = sasl::SecurityOptions::parse(words);

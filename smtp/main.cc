@@ -8,6 +8,7 @@
 #include "smtp/from_config.h"
 #include "smtp/logins.h"
 #include "smtp/session.h"
+#include "smtp/tls.h"
 
 namespace {
 
@@ -24,6 +25,7 @@ struct Server {
   async::Cancel& draining;
   ipc::AllowedPeers peers;
   smtp::Settings settings;
+  smtp::ClientTls tls;
   std::shared_ptr<smtp::Logins> logins;     // nullptr: nobody logs in
   std::set<const smtp::Session*> sessions;  // for status
 };
@@ -53,7 +55,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
             },
             message);
       },
-      server->logins);
+      &server->tls, server->logins);
   server->sessions.insert(&deliveries);
   bool draining = false;
   for (;;) {
@@ -87,11 +89,13 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
 
 Result<service::Hooks> start(service::Context& context, bool lmtp) {
   PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
+  const smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
   auto server =
       std::make_shared<Server>(Server{context.loop(),
                                       context.draining(),
                                       {.everyone = false, .mail_owner = context.owner().uid},
-                                      smtp::settings_from(context.settings(), lmtp),
+                                      settings,
+                                      smtp::ClientTls(settings.tls, context.loop().clock()),
                                       std::move(logins),
                                       {}});
   context.serve([server](async::Listener::Accepted accepted) {

@@ -14,7 +14,6 @@ namespace pen::smtp {
 
 /// smtp_tls_… and tls_…, under Postfix's names shortened.
 struct TlsSettings {
-  bool available = false;  // false: nothing of this is set up, TLS cannot be done (tests)
   std::string ca_file, ca_path;
   bool default_ca = false;                      // tls_append_default_CA
   std::vector<std::string> trust_anchor_files;  // in place of the three before

@@ -263,6 +263,8 @@ async::Task<map::AddressValue> Checks::look_up(const Restriction& r, Name& name)
             return map::AddressHit{.value = **value, .key = null_key, .extension = {}};
           });
     }
+    case Check::check_ccert_access:
+      co_return co_await look_up_certificate(maps, name);
     case Check::check_sasl_access:
       if (!subject_.login) co_return std::nullopt;
       name = Name{subject_.login->username, "SASL login name"};
@@ -396,11 +398,12 @@ Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
       if (subject_.sender != "" || subject_.recipient_count <= 1) return Answer::dunno;
       return reject(s.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
     case Check::reject_plaintext_session:
+      if (subject_.tls) return Answer::dunno;
       return reject(s.plaintext_reject_code, "4.7.1", Name{}, "Session encryption is required");
     case Check::permit_sasl_authenticated:
       return permit_login();
-    case Check::permit_dunno:
-      return Answer::dunno;
+    case Check::permit_tls_all_clientcerts:
+      return subject_.tls && subject_.tls->trusted ? Answer::permit : Answer::dunno;
     case Check::unsupported:
       return server_error(fmt::format("restriction {} is not supported", r.name));
     case Check::unknown:
@@ -420,6 +423,8 @@ Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
     case Check::check_helo_access:
     case Check::check_sender_access:
     case Check::check_recipient_access:
+    case Check::check_ccert_access:
+    case Check::permit_tls_clientcerts:
     case Check::check_sasl_access:
     case Check::reject_sender_login_mismatch:
     case Check::reject_authenticated_sender_login_mismatch:
@@ -469,8 +474,12 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
       case Check::check_helo_access:
       case Check::check_sender_access:
       case Check::check_recipient_access:
+      case Check::check_ccert_access:
       case Check::check_sasl_access:
         answer = co_await access(r, name);
+        break;
+      case Check::permit_tls_clientcerts:
+        answer = co_await clientcerts();
         break;
       case Check::reject_sender_login_mismatch:
       case Check::reject_authenticated_sender_login_mismatch:

@@ -42,6 +42,7 @@ struct Subject {
   bool esmtp = false;
   bool improper_pipelining = false;
   const Login* login = nullptr;          // nullptr: nobody is logged in
+  const SecureClient* tls = nullptr;     // nullptr: clear text
   std::optional<std::string> sender;     // of the transaction under way
   std::optional<std::string> recipient;  // the one asked about
   std::size_t recipient_count = 0;       // accepted so far
@@ -93,6 +94,10 @@ class Checks {
   /// Restrictions that need no look-up in DNS or in tables.
   Answer at_once(const Restriction& r, const Name& name);
   Answer about_client(Check check);
+  // checks_tls.cc
+  [[gnu::noinline]] async::Task<Answer> clientcerts();
+  [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps,
+                                                                       Name& name);
   // checks_login.cc
   Answer permit_login() const;
   [[gnu::noinline]] async::Task<Answer> login_mismatch(Check check);

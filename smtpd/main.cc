@@ -120,6 +120,17 @@ Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   return service;
 }
 
+/// Opened while keys that only root may read can be read.
+std::shared_ptr<smtpd::ServerTls> server_tls;  // NOLINT: the process has one
+
+void start_tls() {
+  if (!server_tls) return;
+  server_tls->watch();
+  for (const auto& warning : server_tls->take_warnings()) log::warning("{}", warning);
+  if (const auto& problem = server_tls->ticket_problem(); !problem.empty())
+    log::warning("session tickets are good for this process only: {}", problem);
+}
+
 Result<Hooks> start(Context& context) {
   const config::Settings& s = context.settings();
   PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
@@ -129,6 +140,7 @@ Result<Hooks> start(Context& context) {
   PEN_TRY_ASSIGN(auto dns, dns_options(s));
   PEN_TRY_ASSIGN(auto holder, session_holder(context));
   PEN_TRY_ASSIGN(auto logins, authentication(context));
+  start_tls();
 
   intake::Settings settings;
   settings.myhostname = s.myhostname;
@@ -143,6 +155,7 @@ Result<Hooks> start(Context& context) {
   program->server.set_policy(std::move(policy));
   if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
   program->server.classes = std::move(holder);
+  program->server.tls = server_tls;
   if (logins) context.loop().spawn("authentication", sasl::DovecotService::keep_connected(logins));
   program->server.authenticator = std::move(logins);
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
@@ -158,5 +171,10 @@ Result<Hooks> start(Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "smtpd", .summary = "SMTP server"}, start);
+  const auto before_privileges = [](const pen::config::Config& config) {
+    server_tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
+  };
+  return pen::service::run(
+      argc, argv, {.name = "smtpd", .summary = "SMTP server", .with_privileges = before_privileges},
+      start);
 }

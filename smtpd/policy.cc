@@ -21,6 +21,7 @@ unsigned keyword_bit(std::string_view word) {
                                   {"smtputf8", keyword::kSmtpUtf8},
                                   {"chunking", keyword::kChunking},
                                   {"auth", keyword::kAuth},
+                                  {"starttls", keyword::kStartTls},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -94,7 +95,9 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
       p.local_rewrite_mynetworks = true;
     else if (iequals(item, "permit_sasl_authenticated"))
       p.local_rewrite_logins = true;
-    else if (!iequals(item, "permit_tls_clientcerts"))
+    else if (iequals(item, "permit_tls_clientcerts"))
+      p.local_rewrite_clientcerts = true;
+    else
       p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
   }
   for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
@@ -103,12 +106,15 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
     return item == "smtpd_access_maps";
   });
   p.always_bcc = s.always_bcc;
-  const std::string level = config.text("smtpd_tls_security_level").value_or(std::string());
-  p.tls_required = iequals(level, "encrypt") ||
-                   (level.empty() && iequals(config.text("smtpd_enforce_tls").value_or(""), "yes"));
-  if (p.tls_required)
+  p.tls = tls_mode(config);
+  if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
+  if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)
     p.warnings.push_back(
-        "TLS is required of clients, but this version cannot do TLS: no mail is taken");
+        "smtpd_tls_req_ccert = yes: needs smtpd_tls_security_level = encrypt; clients are only "
+        "asked");
+  auto clientcerts = map::MapList::open(join(s.relay_clientcerts), p.open);
+  if (!clientcerts) return fail(std::move(clientcerts).error().within("relay_clientcerts"));
+  p.relay_clientcerts = *std::move(clientcerts);
   for (const auto& option : s.receive_override_options) {
     if (option == "no_unknown_recipient_checks")
       p.unknown_recipient_checks = false;
@@ -118,7 +124,8 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
       p.warnings.push_back("receive_override_options: unknown option " + option);
   }
   p.rcpt_may_wait = p.resolve->blocking() || p.auth.sender_logins.blocking() ||
-                    may_wait(p.relay, p.classes) || may_wait(p.recipient, p.classes);
+                    p.relay_clientcerts.blocking() || may_wait(p.relay, p.classes) ||
+                    may_wait(p.recipient, p.classes);
   if (s.smtpd_delay_reject)
     p.rcpt_may_wait = p.rcpt_may_wait || may_wait(p.client, p.classes) ||
                       may_wait(p.helo, p.classes) || may_wait(p.sender, p.classes);

@@ -16,6 +16,7 @@
 #include "lib/resolve/resolve.h"
 #include "smtpd/auth.h"
 #include "smtpd/restriction.h"
+#include "smtpd/tls.h"
 
 namespace pen::smtpd {
 
@@ -27,7 +28,7 @@ std::string_view describe(PolicyError e);
 namespace keyword {
 inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8,
                           kEightBitMime = 16, kDsn = 32, kSmtpUtf8 = 64, kChunking = 128,
-                          kSilent = 256, kAuth = 1024;
+                          kSilent = 256, kStartTls = 512, kAuth = 1024;
 }
 
 struct Policy {
@@ -43,12 +44,13 @@ struct Policy {
   map::MatchList bare_newline_exclusions, event_limit_exceptions;
   // local_header_rewrite_clients
   bool local_rewrite_mynetworks = false, local_rewrite_interfaces = true;
-  bool local_rewrite_logins = false;
+  bool local_rewrite_logins = false, local_rewrite_clientcerts = false;
   AuthPolicy auth;
   unsigned discarded_keywords = 0;
   /// RCPT may have to wait for DNS or a slow table: pipelined ones are looked up together.
   bool rcpt_may_wait = false;
-  bool tls_required = false;   // smtpd_tls_security_level = encrypt, smtpd_enforce_tls
+  TlsMode tls;
+  map::MapList relay_clientcerts;
   bool parent_domains = true;  // parent_domain_matches_subdomains names smtpd_access_maps
   std::string always_bcc;
   bool unknown_recipient_checks = true, address_mappings = true;  // receive_override_options

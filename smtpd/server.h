@@ -16,6 +16,7 @@
 #include "lib/sessions/holder.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
+#include "smtpd/tls.h"
 
 namespace pen::smtpd {
 
@@ -59,11 +60,14 @@ class Server {
   intake::Intake& intake;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
+  /// For STARTTLS; none: level none, or a test without.
+  std::shared_ptr<ServerTls> tls;
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 
   struct Counts {
-    std::uint64_t sessions = 0, messages = 0, refused = 0;
+    std::uint64_t sessions = 0, messages = 0, refused = 0, tls_sessions = 0, tls_resumed = 0,
+                  failed_handshakes = 0;
     std::size_t live = 0;
   };
   Counts counts;

@@ -27,6 +27,7 @@ bool ends_group(Verb verb) {
     case Verb::data:
     case Verb::vrfy:
     case Verb::noop:
+    case Verb::starttls:
       return true;
     default:
       return false;
@@ -88,6 +89,7 @@ Subject Session::subject() const {
   s.esmtp = esmtp_;
   s.improper_pipelining = improper_pipelining_;
   s.login = login_.get();
+  s.tls = tls_.get();
   if (transaction_) {
     s.sender = transaction_->message.envelope().sender;
     s.recipient_count = transaction_->message.recipients();
@@ -231,18 +233,31 @@ async::Task<void> Session::run() {
       !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false)) {
     log::warning("Connection concurrency limit exceeded: {} from {} for service smtpd",
                  clients.count(), peer_.shown());
-    reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
-                      peer_.address));
+    // Not worth a handshake; in clear text it would not be understood.
+    if (!policy_->tls.wrapper)
+      reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
+                        peer_.address));
   } else if (const auto place = co_await class_place(); !place.granted) {
     log::warning(
         "Session limit exceeded: {} sessions or more in class {} from {} for service smtpd",
         place.refused_by->refuse, place.refused_by->mask, peer_.shown());
-    reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
+    if (!policy_->tls.wrapper)
+      reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
+  } else if (policy_->tls.wrapper && co_await wrap() == Flow::close) {
+    // said by wrap()
   } else if (co_await greet() == Flow::go_on) {
     co_await commands();
   }
-  (void)co_await stream_.flush({.deadline = server_.loop.now() + seconds(5)});
+  co_await say_goodbye();
   log_disconnect();
+}
+
+async::Task<void> Session::say_goodbye() {
+  const async::Until soon{.deadline = server_.loop.now() + seconds(5)};
+  if (secured())
+    (void)co_await stream_.shutdown(soon);  // with close_notify
+  else
+    (void)co_await stream_.flush(soon);
 }
 
 async::Task<sessions::Holder::Entry> Session::class_place() {
@@ -366,7 +381,8 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
     count(verb, false);
     co_return Flow::close;
   }
-  if (policy_->tls_required && !before_tls(verb) && verb != Verb::unknown) {
+  if (policy_->tls.level == TlsLevel::encrypt && !secured() && !before_tls(verb) &&
+      verb != Verb::unknown) {
     last_command_ = mail::verb_name(verb);
     count(verb, false);
     co_await refuse("530 5.7.0 Must issue a STARTTLS command first");
@@ -407,17 +423,20 @@ async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
     case Verb::vrfy:
       co_return co_await verify(line.args);
     case Verb::help:
-      reply("214 2.0.0 Commands: HELO EHLO MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT");
+      reply(
+          "214 2.0.0 Commands: HELO EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY HELP "
+          "QUIT");
       co_return Flow::go_on;
     case Verb::quit:
       quit_ = true;
       reply("221 2.0.0 Bye");
       co_return Flow::close;
+    case Verb::starttls:
+      co_return co_await starttls(line.args);
     case Verb::auth:
       co_return co_await auth(line.args);
     case Verb::expn:
     case Verb::etrn:
-    case Verb::starttls:
       co_await refuse("502 5.5.1 Error: command not implemented");
       co_return Flow::go_on;
     default:
@@ -474,6 +493,8 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   add(keyword::kSize,
       s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
+  if (policy_->tls.level != TlsLevel::none && !secured() && server_.tls && server_.tls->context())
+    add(keyword::kStartTls, "STARTTLS");
   if (!mechanisms.empty()) {
     add(keyword::kAuth, "AUTH " + mechanisms);
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);

@@ -50,6 +50,7 @@ class Session {
   [[gnu::noinline]] async::Task<sessions::Holder::Entry> class_place();
   [[gnu::noinline]] async::Task<Flow> greet();
   async::Task<void> commands();
+  [[gnu::noinline]] async::Task<void> say_goodbye();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
   [[gnu::noinline]] async::Task<Flow> dispatch(const mail::CommandLine& line);
   Flow read_failed(const Error& error);
@@ -59,6 +60,13 @@ class Session {
   bool improper_pipelining(mail::Verb verb, std::string_view name);
   void count(mail::Verb verb, bool ok);
   void log_disconnect();
+
+  // session_tls.cc
+  [[gnu::noinline]] async::Task<Flow> starttls(std::string_view args);
+  /// TLS before anything else.
+  [[gnu::noinline]] async::Task<Flow> wrap();
+  /// The handshake; what was known of the client is forgotten.
+  [[gnu::noinline]] async::Task<Flow> start_tls(std::shared_ptr<const tls::Context> context);
 
   // session_auth.cc
   [[gnu::noinline]] async::Task<Flow> auth(std::string_view args);
@@ -92,7 +100,7 @@ class Session {
   [[gnu::noinline]] async::Task<void> refuse(std::string_view text);
   void reset_transaction() { transaction_.reset(); }
   Subject subject() const;
-  bool secured() const { return false; }  // the connection is encrypted
+  bool secured() const { return tls_ != nullptr; }  // the connection is encrypted
   async::Until until() const;
   const config::Settings& settings() const { return policy_->settings; }
 
@@ -101,8 +109,9 @@ class Session {
   async::Stream stream_;
   Peer peer_;
   std::string helo_;
-  std::string access_denied_;     // without delay_reject: what the client was told at connect
-  std::unique_ptr<Login> login_;  // nullptr: nobody
+  std::string access_denied_;          // without delay_reject: what the client was told at connect
+  std::unique_ptr<Login> login_;       // nullptr: nobody
+  std::unique_ptr<SecureClient> tls_;  // nullptr: clear text
   std::unique_ptr<Transaction> transaction_;
   std::string last_command_ = "CONNECT";  // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};

@@ -105,6 +105,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   e.client.port = peer_.port;
   e.client.helo = helo_;
   e.client.protocol = esmtp_ ? "ESMTP" : "SMTP";
+  if (secured() && esmtp_) e.client.protocol += 'S';
   if (login_) {
     if (esmtp_) e.client.protocol += 'A';  // RFC 3848
     e.client.sasl_method = login_->method;
@@ -112,6 +113,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   }
   if (mail->auth != "<>") e.client.sasl_sender = printable(mail->auth);
   e.client.reverse_name = peer_.reverse_name;
+  if (secured()) transaction_->message.trace_tls(tls_->trace);
   // what was announced; replaced by the facts when the content has come
   e.body.size = mail->size.value_or(0);
   transaction_->message.complete_header(

@@ -60,6 +60,7 @@ Body& Message::open_body(std::uint64_t expected) {
       .smtputf8 = envelope_.smtputf8,
       .when = envelope_.arrival,
       .show_login = s.show_logins,
+      .tls = trace_tls_,
   }));
   return *body_;
 }

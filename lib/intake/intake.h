@@ -80,6 +80,8 @@ class Message {
   void complete_header(bool yes) { complete_header_ = yes; }
   /// Of the request that asked for this message (ipc::bounce::Notify), when it discharges a report.
   void permit(std::uint64_t permit) { permit_ = permit; }
+  /// Comments for Received: about the session's TLS, lines joined by CRLF and tab. Before open_body().
+  void trace_tls(std::string lines) { trace_tls_ = std::move(lines); }
   /// Opens the body and puts the trace field into it. `expected`: the size the client announced, 0: none.
   Body& open_body(std::uint64_t expected);
   Body* body() { return body_ ? &*body_ : nullptr; }
@@ -93,6 +95,7 @@ class Message {
   Intake& intake_;
   mail::Envelope envelope_;
   std::optional<Body> body_;
+  std::string trace_tls_;
   bool complete_header_ = false;
   std::uint64_t permit_ = 0;
 };

@@ -42,6 +42,10 @@ std::string received_field(const ReceivedField& f) {
     if (f.client.address.find(':') != std::string::npos) out += "IPv6:";
     append_safe(out, f.client.address, true);
     out += "])\r\n\t";
+    if (!f.tls.empty()) {
+      out += f.tls;
+      out += "\r\n\t";
+    }
     if (f.show_login && !f.client.sasl_username.empty()) {
       out += "(Authenticated sender: ";
       append_safe(out, f.client.sasl_username, true);

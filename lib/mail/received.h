@@ -18,6 +18,8 @@ struct ReceivedField {
   bool smtputf8 = false;
   WallTime when{};
   bool show_login = false;  // name client.sasl_username, if there is one
+  // complete comments about the session's TLS, further lines begun by CRLF and tab; empty: none
+  std::string_view tls = {};
 };
 
 /// The field's lines joined by CRLF, without one at the end. Bytes a peer chose cannot break the

@@ -195,9 +195,11 @@ Result<std::vector<Fd>> take_sockets(int count) {
 
 /// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it. arguments.chroot
 /// becomes what was done.
-Result<Account> settle_in(const config::Settings& settings, const Options& options,
+Result<Account> settle_in(const config::Config& config, const Options& options,
                           Arguments& arguments) {
+  const config::Settings& settings = config.settings();
   PEN_TRY(open_log(settings, options.name, arguments.debug));
+  if (options.with_privileges) options.with_privileges(config);
   raise_descriptor_limit();
   PEN_TRY_ASSIGN(const Account owner, mail_owner(settings));
   if (::chdir(settings.queue_directory.c_str()) != 0)
@@ -243,7 +245,7 @@ int run(int argc, char** argv, Options options, Start start) {
     log::error("{}", config.error().message());  // to standard error: there is no log yet
     return EX_CONFIG;
   }
-  const auto owner = settle_in(config->settings(), options, *arguments);
+  const auto owner = settle_in(*config, options, *arguments);
   if (!owner) {
     log::error("{}", owner.error().message());
     return EX_CONFIG;

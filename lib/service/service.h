@@ -39,6 +39,8 @@ struct Options {
   std::string summary;           // one line for --help
   bool keep_privileges = false;  // local, virtual: root until they become the recipient
   bool announces_ready = false;  // calls Context::ready() itself, later than start()
+  /// Called when the log is open and the rights are still those that master gave: for files that root alone can read.
+  std::function<void(const config::Config&)> with_privileges = {};
 };
 
 struct Hooks {

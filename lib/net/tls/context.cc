@@ -145,9 +145,11 @@ Result<void> Context::Impl::set_server() {
   SSL_CTX_set_dh_auto(c, 1);
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);  // tickets only: nothing is kept here
   SSL_CTX_set_timeout(c, static_cast<long>(options.session_lifetime.count()));
-  const std::string scope = options.session_scope.substr(0, SSL_MAX_SID_CTX_LENGTH);
-  SSL_CTX_set_session_id_context(c, reinterpret_cast<const unsigned char*>(scope.data()),
-                                 static_cast<unsigned>(scope.size()));
+  unsigned char scope[EVP_MAX_MD_SIZE];  // the name may be longer than OpenSSL takes
+  unsigned size = 0;
+  EVP_Digest(options.session_scope.data(), options.session_scope.size(), scope, &size, EVP_sha256(),
+             nullptr);
+  SSL_CTX_set_session_id_context(c, scope, size);
   if (options.tickets) {
     SSL_CTX_set_num_tickets(c, 1);  // a mail client comes with one connection at a time
   } else {

@@ -52,6 +52,8 @@ struct ContextOptions {
   std::vector<std::string> chain_files;
   std::string ca_file, ca_path;  // whom to trust; both empty: nobody
   bool default_ca = false;       // and the system's
+  /// Certificates to trust besides, of authorities or of servers themselves: a chain may end in any of them.
+  std::vector<std::string> trust_anchor_files;
   Protocols protocols;
   std::string ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";  // OpenSSL list, up to TLS 1.2
   std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
@@ -66,7 +68,7 @@ struct ContextOptions {
   /// None: no session tickets, and so no resumption.
   std::shared_ptr<TicketKeys> tickets;
   seconds session_lifetime{3600};
-  /// Sessions are resumed only by contexts of the same name (at most 32 bytes count).
+  /// Sessions are resumed only by contexts of the same name.
   std::string session_scope = "penstock";
   /// PEM of key, certificate and chain for a name the client asked for; nullopt: the default one. Called in the
   /// handshake, so it must not block long. Error: the handshake is refused.
@@ -76,6 +78,9 @@ struct ContextOptions {
   std::shared_ptr<SessionCache> sessions;  // none: each handshake is a full one
   bool wildcard_matches_several_labels = true;
 };
+
+/// A PEM file, whole, of at most 4 MiB. Error: unreadable, with the errno.
+Result<std::string> read_file(const std::string& path);
 
 class Context {
  public:

@@ -39,9 +39,6 @@ struct Chain {
 };
 /// PEM as chain_files has it: one or more of key, certificate, chain. `name`: for the error.
 Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name);
-/// Whole files. Error: unreadable, with the errno.
-Result<std::string> read_file(const std::string& path);
-
 struct Context::Impl {
   ContextOptions options;
   SslCtxPtr ctx;

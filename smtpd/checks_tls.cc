@@ -1,0 +1,33 @@
+/// Restrictions about client certificates: their fingerprints in tables.
+#include "lib/base/log.h"
+#include "smtpd/checks.h"
+
+namespace pen::smtpd {
+
+async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& maps, Name& name) {
+  if (!subject_.tls || !subject_.tls->certificate) co_return std::nullopt;
+  for (const std::string* print : {&subject_.tls->fingerprint, &subject_.tls->key_fingerprint}) {
+    name = Name{*print, "Client certificate"};
+    map::AddressValue found =
+        co_await off_loop(maps.blocking(), [maps, key = *print]() -> map::AddressValue {
+          auto value = maps.lookup(key);
+          if (!value) return std::unexpected(std::move(value).error());
+          if (!*value) return std::nullopt;
+          return map::AddressHit{.value = **value, .key = key, .extension = {}};
+        });
+    if (!found || *found) co_return found;
+  }
+  co_return std::nullopt;
+}
+
+async::Task<Checks::Answer> Checks::clientcerts() {
+  Name name;
+  const map::AddressValue found = co_await look_up_certificate(policy_.relay_clientcerts, name);
+  if (!found) {
+    log::warning("relay_clientcerts: {}", found.error().message());
+    co_return reject(451, "4.3.0", Name{subject_.peer->shown(), ""}, "Temporary lookup failure");
+  }
+  co_return *found ? Answer::permit : Answer::dunno;
+}
+
+}  // namespace pen::smtpd

@@ -1,0 +1,124 @@
+/// STARTTLS and TLS from the first byte.
+#include <fmt/format.h>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/net/tls/session.h"
+#include "smtpd/session.h"
+
+namespace pen::smtpd {
+namespace {
+
+/// What Postfix writes into Received: for smtpd_tls_received_header.
+std::string trace_lines(const tls::SessionInfo& info, bool asked) {
+  std::string text = fmt::format("(using {} with cipher {} ({}/{} bits)", info.protocol,
+                                 info.cipher, info.used_bits, info.cipher_bits);
+  const char* lead = "\r\n\t ";
+  if (!info.key_exchange.empty()) {
+    text += lead + ("key-exchange " + info.key_exchange);
+    lead = " ";
+  }
+  if (!info.server_signature.empty()) text += lead + ("server-signature " + info.server_signature);
+  if (!info.server_digest.empty()) text += " server-digest " + info.server_digest;
+  if (!info.client_signature.empty()) text += "\r\n\t client-signature " + info.client_signature;
+  if (!info.client_digest.empty()) text += " client-digest " + info.client_digest;
+  text += ")\r\n\t";
+  if (info.peer_certificate) {
+    // Quotes and backslashes would end the string early.
+    const auto quoted = [](std::string name) {
+      for (char& c : name)
+        if (c == '"' || c == '\\' || c == '(' || c == ')') c = '?';
+      return name;
+    };
+    text += fmt::format("(Client CN \"{}\", Issuer \"{}\" ({}))",
+                        info.subject.empty() ? "(not extracted)" : quoted(info.subject),
+                        quoted(info.issuer), info.trusted ? "verified OK" : "not verified");
+  } else {
+    text += asked ? "(Client did not present a certificate)" : "(No client certificate requested)";
+  }
+  return text;
+}
+
+}  // namespace
+
+async::Task<Session::Flow> Session::starttls(std::string_view args) {
+  if (!args.empty()) {
+    co_await refuse("501 5.5.4 Syntax: STARTTLS");
+  } else if (tls_) {
+    co_await refuse("503 5.5.1 Error: TLS already active");
+  } else if (policy_->tls.level == TlsLevel::none ||
+             (policy_->discarded_keywords & keyword::kStartTls) != 0) {
+    co_await refuse("502 5.5.1 Error: command not implemented");
+  } else if (auto context = server_.tls ? server_.tls->context() : nullptr; !context) {
+    co_await refuse("454 4.7.0 TLS not available due to local problem");
+  } else {
+    // What came behind the command came in clear text: it is not the client's word (RFC 3207 section 4.2). Where it is
+    // an error it was refused before we got here; where that is switched off it is dropped.
+    if (!stream_.buffered().empty()) {
+      log::info("{} bytes in clear text behind STARTTLS from {} are dropped",
+                stream_.buffered().size(), peer_.shown());
+      stream_.consume(stream_.buffered().size());
+    }
+    reply("220 2.0.0 Ready to start TLS");
+    if (auto flushed = co_await stream_.flush(until()); !flushed)
+      co_return read_failed(flushed.error());
+    co_return co_await start_tls(std::move(context));
+  }
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::wrap() {
+  if (auto context = server_.tls ? server_.tls->context() : nullptr)
+    co_return co_await start_tls(std::move(context));
+  log::warning("TLS is not available: {} is disconnected", peer_.shown());
+  stream_.close();
+  co_return Flow::close;
+}
+
+async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context> context) {
+  const auto& s = settings();
+  const auto asked = context->options().client_certificate;
+  using Ask = tls::ContextOptions::ClientCertificate;
+  auto done = co_await tls::accept(stream_, std::move(context),
+                                   {.deadline = server_.loop.now() + s.smtpd_starttls_timeout,
+                                    .cancel = &server_.stop_cancel()});
+  if (!done) {
+    // Nothing can be said any more: the client expects TLS.
+    if (done.error().is(async::WaitError::timed_out)) {
+      log::info("timeout after {} from {}", last_command_, peer_.shown());
+    } else if (!done.error().is(async::WaitError::cancelled)) {
+      log::info("SSL_accept error from {}: {}", peer_.shown(), done.error().message());
+      log::info("lost connection after {} from {}", last_command_, peer_.shown());
+    }
+    ++server_.counts.failed_handshakes;
+    failed_ = true;
+    stream_.close();
+    co_return Flow::close;
+  }
+  const tls::SessionInfo& info = *done;
+  ++server_.counts.tls_sessions;
+  if (info.resumed) ++server_.counts.tls_resumed;
+  if (s.smtpd_tls_loglevel > 0) log::info("{}", tls::log_line(info, "from", peer_.shown()));
+  // What was said before counts for nothing (RFC 3207 section 4.2).
+  helo_.clear();
+  esmtp_ = false;
+  login_.reset();
+  reset_transaction();
+  tls_.reset(new SecureClient{.trace = s.smtpd_tls_received_header
+                                           ? trace_lines(info, asked != Ask::unasked)
+                                           : std::string(),
+                              .certificate = info.peer_certificate,
+                              .trusted = info.trusted,
+                              .fingerprint = info.fingerprint,
+                              .key_fingerprint = info.key_fingerprint});
+  if (asked == Ask::required && !info.trusted) {
+    log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", peer_.shown(),
+              info.why_not);
+    failed_ = true;
+    reply(fmt::format("421 4.7.1 {} Error: Client certificate not trusted", s.myhostname));
+    co_return Flow::close;
+  }
+  co_return Flow::go_on;
+}
+
+}  // namespace pen::smtpd
