@@ -123,7 +123,8 @@ class Levels(Certified):
                 cases.append((level, kind, domain, outcomes[kind]))
                 hops[domain] = f"{level}:[127.0.0.1]:{servers[kind].port}"
         for level in self.EXPECTED:
-            policies.append(f"{level} unix - - n - - smtp\n    -o smtp_tls_policy_maps=static:{{{level}{attributes.get(level, '')}}}\n")
+            policies.append(f"{level} unix - - n - - smtp\n"
+                            f"    -o {{ smtp_tls_policy_maps = static:{{{level}{attributes.get(level, '')}}} }}\n")
         settings = self.settings(relay_domains=", ".join(hops), transport_maps=inline(hops))
         with Instance(settings, start=False) as mx:
             with open(mx.path("etc", "master.cf"), "a") as out:
