@@ -63,6 +63,8 @@ class Session {
 
   // session_tls.cc
   [[gnu::noinline]] async::Task<Flow> starttls(std::string_view args);
+  /// Its certificate's or its key's fingerprint is in relay_clientcerts.
+  bool known_certificate() const;
   /// TLS before anything else.
   [[gnu::noinline]] async::Task<Flow> wrap();
   /// The handshake; what was known of the client is forgotten.

@@ -119,7 +119,8 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   transaction_->message.complete_header(
       (policy_->local_rewrite_interfaces && peer_.own_address) ||
       (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
-      (policy_->local_rewrite_logins && login_));
+      (policy_->local_rewrite_logins && login_) ||
+      (policy_->local_rewrite_clientcerts && known_certificate()));
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }

@@ -33,7 +33,7 @@ constexpr ProgramNote kNotes[] = {
     {"postscreen", false,
      "smtpd itself answers the port; early talkers are refused there, other tests are not made"},
     {"dnsblog", false, "DNS block lists are not asked yet"},
-    {"tlsproxy", false, "TLS does not exist yet"},
+    {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
 constexpr std::array<std::string_view, 12> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
