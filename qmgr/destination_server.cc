@@ -221,6 +221,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   e.concurrency = limits.destination_concurrency;
   e.recipients = limits.destination_recipients;
   e.rate_delay = limits.rate_delay;
+  e.tls = route.tls;
   static_cast<void>(channel.send(backend(m.request)));
   static_cast<void>(channel.send(e));
   std::uint64_t count = 0;

@@ -44,7 +44,8 @@ void Manager::act(const OpenConnection& a) {
                          {.connection = a.connection,
                           .destination = a.destination,
                           .nexthop = a.nexthop,
-                          .step_by_step = a.step_by_step},
+                          .step_by_step = a.step_by_step,
+                          .clear_text = a.clear_text},
                          a.key, a.limit);
 }
 

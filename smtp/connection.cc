@@ -9,6 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "smtp/content.h"
+#include "smtp/tls.h"
 
 namespace pen::smtp {
 
@@ -43,13 +44,15 @@ std::string connect_failure_text(const ipc::Destination& destination, const Erro
 }
 
 Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id,
-                       ipc::Destination destination, const Settings& settings)
+                       ipc::Destination destination, const Settings& settings,
+                       std::unique_ptr<TlsPlan> tls)
     : loop_(loop),
       host_(host),
       id_(id),
       destination_(std::move(destination)),
       settings_(settings),
       engine_(settings, peer_of(destination_)),
+      tls_(std::move(tls)),
       wake_(loop),
       gate_(loop) {}
 
@@ -76,7 +79,10 @@ milliseconds Connection::timeout_of(Step step) const {
     case Step::ehlo:
     case Step::helo:
     case Step::lhlo:
+    case Step::auth:
       return settings_.helo_timeout;
+    case Step::starttls:
+      return settings_.starttls_timeout;
     case Step::rset:
       return settings_.rset_timeout;
     case Step::mail:
@@ -104,6 +110,14 @@ void Connection::check_time() {
   cancel_.raise();
 }
 
+void Connection::give_up(mail::DeliveryStatus status) {
+  Ended ended;
+  ended.status = std::move(status);
+  ended.trouble = given_up_ ? Trouble::none : Trouble::local;
+  take_back(ended);
+  host_.closed(*this, ended);
+}
+
 Ended Connection::connect_failure(const Error& error) {
   Ended ended;
   ended.status = {
@@ -120,11 +134,15 @@ Ended Connection::connect_failure(const Error& error) {
     ended.trouble = Trouble::local;
   else
     ended.trouble = Trouble::unreachable;
-  // No job had any effect; those of the engine are handed back.
+  take_back(ended);
+  return ended;
+}
+
+/// No job had any effect; those of the engine are handed back.
+void Connection::take_back(Ended& ended) {
   engine_.finish(End::closed, loop_.now());
   for (auto& event : engine_.take_events())
     if (auto* last = std::get_if<Ended>(&event)) ended.unstarted = std::move(last->unstarted);
-  return ended;
 }
 
 Task<void> Connection::run() {
@@ -146,8 +164,14 @@ Task<void> Connection::run() {
   connect_time_ = std::chrono::duration_cast<microseconds>(progress_ - connect_start_);
   if (!destination_.address.empty()) engine_.set_round_trip(connect_time_);
   gate_.spawn("writer " + destination_.shown(), writer());
+  if (settings_.wrapped) co_await start_tls();
 
   while (!end_ && !engine_.ended()) {
+    if (engine_.handshake_due()) {
+      co_await start_tls();
+      pump();
+      continue;
+    }
     auto line =
         co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
     if (!line && line.error().is(WaitError::line_too_long)) {
@@ -185,9 +209,42 @@ Task<void> Connection::run() {
   stream_->close();
 }
 
+/// The handshake, and what its outcome means. After it either the engine goes on or the connection is over.
+Task<void> Connection::start_tls() {
+  PEN_CHECK(tls_ != nullptr, "no TLS without a plan");
+  if (!stream_->buffered().empty()) {  // behind the go-ahead: the engine says what that means
+    engine_.on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
+    co_return;
+  }
+  const Until until{.deadline = loop_.now() + settings_.starttls_timeout, .cancel = &cancel_};
+  // A peer may say "go ahead" before it was asked: STARTTLS leaves first all the same.
+  if (auto sent = co_await stream_->flush(until); !sent) {
+    end_ = sent.error().is(WaitError::timed_out) ? End::timed_out : End::closed;
+    co_return;
+  }
+  if (!stream_->buffered().empty()) {
+    engine_.on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
+    co_return;
+  }
+  auto info = co_await tls::connect(*stream_, tls_->context, tls_->options, until);
+  progress_ = loop_.clock().now();
+  if (!info && (given_up_ || end_)) {
+    if (!end_) end_ = End::closed;
+  } else if (!info) {
+    engine_.tls_failed(handshake_failure(destination_, info.error()));
+  } else {
+    if (settings_.tls.log_level > 0)
+      log::info("{}", tls::log_line(*info, "to", destination_.shown()));
+    if (auto no = refusal(destination_, *info))
+      engine_.tls_failed(*std::move(no));
+    else if (!settings_.wrapped)
+      engine_.tls_started(progress_);
+  }
+}
+
 /// The rest of what has arrived, without a wait for each line.
 void Connection::take_lines() {
-  for (int i = 0; i < 1000 && !engine_.ended(); ++i) {
+  for (int i = 0; i < 1000 && !engine_.ended() && !engine_.handshake_due(); ++i) {
     const std::string_view text = stream_->buffered();
     const auto lf = text.substr(0, kMaxReplyLine).find('\n');
     if (lf == std::string_view::npos) return;
@@ -202,7 +259,7 @@ void Connection::take_lines() {
 void Connection::salvage_lines() {
   std::string text(stream_->buffered());
   char more[4096];
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 16 && !engine_.encrypted(); ++i) {
     const ssize_t n = ::recv(stream_->fd(), more, sizeof more, MSG_DONTWAIT);
     if (n <= 0) break;
     text.append(more, static_cast<std::size_t>(n));

@@ -7,6 +7,8 @@
 /// Writing: commands and inline content are queued in the turn that allows them and leave in one system call; larger
 ///          content is read and written piece by piece in a coroutine of its own, so that replies are read meanwhile
 ///          and neither side can block the other.
+/// TLS:     by STARTTLS or from the first byte, as its plan says. Before the peer has shown what its level demands nothing
+///          but EHLO and STARTTLS is sent.
 /// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction.
 /// End:     destroying it closes the socket at once: what was not sent stays unsent (qmgr has gone, nobody hears the
 ///          result).
@@ -22,6 +24,8 @@
 #include "smtp/stage_page.h"
 
 namespace pen::smtp {
+
+struct TlsPlan;  // smtp/tls.h
 
 /// A job with what it owns.
 struct Work {
@@ -44,18 +48,24 @@ class Connection {
     virtual StagePage& stages() = 0;
   };
 
+  /// tls: nullptr where settings.starttls and wrapped ask for none.
   Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination,
-             const Settings& settings);
+             const Settings& settings, std::unique_ptr<TlsPlan> tls);
   ~Connection();
 
   /// To the end of the connection. The Connection must outlive the task.
   async::Task<void> run();
+  /// Before run(): what to log in with.
+  void set_login(std::shared_ptr<const Login> login) { engine_.set_login(std::move(login)); }
+  /// Instead of run(): it cannot even be tried.
+  void give_up(mail::DeliveryStatus status);
   void submit(std::shared_ptr<Work> work);
   void request_close();
   /// Ends a connection whose peer has been silent for too long.
   void check_time();
 
   std::uint64_t id() const { return id_; }
+  bool encrypted() const { return engine_.encrypted(); }
   const ipc::Destination& destination() const { return destination_; }
   std::size_t jobs_in_hand() const { return works_.size(); }
   WallTime connect_begun() const { return connect_begun_; }
@@ -63,6 +73,7 @@ class Connection {
 
  private:
   async::Task<void> writer();
+  async::Task<void> start_tls();
   async::Task<Result<void>> write_content(Work& work, Form form);
   void pump();
   void write_inline(Work& work, Form form);
@@ -71,6 +82,7 @@ class Connection {
   void salvage_lines();
   milliseconds timeout_of(Step step) const;
   Ended connect_failure(const Error& error);
+  void take_back(Ended& ended);
 
   async::Loop& loop_;
   Host& host_;
@@ -78,6 +90,7 @@ class Connection {
   ipc::Destination destination_;
   Settings settings_;
   Engine engine_;
+  std::unique_ptr<TlsPlan> tls_;
   std::optional<async::Stream> stream_;
   async::Cancel cancel_;
   async::Event wake_;

@@ -9,6 +9,7 @@
 ///            if (send->job) { write its content in send->form; …; engine.content_written(); }
 ///          }
 ///          for (auto& event : engine.take_events()) …    // then
+///          if (engine.handshake_due()) { shake hands; engine.tls_started(now) or engine.tls_failed(status); }
 ///          When ended() says so, or the connection ends: engine.finish(how), and take the last events.
 /// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every reply or its
 ///          absence means for which message, is the table of docs/pipelining.md; a reply is credited to one job
@@ -19,6 +20,7 @@
 /// Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by mail::ReplyParser.
 /// Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts for people's eyes.
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +34,10 @@
 #include "smtp/settings.h"
 #include "smtp/wire.h"
 
+namespace pen::sasl {
+class ClientExchange;
+}
+
 namespace pen::smtp {
 
 using ipc::delivery::Job;
@@ -43,6 +49,8 @@ enum class Step : std::uint8_t {
   ehlo,
   helo,
   lhlo,
+  starttls,
+  auth,
   rset,
   mail,
   rcpt,
@@ -100,6 +108,9 @@ enum class End : std::uint8_t {
 class Engine {
  public:
   Engine(const Settings& settings, Peer peer);
+  ~Engine();
+  /// Credentials for AUTH, before the first line. None: the connection does not log in.
+  void set_login(std::shared_ptr<const Login> login) { settings_.login = std::move(login); }
 
   /// What one round trip to the peer takes, by the handshake; before the first line. The reply to EHLO corrects it upwards,
   /// replies to MAIL downwards.
@@ -124,6 +135,14 @@ class Engine {
   /// Settles every job: the events end with Ended. Called once.
   void finish(End how, SteadyTime now);
 
+  /// The peer has agreed to STARTTLS: the caller shakes hands, and gives no line that came before. Nothing else is sent.
+  bool handshake_due() const { return phase_ == Phase::tls; }
+  /// The handshake is done: what the peer said before is forgotten, EHLO is said again.
+  void tls_started(SteadyTime now);
+  /// There is no TLS with this peer, or none that the policy allows: the connection ends, no job has had an effect.
+  void tls_failed(mail::DeliveryStatus status);
+  bool encrypted() const { return encrypted_ || settings_.wrapped; }
+
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
   bool has_events() const { return !events_.empty(); }
   const Offers& offers() const { return offers_; }
@@ -138,7 +157,7 @@ class Engine {
   bool ready() const { return phase_ == Phase::ready; }
 
  private:
-  enum class Phase : std::uint8_t { greeting, hello, ready, over };
+  enum class Phase : std::uint8_t { greeting, hello, tls, ready, over };
   /// How far a transaction's commands have been sent.
   enum class At : std::uint8_t { queued, mail, rcpt, data, data_wait, content, sent };
 
@@ -190,6 +209,19 @@ class Engine {
   // Replies (engine_replies.cc).
   void on_reply(const mail::Reply& reply);
   void on_hello_reply(const mail::Reply& reply, Step step);
+  void become_ready();
+  // AUTH (engine_auth.cc).
+  bool login_comes_first();
+  void on_auth_reply(const mail::Reply& reply);
+  /// reply: what the peer said; nullptr: it is we who give up, because of `why`.
+  void login_failed(const mail::Reply* reply, std::string_view why);
+  void settle_login(bool refused);
+  // STARTTLS (engine_tls.cc).
+  bool tls_comes_first();
+  void on_starttls_reply(const mail::Reply& reply);
+  void tls_not_to_be_had(std::string why, const mail::Reply* reply);
+  bool broke_by_tls() const { return starttls_said_ && !opened_; }
+
   void on_mail(Transaction& t, const mail::Reply& reply);
   void on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply);
   void on_data(Transaction& t, const mail::Reply& reply);
@@ -240,6 +272,12 @@ class Engine {
   bool last_was_421_ = false;  // and nothing after it
   bool said_quit_ = false;
   bool opened_ = false;
+  std::unique_ptr<sasl::ClientExchange> exchange_;  // while AUTH is under way
+  unsigned challenges_ = 0;
+  bool login_settled_ = false;
+  std::optional<mail::DeliveryStatus> not_for_us_;  // what every job gets: we may not log in
+  bool encrypted_ = false;                          // by STARTTLS
+  bool starttls_said_ = false;                      // and the peer has not declined
   bool misbehaved_ = false;
   bool finished_ = false;
   Trouble trouble_ = Trouble::none;

@@ -80,6 +80,7 @@ class Harness {
       engine.on_line(std::string_view(in_).substr(0, end), now);
       in_.erase(0, end + 2);
     }
+    if (engine.handshake_due() && in_.empty() && shakes_hands) engine.tls_started(now);
   }
   void collect() {
     for (auto& event : engine.take_events()) {
@@ -151,6 +152,7 @@ class Harness {
   std::vector<std::uint64_t> order;
   Offers offers;
   bool was_opened = false, timed_out = false;
+  bool shakes_hands = true;  // false: the handshake never ends
   std::optional<Ended> ended;
   SteadyTime now{seconds(1)};
 

@@ -2,7 +2,7 @@
 /// For tests of the engine: messages to send, peers by what they offer, and the comparison of results with the peer's ledger.
 ///
 /// Use:     Harness h(settings(bits)); fill(h, 3, 2); ScriptedPeer peer(offers(bits)); h.run(peer); check_ledger(h, peer);
-///          bits: 1 PIPELINING, 2 CHUNKING, 4 8BITMIME, 8 LMTP.
+///          bits: 1 PIPELINING, 2 CHUNKING, 4 8BITMIME, 8 LMTP, 16 STARTTLS.
 #include <boost/test/unit_test.hpp>
 
 #include <set>
@@ -87,7 +87,7 @@ inline void check_ledger(const Harness& h, const ScriptedPeer& peer, bool exact 
 }
 inline std::string mode(int bits) {
   return std::string(bits & 1 ? "PIPELINING " : "") + (bits & 2 ? "CHUNKING " : "") +
-         (bits & 4 ? "8BITMIME " : "") + (bits & 8 ? "LMTP" : "");
+         (bits & 4 ? "8BITMIME " : "") + (bits & 8 ? "LMTP " : "") + (bits & 16 ? "STARTTLS" : "");
 }
 inline PeerOptions offers(int bits) {
   PeerOptions o;
@@ -95,12 +95,14 @@ inline PeerOptions offers(int bits) {
   o.chunking = bits & 2;
   o.eight_bit_mime = bits & 4;
   o.lmtp = bits & 8;
+  o.starttls = bits & 16;
   return o;
 }
 inline Settings settings(int bits) {
   Settings s;
   s.lmtp = bits & 8;
   s.helo_name = "me.example";
+  if (bits & 16) s.starttls = StartTls::required;
   return s;
 }
 

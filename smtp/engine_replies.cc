@@ -58,7 +58,8 @@ mail::DeliveryStatus Engine::loss_status(End how, std::string_view doing_what) c
 
 void Engine::leave(Trouble trouble, mail::DeliveryStatus status) {
   if (phase_ == Phase::over) return;
-  trouble_ = trouble;
+  const bool by_tls = broke_by_tls() && (trouble == Trouble::lost || trouble == Trouble::timed_out);
+  trouble_ = by_tls ? Trouble::tls : trouble;
   trouble_status_ = std::move(status);
   phase_ = Phase::over;
 }
@@ -75,6 +76,11 @@ void Engine::protocol_error(std::string_view what, Step step, const mail::Reply&
 
 void Engine::on_line(std::string_view line, SteadyTime now) {
   if (phase_ == Phase::over || finished_) return;
+  if (phase_ == Phase::tls) {
+    // RFC 3207 section 5: it may be somebody's who wants it taken for the peer's after the handshake.
+    tls_not_to_be_had("sent clear text after it agreed to start TLS", nullptr);
+    return;
+  }
   const auto reply = parser_.feed(line);
   if (!reply) return;
   const std::optional<Step> step = owed_.empty() ? std::nullopt : std::optional(owed_.front().step);
@@ -112,6 +118,14 @@ void Engine::on_reply(const mail::Reply& reply) {
   last_was_421_ = reply.code == 421;
   if (owed.step <= Step::lhlo) {
     on_hello_reply(reply, owed.step);
+    return;
+  }
+  if (owed.step == Step::starttls) {
+    on_starttls_reply(reply);
+    return;
+  }
+  if (owed.step == Step::auth) {
+    on_auth_reply(reply);
     return;
   }
   if (owed.step == Step::rset) {
@@ -194,6 +208,12 @@ void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
   }
   parser_.keep_lines(false);
   if (step != Step::helo) offers_ = parse_offers(reply.lines, settings_.discard_keywords);
+  if (tls_comes_first()) return;
+  become_ready();
+}
+
+void Engine::become_ready() {
+  if (login_comes_first()) return;
   phase_ = Phase::ready;
   opened_ = true;
   events_.emplace_back(Opened{offers_, window()});
@@ -340,6 +360,8 @@ Ended Engine::why_ended(End how) const {
     ended.status = loss_status(how, doing(step));
     if (how == End::content_error)
       ended.trouble = Trouble::local;
+    else if (broke_by_tls())
+      ended.trouble = Trouble::tls;
     else if (how == End::timed_out)
       ended.trouble = Trouble::timed_out;
     else if (opened_ && !begun && owed_.empty())

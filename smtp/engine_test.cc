@@ -12,13 +12,14 @@ using mail::Action;
 BOOST_AUTO_TEST_SUITE(smtp_engine)
 
 BOOST_AUTO_TEST_CASE(every_message_arrives_whole_whatever_the_peer_offers) {
-  for (int bits = 0; bits < 16; ++bits) {
+  for (int bits = 0; bits < 32; ++bits) {
     BOOST_TEST_CONTEXT(mode(bits)) {
       Harness h(settings(bits));
       fill(h, 40, 3);
       ScriptedPeer peer(offers(bits));
       h.run(peer);
       check_ledger(h, peer);
+      BOOST_TEST(peer.encrypted() == ((bits & 16) != 0));
       BOOST_TEST(peer.ledger().size() == 40u);
       BOOST_TEST(peer.quit());
       BOOST_REQUIRE(h.ended);

@@ -2,6 +2,47 @@
 
 namespace pen::smtp {
 
+namespace {
+
+TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
+  TlsSettings t;
+  t.ca_file = lmtp ? from.lmtp_tls_CAfile : from.smtp_tls_CAfile;
+  t.ca_path = lmtp ? from.lmtp_tls_CApath : from.smtp_tls_CApath;
+  t.trust_anchor_files = lmtp ? from.lmtp_tls_trust_anchor_file : from.smtp_tls_trust_anchor_file;
+  t.cert_file = lmtp ? from.lmtp_tls_cert_file : from.smtp_tls_cert_file;
+  t.key_file = lmtp ? from.lmtp_tls_key_file : from.smtp_tls_key_file;
+  t.eccert_file = lmtp ? from.lmtp_tls_eccert_file : from.smtp_tls_eccert_file;
+  t.eckey_file = lmtp ? from.lmtp_tls_eckey_file : from.smtp_tls_eckey_file;
+  t.chain_files = lmtp ? from.lmtp_tls_chain_files : from.smtp_tls_chain_files;
+  t.protocols = lmtp ? from.lmtp_tls_protocols : from.smtp_tls_protocols;
+  t.mandatory_protocols =
+      lmtp ? from.lmtp_tls_mandatory_protocols : from.smtp_tls_mandatory_protocols;
+  t.ciphers = lmtp ? from.lmtp_tls_ciphers : from.smtp_tls_ciphers;
+  t.mandatory_ciphers = lmtp ? from.lmtp_tls_mandatory_ciphers : from.smtp_tls_mandatory_ciphers;
+  t.exclude_ciphers = lmtp ? from.lmtp_tls_exclude_ciphers : from.smtp_tls_exclude_ciphers;
+  t.mandatory_exclude_ciphers =
+      lmtp ? from.lmtp_tls_mandatory_exclude_ciphers : from.smtp_tls_mandatory_exclude_ciphers;
+  t.default_ca = from.tls_append_default_CA;
+  t.high_ciphers = from.tls_high_cipherlist;
+  t.medium_ciphers = from.tls_medium_cipherlist;
+  t.null_ciphers = from.tls_null_cipherlist;
+  t.groups = from.tls_eecdh_auto_curves;
+  t.groups.insert(t.groups.end(), from.tls_ffdhe_auto_groups.begin(),
+                  from.tls_ffdhe_auto_groups.end());
+  t.ssl_options = from.tls_ssl_options;
+  t.wildcard_matches_several_labels = from.tls_wildcard_matches_multiple_labels;
+  t.digest = lmtp ? from.lmtp_tls_fingerprint_digest : from.smtp_tls_fingerprint_digest;
+  t.verify_depth =
+      static_cast<int>(lmtp ? from.lmtp_tls_scert_verifydepth : from.smtp_tls_scert_verifydepth);
+  t.log_level = static_cast<int>(lmtp ? from.lmtp_tls_loglevel : from.smtp_tls_loglevel);
+  t.note_offer = lmtp ? from.lmtp_tls_note_starttls_offer : from.smtp_tls_note_starttls_offer;
+  t.session_lifetime =
+      lmtp ? from.lmtp_tls_session_cache_timeout : from.smtp_tls_session_cache_timeout;
+  return t;
+}
+
+}  // namespace
+
 Settings settings_from(const config::Settings& from, bool lmtp) {
   Settings s;
   s.lmtp = lmtp;
@@ -25,6 +66,9 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.data_done_timeout = lmtp ? from.lmtp_data_done_timeout : from.smtp_data_done_timeout;
   s.rset_timeout = lmtp ? from.lmtp_rset_timeout : from.smtp_rset_timeout;
   s.quit_timeout = lmtp ? from.lmtp_quit_timeout : from.smtp_quit_timeout;
+  s.starttls_timeout = lmtp ? from.lmtp_starttls_timeout : from.smtp_starttls_timeout;
+  s.wrapped = lmtp ? from.lmtp_tls_wrappermode : from.smtp_tls_wrappermode;
+  s.tls = tls_settings_from(from, lmtp);
   return s;
 }
 

@@ -6,7 +6,9 @@
 #include "lib/ipc/channel.h"
 #include "lib/service/service.h"
 #include "smtp/from_config.h"
+#include "smtp/logins.h"
 #include "smtp/session.h"
+#include "smtp/tls.h"
 
 namespace {
 
@@ -23,6 +25,8 @@ struct Server {
   async::Cancel& draining;
   ipc::AllowedPeers peers;
   smtp::Settings settings;
+  smtp::ClientTls tls;
+  std::shared_ptr<smtp::Logins> logins;     // nullptr: nobody logs in
   std::set<const smtp::Session*> sessions;  // for status
 };
 
@@ -39,7 +43,8 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
   }
   Channel channel(*std::move(opening));
   smtp::Session deliveries(
-      server->loop, server->settings, [&channel](const delivery::FromProgram& message) {
+      server->loop, server->settings,
+      [&channel](const delivery::FromProgram& message) {
         std::visit(
             [&channel](const auto& m) {
               // A result too large for a frame cannot be told; the end of the conversation says "in doubt" for us.
@@ -49,7 +54,8 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
               }
             },
             message);
-      });
+      },
+      &server->tls, server->logins);
   server->sessions.insert(&deliveries);
   bool draining = false;
   for (;;) {
@@ -82,11 +88,15 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
 }
 
 Result<service::Hooks> start(service::Context& context, bool lmtp) {
+  PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
+  const smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
   auto server =
       std::make_shared<Server>(Server{context.loop(),
                                       context.draining(),
                                       {.everyone = false, .mail_owner = context.owner().uid},
-                                      smtp::settings_from(context.settings(), lmtp),
+                                      settings,
+                                      smtp::ClientTls(settings.tls, context.loop().clock()),
+                                      std::move(logins),
                                       {}});
   context.serve([server](async::Listener::Accepted accepted) {
     return session(server, std::move(accepted));

@@ -19,7 +19,7 @@ namespace pen::smtp::testing {
 struct PeerOptions {
   bool pipelining = true, chunking = true, eight_bit_mime = true, dsn = false, smtputf8 = false,
        binary_mime = false;
-  bool enhanced = true, lmtp = false, ehlo = true;
+  bool enhanced = true, lmtp = false, ehlo = true, starttls = false;
   std::string size;  // "SIZE" argument; "-": not offered
   bool data_without_recipients_354 = false;
   /// Asked before each reply; gives the reply line(s) instead of the normal one, "" for the normal
@@ -52,6 +52,9 @@ class ScriptedPeer {
   const std::vector<Taken>& ledger() const { return ledger_; }
   const std::vector<std::string>& commands() const { return commands_; }
   bool quit() const { return quit_; }
+  bool encrypted() const { return encrypted_; }
+  /// What the client had sent behind STARTTLS before it could know the answer: bytes.
+  std::size_t sent_ahead_of_tls() const { return in_after_starttls_; }
 
  private:
   /// Whether the normal thing is to be done. Sends the reply.
@@ -146,6 +149,7 @@ class ScriptedPeer {
         reply("ehlo", "502 5.5.1 what");
         return;
       }
+      greeted_ = true;
       std::vector<std::string> words{"peer"};
       if (options_.pipelining) words.emplace_back("PIPELINING");
       if (options_.chunking) words.emplace_back("CHUNKING");
@@ -154,6 +158,7 @@ class ScriptedPeer {
       if (options_.dsn) words.emplace_back("DSN");
       if (options_.smtputf8) words.emplace_back("SMTPUTF8");
       if (options_.enhanced) words.emplace_back("ENHANCEDSTATUSCODES");
+      if (options_.starttls && !encrypted_) words.emplace_back("STARTTLS");
       if (options_.size != "-") words.push_back("SIZE " + options_.size);
       std::string all;
       for (std::size_t i = 0; i < words.size(); ++i)
@@ -162,6 +167,10 @@ class ScriptedPeer {
     } else if (line.starts_with("HELO ")) {
       reply("helo", "250 peer");
     } else if (line.starts_with("MAIL FROM:<")) {
+      if (encrypted_ && !greeted_) {
+        reply("mail early", "503 5.5.1 EHLO again");
+        return;
+      }
       if (mail_) {
         reply("mail nested", "503 5.5.1 nested MAIL");
         return;
@@ -186,6 +195,15 @@ class ScriptedPeer {
       bdat_left_ = std::stoul(line.substr(5));
     } else if (line == "RSET") {
       if (reply("rset", "250 2.0.0 Ok")) reset();
+    } else if (line == "STARTTLS" && options_.starttls && !encrypted_ && !greeted_) {
+      reply("starttls early", "503 5.5.1 EHLO first");
+    } else if (line == "STARTTLS" && options_.starttls && !encrypted_) {
+      in_after_starttls_ = in_.size();
+      if (reply("starttls", "220 2.0.0 go ahead")) {
+        encrypted_ = true;
+        greeted_ = false;
+        reset();
+      }
     } else if (line == "QUIT") {
       out_ += "221 2.0.0 Bye\r\n";
       gone_ = quit_ = true;
@@ -201,6 +219,8 @@ class ScriptedPeer {
   std::vector<Taken> ledger_;
   std::vector<std::string> commands_;
   std::size_t bdat_left_ = npos_;
+  bool encrypted_ = false, greeted_ = false;
+  std::size_t in_after_starttls_ = 0;
   bool mail_ = false, in_data_ = false, bdat_started_ = false, gone_ = false, quit_ = false;
 };
 

@@ -4,14 +4,22 @@
 
 #include "lib/base/log.h"
 #include "lib/mail/delivery_line.h"
+#include "smtp/logins.h"
+#include "smtp/tls.h"
 
 namespace pen::smtp {
 
 namespace delivery = ipc::delivery;
 using async::Task;
 
-Session::Session(async::Loop& loop, Settings settings, Out out)
-    : loop_(loop), settings_(std::move(settings)), out_(std::move(out)), gate_(loop) {
+Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls,
+                 std::shared_ptr<Logins> logins)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      out_(std::move(out)),
+      tls_(tls),
+      logins_(std::move(logins)),
+      gate_(loop) {
   gate_.spawn("time-outs", watch_time());
 }
 Session::~Session() = default;
@@ -49,6 +57,31 @@ std::vector<std::string> Session::status() const {
   return lines;
 }
 
+Result<std::unique_ptr<TlsPlan>> Session::plan_tls(const delivery::OpenConnection& message,
+                                                   Settings& settings) {
+  const ipc::Destination& to = message.destination;
+  const bool optional = to.tls.level == ipc::TlsLevel::may && !settings.wrapped;
+  if (to.tls.level == ipc::TlsLevel::none && settings.wrapped)
+    return fail(tls::TlsError::setup, "TLS from the first byte, but at level none");
+  if (to.tls.level == ipc::TlsLevel::none || (optional && tls_ == nullptr)) return nullptr;
+  if (optional && to.credentials.empty()) {
+    const auto broken = broken_tls_.find(to.key());
+    if (broken != broken_tls_.end() && broken->second <= loop_.now())
+      broken_tls_.erase(broken);
+    else if (message.clear_text || broken != broken_tls_.end())
+      return nullptr;
+  }
+  if (tls_ == nullptr) return fail(tls::TlsError::setup, "TLS is not set up");
+  auto plan = tls_->plan(to);
+  if (!plan && optional) {
+    log::warning("mail goes in clear text to {}: {}", to.shown(), plan.error().message());
+    return nullptr;
+  }
+  if (!plan) return fail(std::move(plan).error());
+  if (!settings.wrapped) settings.starttls = optional ? StartTls::if_offered : StartTls::required;
+  return std::make_unique<TlsPlan>(*std::move(plan));
+}
+
 void Session::open(delivery::OpenConnection message) {
   Settings settings = settings_;
   if (message.step_by_step) settings.pipelining = false;
@@ -61,8 +94,8 @@ void Session::open(delivery::OpenConnection message) {
   }
   const bool no_address =
       message.destination.address.empty() && message.destination.unix_path.empty();
-  const bool needs_tls = message.destination.tls.level > ipc::TlsLevel::may;
-  if (draining_ || connections_.size() >= kMaxConnections || no_address || needs_tls) {
+  auto tls = plan_tls(message, settings);
+  if (draining_ || connections_.size() >= kMaxConnections || no_address || !tls) {
     delivery::ConnectionClosed refused;
     refused.connection = message.connection;
     refused.status = {mail::Action::deferred, "4.3.0", {}, {}, {}};
@@ -70,11 +103,10 @@ void Session::open(delivery::OpenConnection message) {
     if (draining_) {
       refused.trouble = delivery::Trouble::replaced;
       refused.status.text = "the delivery program is being replaced";
-    } else if (needs_tls) {
-      refused.trouble = delivery::Trouble::tls;
-      refused.status.dsn = "4.7.4";
-      refused.status.text = "TLS is required, but this version cannot do TLS (host " +
-                            message.destination.shown() + ")";
+    } else if (!tls) {
+      refused.status.dsn = "4.7.5";
+      refused.status.text = "TLS is required, but there is a client TLS configuration problem: " +
+                            tls.error().message();
     } else if (no_address) {
       refused.status.text = "destination " + message.destination.shown() + " has no address";
     } else {
@@ -90,13 +122,31 @@ void Session::open(delivery::OpenConnection message) {
     source = v6 ? settings.bind_address6 : settings.bind_address;
   }
   auto& entry = connections_[message.connection];
-  entry.connection = std::make_unique<Connection>(loop_, *this, message.connection,
-                                                  std::move(message.destination), settings);
+  entry.connection = std::make_unique<Connection>(
+      loop_, *this, message.connection, std::move(message.destination), settings, *std::move(tls));
   gate_.spawn("connection " + entry.connection->destination().shown(), run(message.connection));
 }
 
 Task<void> Session::run(std::uint64_t id) {
-  co_await connections_.at(id).connection->run();
+  Connection& connection = *connections_.at(id).connection;
+  if (!connection.destination().credentials.empty()) {
+    const bool verified = connection.destination().tls.level > ipc::TlsLevel::encrypt;
+    auto login = logins_ ? co_await logins_->find(connection.destination().credentials, verified)
+                         : Result<Login>(fail(sasl::SaslError::bad_setting, "no password tables"));
+    if (!login) {
+      log::warning("{}: {}", connection.destination().shown(), login.error().message());
+      connection.give_up({mail::Action::deferred,
+                          "4.3.0",
+                          "no password to log in with at " + connection.destination().shown() +
+                              ": " + login.error().message(),
+                          {},
+                          {}});
+      connections_.erase(id);
+      co_return;
+    }
+    connection.set_login(std::make_shared<const Login>(*std::move(login)));
+  }
+  co_await connection.run();
   connections_.erase(id);
 }
 
@@ -140,7 +190,10 @@ void Session::opened(Connection& c, const Opened& opened, microseconds setup,
   auto& f = message.features;
   f.pipelining = opened.offers.pipelining;
   f.chunking = opened.offers.chunking;
-  f.starttls = opened.offers.starttls;
+  // What was offered before the handshake is forgotten by then; that it was is plain.
+  f.starttls = opened.offers.starttls || (c.encrypted() && !settings_.wrapped);
+  if (settings_.tls.note_offer && opened.offers.starttls && !c.encrypted())
+    log::info("Host offered STARTTLS: [{}]", c.destination().host);
   f.eight_bit_mime = opened.offers.eight_bit_mime;
   f.dsn = opened.offers.dsn;
   f.smtputf8 = opened.offers.smtputf8;
@@ -189,10 +242,22 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   out_(result);
 }
 
+void Session::note_broken_tls(const Connection& c, const Ended& ended) {
+  const ipc::Destination& to = c.destination();
+  if (ended.trouble != Trouble::tls || to.tls.level != ipc::TlsLevel::may ||
+      !to.credentials.empty())
+    return;
+  if (broken_tls_.size() >= kMaxMisbehaved)
+    std::erase_if(broken_tls_, [&](const auto& b) { return b.second <= loop_.now(); });
+  if (broken_tls_.size() < kMaxMisbehaved) broken_tls_[to.key()] = loop_.now() + kMisbehaved;
+  log::info("{}: clear text for a while, because TLS fails and is not required", to.shown());
+}
+
 void Session::closed(Connection& c, const Ended& ended) {
   const auto it = connections_.find(c.id());
   if (it == connections_.end() || it->second.closed) return;
   it->second.closed = true;
+  note_broken_tls(c, ended);
   if (ended.misbehaved && misbehaved_.size() < kMaxMisbehaved) {
     misbehaved_[c.destination().key()] = loop_.now() + kMisbehaved;
     log::warning(

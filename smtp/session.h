@@ -6,7 +6,8 @@
 ///          Destroying it closes every connection at once: what was not ended by end-of-data has no effect.
 /// Rules:   peers that misbehave when spoken to in groups of commands are told to qmgr, whose destination database
 ///          remembers them, and are spoken to one command at a time. Here too (at most kMaxMisbehaved, for kMisbehaved): for
-///          connections that were ordered before qmgr heard of it.
+///          connections that were ordered before qmgr heard of it. The same holds for peers whose TLS is broken, where
+///          the TLS level is may: they are spoken to in clear text.
 /// Errors:  handle() fails when qmgr breaks the conversation (unknown numbers, no room): the caller logs and closes.
 #include <functional>
 #include <map>
@@ -18,6 +19,9 @@
 
 namespace pen::smtp {
 
+class Logins;
+class ClientTls;  // smtp/tls.h
+
 class Session final : public Connection::Host {
  public:
   static constexpr std::size_t kMaxConnections = 20000;
@@ -25,7 +29,10 @@ class Session final : public Connection::Host {
   static constexpr std::chrono::minutes kMisbehaved{10};
 
   using Out = std::function<void(const ipc::delivery::FromProgram&)>;
-  Session(async::Loop& loop, Settings settings, Out out);
+  /// tls: the process's; it outlives the session. nullptr: TLS cannot be done, and mail that demands it is not sent.
+  /// logins: nullptr: nobody logs in.
+  Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls = nullptr,
+          std::shared_ptr<Logins> logins = nullptr);
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
@@ -48,6 +55,10 @@ class Session final : public Connection::Host {
   StagePage& stages() override { return stages_; }
 
   void open(ipc::delivery::OpenConnection message);
+  /// What the destination's TLS level asks for; settings: of the connection. Error: it cannot be given.
+  Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message,
+                                            Settings& settings);
+  void note_broken_tls(const Connection& c, const Ended& ended);
   Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);
   async::Task<void> run(std::uint64_t id);
   async::Task<void> watch_time();
@@ -55,11 +66,15 @@ class Session final : public Connection::Host {
   async::Loop& loop_;
   Settings settings_;
   Out out_;
+  ClientTls* tls_;
+  std::shared_ptr<Logins> logins_;
   StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;
   std::map<std::string, SteadyTime> misbehaved_;  // key of the destination, until when
-  async::Gate gate_;                              // last: the tasks die before what they use
+  std::map<std::string, SteadyTime>
+      broken_tls_;    // the same, for clear text where TLS may be left out
+  async::Gate gate_;  // last: the tasks die before what they use
 };
 
 }  // namespace pen::smtp

@@ -4,6 +4,7 @@
 /// For service lmtp the values come from the lmtp_* settings. Defaults are Postfix's unless a
 /// comment says otherwise.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,40 @@
 
 namespace pen::smtp {
 
+/// smtp_tls_… and tls_…, under Postfix's names shortened.
+struct TlsSettings {
+  std::string ca_file, ca_path;
+  bool default_ca = false;                      // tls_append_default_CA
+  std::vector<std::string> trust_anchor_files;  // in place of the three before
+  std::string cert_file, key_file, eccert_file, eckey_file;
+  std::vector<std::string> chain_files;
+  std::string protocols = ">=TLSv1", mandatory_protocols = ">=TLSv1";
+  std::string ciphers = "medium", mandatory_ciphers = "medium";  // grades
+  std::vector<std::string> exclude_ciphers, mandatory_exclude_ciphers;
+  // tls_high_cipherlist and its kind
+  std::string high_ciphers = "aNULL:-aNULL:HIGH:@STRENGTH";
+  std::string medium_ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";
+  std::string null_ciphers = "eNULL:!aNULL";
+  std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
+  std::vector<std::string> ssl_options;
+  bool wildcard_matches_several_labels = true;
+  std::string digest = "sha256";
+  int verify_depth = 9;
+  int log_level = 0;
+  bool note_offer = false;
+  milliseconds session_lifetime{seconds(3600)};
+};
+
+enum class StartTls : std::uint8_t { never, if_offered, required };
+
+struct Login;
+
 struct Settings {
   bool lmtp = false;
+  // Of one connection, by its destination's TLS level.
+  StartTls starttls = StartTls::never;
+  bool wrapped = false;                       // smtp_tls_wrappermode: TLS from the first byte
+  std::shared_ptr<const Login> login;         // of one connection; nullptr: it does not log in
   std::string helo_name = "localhost";        // smtp_helo_name, lmtp_lhlo_name: $myhostname
   bool always_send_ehlo = true;               // smtp_always_send_ehlo
   bool never_send_ehlo = false;               // smtp_never_send_ehlo
@@ -20,6 +53,8 @@ struct Settings {
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
 
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
+
+  TlsSettings tls;
 
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
 
@@ -34,6 +69,7 @@ struct Settings {
 
   milliseconds connect_timeout{seconds(30)};
   milliseconds helo_timeout{seconds(300)};
+  milliseconds starttls_timeout{seconds(300)};  // the reply to STARTTLS, and the handshake
   milliseconds mail_timeout{seconds(300)};
   milliseconds rcpt_timeout{seconds(300)};
   milliseconds data_init_timeout{seconds(120)};

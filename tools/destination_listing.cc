@@ -127,6 +127,7 @@ ordered_json json_of(const Seen& d) {
   }
   if (f.step_by_step_until != WallTime{})
     j["step_by_step_until"] = unix_seconds(f.step_by_step_until);
+  if (f.clear_text_until != WallTime{}) j["clear_text_until"] = unix_seconds(f.clear_text_until);
   if (f.messages_per_connection > 0) {
     j["messages_per_connection"] = f.messages_per_connection;
     j["messages_until"] = unix_seconds(f.messages_until);
@@ -244,6 +245,9 @@ std::string show_text(const Seen& d) {
   if (f.step_by_step_until != WallTime{})
     line("broke when pipelined",
          fmt::format("one command at a time until {}", when(f.step_by_step_until)));
+  if (f.clear_text_until != WallTime{})
+    line("TLS broke",
+         fmt::format("clear text until {}, where the policy permits it", when(f.clear_text_until)));
   if (f.messages_per_connection > 0)
     line("closes after", fmt::format("{} messages; more are tried after {}",
                                      f.messages_per_connection, when(f.messages_until)));
@@ -274,6 +278,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
   line("transport",
        e.transport + (e.transport_up ? "" : " (its program cannot be reached: jobs wait)"));
   line("next hop", printable(e.nexthop));
+  if (!e.tls.empty()) line("TLS", printable(e.tls));
   line("knowledge", backend_text(backend));
   line("route", fmt::format("good for {} s, then looked up again", e.valid_for.count()));
   line("limits",
@@ -367,6 +372,7 @@ std::string json_line(const Explained& e, const std::vector<Seen>& hosts, const 
   j["transport"] = e.transport;
   j["transport_up"] = e.transport_up;
   j["nexthop"] = e.nexthop;
+  if (!e.tls.empty()) j["tls"] = e.tls;
   j["valid_for"] = e.valid_for.count();
   j["process_limit"] = e.workers;
   j["free_workers"] = e.free_workers;

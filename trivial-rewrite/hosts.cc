@@ -321,6 +321,7 @@ Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
     first = false;
     limit_addresses(one.levels, options.address_limit, options.balance);
     std::ranges::move(one.levels, std::back_inserter(found.levels));
+    found.hops.resize(found.levels.size(), (*hops)[i]);
   }
   co_return found;
 }

@@ -41,6 +41,7 @@ struct HostOptions {
 
 struct Found {
   std::vector<ipc::route::Level> levels;  // destinations with host, address, port, unix_path only
+  std::vector<NextHop> hops;              // for each level, the next hop it is of
   seconds ttl{3600};
   /// Why there is none; meaningful only when levels is empty.
   mail::DeliveryStatus status;

@@ -22,6 +22,7 @@ std::optional<NextHop> parse_one(std::string_view text, bool lmtp, unsigned shor
     return hop;
   }
   if (lmtp && istarts_with(text, "inet:")) text.remove_prefix(5);
+  hop.text = text;
   std::string_view host = text, port;
   bool bracketed = false;
   if (text.starts_with('[')) {

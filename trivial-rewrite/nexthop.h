@@ -12,6 +12,7 @@
 namespace pen::rewrite {
 
 struct NextHop {
+  std::string text;       // as written
   std::string host;       // name or numeric address, without brackets, lower case
   std::string unix_path;  // LMTP over a Unix socket; host is empty then
   unsigned short port = 0;

@@ -59,8 +59,53 @@ Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
       random_(seed),
       finder_(loop, dns, random_) {}
 
+Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::string sender) {
+  for (std::size_t i = 0; i < found.levels.size(); ++i) {
+    for (auto& d : found.levels[i].destinations) {
+      auto look_up = [keys, sender, hop = found.hops[i].text, host = d.host] {
+        return keys.find(sender, hop, host);
+      };
+      auto key = keys.blocking() ? co_await pool_.run(look_up) : look_up();
+      if (!key) co_return fail(std::move(key).error());
+      d.credentials = *std::move(key);
+    }
+  }
+  co_return Result<void>{};
+}
+
+Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
+  std::string decided;
+  std::vector<ipc::route::Level> kept;
+  for (std::size_t i = 0; i < found.levels.size(); ++i) {
+    auto& destinations = found.levels[i].destinations;
+    std::vector<std::string> hosts;
+    for (const auto& d : destinations) hosts.push_back(d.host);
+    auto look_up = [&policies, &hosts, &hop = found.hops[i]] {
+      return policies.decide(hop, hosts);
+    };
+    const auto decisions = policies.blocking() ? co_await pool_.run(look_up) : look_up();
+    std::vector<ipc::Destination> usable;
+    for (std::size_t n = 0; n < decisions.size(); ++n) {
+      const Decision& decision = decisions[n];
+      if (!decision.problem.empty()) {
+        const bool level = decision.policy.level >= ipc::TlsLevel::dane;
+        found.status =
+            mail::make_status(mail::Action::deferred, level ? "4.7.4" : "4.7.5", decision.problem);
+        continue;
+      }
+      if (decided.empty())
+        decided = std::string(level_name(decision.policy.level)) + ", by " + decision.rule;
+      destinations[n].tls = decision.policy;
+      usable.push_back(std::move(destinations[n]));
+    }
+    if (!usable.empty()) kept.push_back({std::move(usable)});
+  }
+  found.levels = std::move(kept);
+  co_return decided;
+}
+
 Task<Answer> Router::route(std::string sender, std::string recipient) {
-  auto look_up = [resolve = resolve_, sender = std::move(sender), recipient] {
+  auto look_up = [resolve = resolve_, sender, recipient] {
     return resolve->route(sender, recipient);
   };
   auto route = resolve_->route_blocking() ? co_await pool_.run(look_up) : look_up();
@@ -100,12 +145,22 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
     u.status = std::move(found.status);
     co_return u;
   }
-  for (auto& level : found.levels) {
-    for (auto& d : level.destinations) {
-      d.transport = out.transport;
-      d.tls.level = transport->tls;
+  if (const LoginKeys& keys = transport->logins; !keys.maps.empty()) {
+    if (auto added = co_await add_logins(found, keys, std::move(sender)); !added)
+      co_return deferred(
+          "4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
+    if (keys.sender_dependent) out.for_domain = false;
+  }
+  if (!transport->tls.same_for_all()) {
+    out.tls = co_await add_tls(found, transport->tls);
+    if (found.levels.empty()) {
+      Unroutable u;
+      u.status = std::move(found.status);
+      co_return u;
     }
   }
+  for (auto& level : found.levels)
+    for (auto& d : level.destinations) d.transport = out.transport;
   out.levels = std::move(found.levels);
   out.valid_for = std::clamp(found.ttl, kShortest, kLongest);
   co_return out;

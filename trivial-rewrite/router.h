@@ -12,6 +12,8 @@
 #include "lib/ipc/route.h"
 #include "lib/resolve/resolve.h"
 #include "trivial-rewrite/hosts.h"
+#include "trivial-rewrite/login_keys.h"
+#include "trivial-rewrite/tls_policy.h"
 
 namespace pen::rewrite {
 
@@ -20,7 +22,8 @@ struct Transport {
   enum class Program : std::uint8_t { smtp, lmtp, other };
   Program program = Program::other;
   HostOptions hosts;  // smtp, lmtp
-  ipc::TlsLevel tls = ipc::TlsLevel::none;
+  TlsPolicies tls;
+  LoginKeys logins;
 };
 using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
 
@@ -35,6 +38,11 @@ class Router {
   async::Task<Answer> route(std::string sender, std::string recipient);
 
  private:
+  /// Puts the key of the credentials into each destination that has any.
+  async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
+  /// Puts the TLS policy of each destination into found; those that have to wait are left out, and found.status says
+  /// why when none is left. Returns what decided for the first one, for people.
+  async::Task<std::string> add_tls(Found& found, const TlsPolicies& policies);
   async::HandlerPool& pool_;
   std::shared_ptr<const resolve::Resolve> resolve_;
   Transports transports_;

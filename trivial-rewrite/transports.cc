@@ -70,32 +70,45 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   return o;
 }
 
-struct LevelName {
-  std::string_view name;
-  ipc::TlsLevel level;
-};
-constexpr LevelName kLevels[] = {
-    {"none", ipc::TlsLevel::none},       {"may", ipc::TlsLevel::may},
-    {"encrypt", ipc::TlsLevel::encrypt}, {"fingerprint", ipc::TlsLevel::fingerprint},
-    {"verify", ipc::TlsLevel::verify},   {"secure", ipc::TlsLevel::secure},
-    {"dane", ipc::TlsLevel::dane},       {"dane-only", ipc::TlsLevel::dane_only},
-};
-
-/// <program>_tls_security_level, else what the settings before it say.
-Result<ipc::TlsLevel> tls_level(const config::Config& config, const std::string& program) {
-  const auto said = [&](const char* setting) {
-    return config.text(program + setting).value_or(std::string());
+TlsOptions tls_options(const config::Config& config, bool lmtp) {
+  const config::Settings& s = config.settings();
+  const auto yes = [&](const char* setting) {
+    return iequals(config.text(setting).value_or(std::string()), "yes");
   };
-  const std::string word = said("_tls_security_level");
-  if (word.empty()) {
-    if (iequals(said("_enforce_tls"), "yes")) return ipc::TlsLevel::encrypt;
-    return iequals(said("_use_tls"), "yes") ? ipc::TlsLevel::may : ipc::TlsLevel::none;
-  }
-  for (const auto& l : kLevels) {
-    if (iequals(l.name, word)) return l.level;
-  }
-  return fail(resolve::ResolveError::bad_setting,
-              program + "_tls_security_level: no such level \"" + printable(word, 50) + "\"");
+  TlsOptions o;
+  o.program = lmtp ? "lmtp" : "smtp";
+  o.security_level = lmtp ? s.lmtp_tls_security_level : s.smtp_tls_security_level;
+  o.use_tls = yes(lmtp ? "lmtp_use_tls" : "smtp_use_tls");
+  o.enforce_tls = yes(lmtp ? "lmtp_enforce_tls" : "smtp_enforce_tls");
+  const auto peername =
+      config.text(lmtp ? "lmtp_tls_enforce_peername" : "smtp_tls_enforce_peername");
+  o.enforce_peername = !iequals(peername.value_or("yes"), "no");
+  o.policy_maps = join(lmtp ? s.lmtp_tls_policy_maps : s.smtp_tls_policy_maps);
+  o.per_site =
+      config.text(lmtp ? "lmtp_tls_per_site" : "smtp_tls_per_site").value_or(std::string());
+  o.verify_match = lmtp ? s.lmtp_tls_verify_cert_match : s.smtp_tls_verify_cert_match;
+  o.secure_match = lmtp ? s.lmtp_tls_secure_cert_match : s.smtp_tls_secure_cert_match;
+  o.fingerprint_match =
+      lmtp ? s.lmtp_tls_fingerprint_cert_match : s.smtp_tls_fingerprint_cert_match;
+  o.servername = lmtp ? s.lmtp_tls_servername : s.smtp_tls_servername;
+  o.wrapped = lmtp ? s.lmtp_tls_wrappermode : s.smtp_tls_wrappermode;
+  o.maps.default_type = s.default_database_type;
+  return o;
+}
+
+Result<LoginKeys> login_keys(const config::Settings& s, bool lmtp) {
+  LoginKeys keys;
+  if (!(lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable)) return keys;
+  const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
+  auto maps = map::MapList::open(join(tables), {.default_type = s.default_database_type});
+  if (!maps)
+    return fail(std::move(maps).error().within(lmtp ? "lmtp_sasl_password_maps"
+                                                    : "smtp_sasl_password_maps"));
+  keys.maps = *std::move(maps);
+  keys.sender_dependent =
+      lmtp ? s.lmtp_sender_dependent_authentication : s.smtp_sender_dependent_authentication;
+  keys.delimiters = s.recipient_delimiter;
+  return keys;
 }
 
 }  // namespace
@@ -114,9 +127,12 @@ Result<std::map<std::string, Transport>> read_transports(
       auto hosts = host_options(own.settings(), lmtp);
       if (!hosts) return fail(std::move(hosts).error().within(service.label()));
       t.hosts = *std::move(hosts);
-      auto level = tls_level(own, lmtp ? "lmtp" : "smtp");
-      if (!level) return fail(std::move(level).error().within(service.label()));
-      t.tls = *level;
+      auto tls = TlsPolicies::open(tls_options(own, lmtp));
+      if (!tls) return fail(std::move(tls).error().within(service.label()));
+      t.tls = *std::move(tls);
+      auto logins = login_keys(own.settings(), lmtp);
+      if (!logins) return fail(std::move(logins).error().within(service.label()));
+      t.logins = *std::move(logins);
       t.hosts.own_addresses = {own_addresses.begin(), own_addresses.end()};
       t.hosts.own_ports = ports;
     }

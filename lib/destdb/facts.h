@@ -41,10 +41,12 @@ struct Facts {
   WallTime messages_until{};       // when to try more than messages_per_connection
   WallTime measured{};             // when service_time last changed
   WallTime step_by_step_until{};   // it broke under pipelining: one command at a time until then
+  WallTime
+      clear_text_until{};  // TLS with it broke where TLS may be left out: clear text until then
   PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
              chunking, starttls, size_limit, connect_time, round_trip, service_time,
              messages_per_connection, tolerated_connections, tolerated_until, used, shown,
-             closed_after, messages_until, measured, step_by_step_until)
+             closed_after, messages_until, measured, step_by_step_until, clear_text_until)
   bool operator==(const Facts&) const = default;
 };
 

@@ -44,8 +44,10 @@ struct State {
   WallTime measured{};
   std::string shown;
   WallTime step_by_step_until{};
+  WallTime clear_text_until{};
   PEN_FIELDS(changed, last_connect, last_close, pipelining, chunking, starttls, size_limit,
-             connect_time, round_trip, service_time, measured, shown, step_by_step_until)
+             connect_time, round_trip, service_time, measured, shown, step_by_step_until,
+             clear_text_until)
 };
 
 auto failure_fields(const Facts& f) {
@@ -58,7 +60,7 @@ auto quota_fields(const Facts& f) {
 auto state_fields(const Facts& f) {
   return std::tie(f.last_connect, f.last_close, f.pipelining, f.chunking, f.starttls, f.size_limit,
                   f.connect_time, f.round_trip, f.service_time, f.measured, f.shown,
-                  f.step_by_step_until);
+                  f.step_by_step_until, f.clear_text_until);
 }
 
 bool past(WallTime t, WallTime now) { return t <= now + kClockSlack; }
@@ -102,7 +104,8 @@ std::optional<DatedFacts> checked(const State& g, WallTime now) {
   const bool believed = past(g.last_connect, now) && past(g.last_close, now) &&
                         past(g.measured, now) && sane(g.connect_time) && sane(g.round_trip) &&
                         sane(g.service_time) && g.shown.size() <= kMaxShown &&
-                        g.step_by_step_until <= now + kLongestBackOff;
+                        g.step_by_step_until <= now + kLongestBackOff &&
+                        g.clear_text_until <= now + kLongestBackOff;
   if (!believed) return std::nullopt;
   DatedFacts out{{}, g.changed};
   Facts& f = out.facts;
@@ -118,6 +121,7 @@ std::optional<DatedFacts> checked(const State& g, WallTime now) {
   f.measured = g.measured;
   f.shown = printable(g.shown, kMaxShown);
   f.step_by_step_until = g.step_by_step_until;
+  f.clear_text_until = g.clear_text_until;
   return out;
 }
 
@@ -186,6 +190,7 @@ void copy_group(Group g, const Facts& from, Facts& into) {
       into.measured = from.measured;
       into.shown = from.shown;
       into.step_by_step_until = from.step_by_step_until;
+      into.clear_text_until = from.clear_text_until;
       return;
   }
 }
@@ -204,9 +209,10 @@ std::string encode_group(Group g, const Facts& f, WallTime changed) {
       encode_to(out, Quota{changed, f.messages_per_connection, f.closed_after, f.messages_until});
       break;
     case Group::state:
-      encode_to(out, State{changed, f.last_connect, f.last_close, f.pipelining, f.chunking,
-                           f.starttls, f.size_limit, f.connect_time, f.round_trip, f.service_time,
-                           f.measured, f.shown.substr(0, kMaxShown), f.step_by_step_until});
+      encode_to(out,
+                State{changed, f.last_connect, f.last_close, f.pipelining, f.chunking, f.starttls,
+                      f.size_limit, f.connect_time, f.round_trip, f.service_time, f.measured,
+                      f.shown.substr(0, kMaxShown), f.step_by_step_until, f.clear_text_until});
       break;
   }
   return out;

@@ -109,6 +109,7 @@ BOOST_AUTO_TEST_CASE(a_group_comes_back_as_it_was_and_alone) {
   f.service_time = milliseconds(30);
   f.shown = "mx.example[192.0.2.1]:25";
   f.step_by_step_until = kNow + std::chrono::hours(1);
+  f.clear_text_until = kNow + std::chrono::hours(1);
   Facts built;
   for (const Group g : kAllGroups) {
     BOOST_TEST(!same_group(g, f, built));

@@ -35,7 +35,8 @@ struct OpenConnection {
   Destination destination;
   std::string nexthop;        // of the job that caused it (for logs and per-domain settings)
   bool step_by_step = false;  // one command at a time: it has got out of step under pipelining
-  PEN_FIELDS(connection, destination, nexthop, step_by_step)
+  bool clear_text = false;    // level may, and TLS with it broke a while ago: no STARTTLS
+  PEN_FIELDS(connection, destination, nexthop, step_by_step, clear_text)
 };
 struct CloseConnection {  // after the jobs in hand
   std::uint64_t connection = 0;

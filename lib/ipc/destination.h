@@ -26,10 +26,15 @@ enum class TlsLevel : std::uint8_t {
 
 struct TlsPolicy {
   TlsLevel level = TlsLevel::none;
-  std::vector<std::string> match;  // names (verify, secure) or digests (fingerprint)
+  std::vector<std::string>
+      match;  // names (verify, secure; ".example.org": any below) or digests (fingerprint)
   std::vector<std::string> tlsa;   // usable TLSA records (dane), presentation form
   std::string protocols, ciphers;  // empty: the setting's default
-  PEN_FIELDS(level, match, tlsa, protocols, ciphers)
+  std::string exclude;             // ciphers besides those that the settings leave out
+  std::string servername;          // asked for by SNI; empty: none
+  std::vector<std::string>
+      trust_anchors;  // files with certificates to trust in place of the settings' ones
+  PEN_FIELDS(level, match, tlsa, protocols, ciphers, exclude, servername, trust_anchors)
   bool operator==(const TlsPolicy&) const = default;
 };
 
@@ -68,6 +73,9 @@ struct Destination {
       encode_to(k, tls);
     } else {
       k += static_cast<char>('0' + static_cast<int>(tls.level));
+      TlsPolicy plain;
+      plain.level = tls.level;
+      if (tls != plain) encode_to(k, tls);
     }
     k += '\0';
     k += credentials;

@@ -101,9 +101,10 @@ struct Explained {
   bool transport_up = true;
   std::uint32_t workers = 0, concurrency = 0, recipients = 0;  // limits; 0: none
   milliseconds rate_delay{0};
+  std::string tls;  // the level of the first host and what decided it; empty: none anywhere
   PEN_FIELDS(request, recipient, transport, nexthop, valid_for, rule, suspended, status, text,
              level, pooled, free_workers, transport_up, workers, concurrency, recipients,
-             rate_delay)
+             rate_delay, tls)
 };
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed };
 struct Done {

@@ -33,7 +33,9 @@ struct Resolved {
   seconds valid_for{60};      // a job not begun within this is routed again (DNS TTL, bounded)
   // so it is for every recipient at this domain whose local part hides no other host, until then or a new configuration
   bool for_domain = false;
-  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain)
+  std::string
+      tls;  // for people: the level of the first host and what decided it; empty: no TLS anywhere
+  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain, tls)
 };
 /// The recipient has no route: action is failed (permanent) or deferred.
 struct Unroutable {

@@ -27,6 +27,13 @@ std::uint64_t Model::quota_of(Destination& d) {
   return std::uint64_t{f.messages_per_connection} * 2;
 }
 
+void Model::learn_clear_text(Destination& d) {
+  WallTime& until = d.facts.clear_text_until;
+  if (until > wall) return;  // connections of the same time meet the same trouble
+  const bool again = until != WallTime{} && wall < until + std::chrono::hours(24);
+  until = wall + (again ? options.clear_text_again : options.clear_text_first);
+}
+
 void Model::learn_quota(Destination& d, std::uint64_t done) {
   destdb::Facts& f = d.facts;
   const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(done, kEnough));

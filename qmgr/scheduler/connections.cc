@@ -31,9 +31,9 @@ Connection& Model::open(Destination& d, const Job& cause) {
   if (unproven(d)) probe_begins(c);
   ++figures.connections_opened;
   d.heard_until = now + kHeardFor;
-  OpenConnection& action = std::get<OpenConnection>(
-      actions.emplace_back(OpenConnection{c.number, d.address, cause.route->nexthop, d.key,
-                                          connection_limit(d), d.facts.step_by_step_until > wall}));
+  OpenConnection& action = std::get<OpenConnection>(actions.emplace_back(OpenConnection{
+      c.number, d.address, cause.route->nexthop, d.key, connection_limit(d),
+      d.facts.step_by_step_until > wall, d.facts.clear_text_until > wall && may_go_clear(d)}));
   if (d.session_class != nullptr) action.session_class = d.session_class->number;
   ask_for_session(c);
   return c;
@@ -260,12 +260,15 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
       it != d.connections.end()) {
     d.connections.erase(it);
   }
+  // A peer's broken TLS is no reason to wait where TLS may be left out: the next connection does without.
+  const bool broken_tls = trouble == Trouble::tls && !was_opened && may_go_clear(d);
+  if (broken_tls) learn_clear_text(d);
   // After deliveries a close is its right, unless it says when to come back.
   const bool failure =
       was_opened ? trouble != Trouble::none &&
                        ((done == 0 && had_work) ||
                         (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
-                 : trouble != Trouble::replaced;
+                 : trouble != Trouble::replaced && !broken_tls;
   if (failure) {
     failed(d, trouble, status);
   } else {

@@ -413,6 +413,11 @@ struct Model {
   std::uint64_t quota_of(Destination& d);
   /// The peer closed a connection by itself after so many.
   void learn_quota(Destination& d, std::uint64_t done);
+  void learn_clear_text(Destination& d);
+  /// A password is never sent where the administrator counted on TLS, so with credentials it is not left out.
+  static bool may_go_clear(const Destination& d) {
+    return d.address.tls.level == ipc::TlsLevel::may && d.address.credentials.empty();
+  }
   /// A job of the connection is done: what it bears, and how long that took.
   void measured(Connection& c, microseconds service_time);
   /// So much slower than the best of its level that it had better be left to when that is full.

@@ -2,6 +2,7 @@
 ///
 ///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency initial
 ///                                      recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
+///                                      tls (none may encrypt)
 ///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
 ///   route DOMAIN = HOST HOST … | HOST …                      preference levels
 ///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time
@@ -27,6 +28,7 @@
 ///   isolate CONN | withdraw MSG COUNT | advance D
 ///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN |
 ///          step_by_step CONN HOST          as open, and without pipelining
+///          clear_text CONN HOST            as open, and without STARTTLS
 ///          defer MSG [COUNT [WORDS]]           what its status says
 ///   expect explain DOMAIN RULE [HOST …]   what would be chosen for a first message
 ///   expect served HOST at_most|at_least N    jobs, of hosts that answer by themselves
@@ -140,8 +142,9 @@ class World {
                     seconds(1'800'000'000));
   }
 
-  static ipc::Destination destination(const std::string& host) {
+  ipc::Destination destination(const std::string& host) const {
     ipc::Destination d;
+    d.tls.level = tls_;
     d.transport = "smtp";
     d.host = host;
     d.address = "addr-" + host;
@@ -412,6 +415,10 @@ class World {
         limits_.rate_delay = duration(w.at(2));
       else if (w[1] == "initial")
         limits_.initial_concurrency = n();
+      else if (w[1] == "tls")
+        tls_ = w.at(2) == "may"       ? ipc::TlsLevel::may
+               : w.at(2) == "encrypt" ? ipc::TlsLevel::encrypt
+                                      : ipc::TlsLevel::none;
       else if (w[1] == "deferred")
         limits_.deferred = w.at(2) == "yes";
       else if (w[1] == "seed")
@@ -601,11 +608,12 @@ class World {
       for (std::size_t i = 0; i < std::max<std::size_t>(1, count(3)); ++i) {
         take<RouteRecipient>([&](auto& a) { return a.message == n; });
       }
-    } else if (what == "open" || what == "step_by_step") {
+    } else if (what == "open" || what == "step_by_step" || what == "clear_text") {
       const auto hosts = alternatives(w.at(3));
       take<OpenConnection>([&](auto& a) {
         if (!hosts.contains(a.destination.host)) return false;
         if (a.step_by_step != (what == "step_by_step")) return false;
+        if (a.clear_text != (what == "clear_text")) return false;
         names_[w[2]] = a.connection;
         return true;
       });
@@ -672,6 +680,7 @@ class World {
   }
 
   Options options_;
+  ipc::TlsLevel tls_ = ipc::TlsLevel::none;
   TransportLimits limits_;
   std::uint64_t seed_ = 1;
   seconds valid_{3600};

@@ -72,6 +72,8 @@ struct Options {
   seconds ceiling_time{600};  // a learned connection limit is believed this long
   // Without pipelining for who broke under it; then it is tried again. Who breaks again within a day meant it.
   seconds step_by_step_first{600}, step_by_step_again{3600};
+  // The same for clear text where TLS broke and may be left out.
+  seconds clear_text_first{600}, clear_text_again{3600};
   std::size_t kept_routes = 10'000;  // route sets kept for re-use without a job
   // Messages that may wait for the same hosts while others wait for room in the active set (active_share_limit); 0: any
   // number. Only where they wait for long: the hosts would take longer than share_time for them.
@@ -104,6 +106,7 @@ struct OpenConnection {
   std::string key;            // of the destination here
   std::uint32_t limit = 0;    // connections to it that may be at once, over all hosts of a cluster
   bool step_by_step = false;  // it broke under pipelining
+  bool clear_text = false;    // TLS with it broke, and may be left out
   /// It needs a lease first: session_granted() or session_refused() is awaited.
   std::optional<std::uint32_t> session_class = std::nullopt;
 };

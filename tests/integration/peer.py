@@ -4,7 +4,8 @@ Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
              peer.replies["RCPT"] = ["451 4.2.0 later"]           # once; then the usual answer
              peer.replies["MAIL"] = lambda session, line: "550 5.1.8 no" if "bad" in line else None
              … peer.wait_messages(1)[0].content
-Replies: keyed by verb (GREETING, EHLO, HELO, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
+TLS:     Peer(tls=server_context(certificate)) offers STARTTLS until it is spoken; wrapped=True: TLS from the first byte.
+Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
          is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
          DROP closes the connection instead of an answer; NOTHING: the command has its usual effect and no answer.
 Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
@@ -13,6 +14,7 @@ Keeps:   every message taken (byte for byte, unstuffed), every session with all 
 import re
 import select
 import socket
+import ssl
 import threading
 import time
 
@@ -20,6 +22,17 @@ DROP = object()
 NOTHING = object()
 # RFC 2920 section 3.1: these end a group, whoever sends more with them waits for no answer.
 LAST_OF_GROUP = ("EHLO", "LHLO", "DATA", "VRFY", "EXPN", "QUIT", "NOOP")
+
+
+def server_context(certificate, **minimum):
+    """A TLS context for a Peer: a certificates.Certificate; the names that clients ask for are kept in .asked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.pem, certificate.key)
+    for name, value in minimum.items():
+        setattr(context, name, value)
+    context.asked = []
+    context.sni_callback = lambda sock, name, ctx: context.asked.append(name)
+    return context
 
 
 class Message:
@@ -38,13 +51,18 @@ class Session:
         self.commands = []       # command lines, decoded
         self.helo = None
         self.closed = False
+        self.tls = None          # the version, once it is spoken
+        self.resumed = False
+        self.certificate = None  # the client's, as ssl.getpeercert() gives it
+        self.broken_tls = None   # why a handshake failed
         self.silent = False
 
 
 class Peer:
     def __init__(self, features=("PIPELINING", "8BITMIME", "CHUNKING", "SIZE 0", "DSN"), port=0, host="127.0.0.1",
-                 lmtp=False):
+                 lmtp=False, tls=None, wrapped=False):
         self.features = list(features)
+        self.tls, self.wrapped = tls, wrapped
         self.replies = {}
         self.lmtp = lmtp
         self.sessions = []
@@ -126,9 +144,13 @@ class Peer:
         return usual if entry is None else entry
 
     def _serve(self, connection, session):
-        reader = _Reader(connection, session)
         try:
-            self._talk(connection, session, reader)
+            if self.wrapped:
+                connection = self._start_tls(connection, session)
+            reader = _Reader(connection, session)
+            while self._talk(connection, session, reader) == "STARTTLS":
+                connection = self._start_tls(connection, session)
+                reader = _Reader(connection, session)
         except (OSError, EOFError):
             pass
         finally:
@@ -149,11 +171,31 @@ class Peer:
         for part in [data[i:i + 1] for i in range(len(data))] if self.trickle else [data]:
             connection.sendall(part)
 
+    def _start_tls(self, connection, session):
+        try:
+            connection = self.tls.wrap_socket(connection, server_side=True)
+        except OSError as failure:
+            session.broken_tls = str(failure)
+            raise
+        with self.changed:
+            session.tls, session.resumed = connection.version(), connection.session_reused
+            session.certificate = connection.getpeercert(True)
+            self.changed.notify_all()
+        return connection
+
     def _talk(self, connection, session, reader):
+        """Until QUIT, or until the client may begin with TLS."""
+        if session.tls is None or self.wrapped:
+            self._greet(connection, session, reader)
+        return self._commands(connection, session, reader)
+
+    def _greet(self, connection, session, reader):
         greeting = self._scripted("GREETING", session, "", "220 peer.example ESMTP")
         if reader.early():
             self._violation(session, "the client spoke before the greeting")
         self._send(connection, session, greeting)
+
+    def _commands(self, connection, session, reader):
         message = None
         esmtp = False
         while True:
@@ -168,8 +210,11 @@ class Peer:
             if verb in ("EHLO", "LHLO"):
                 esmtp, message = True, None
                 session.helo = line
-                usual = "\r\n".join(f"250{'-' if i < len(self.features) else ' '}{text}"
-                                    for i, text in enumerate(["peer.example"] + self.features))
+                offers = ["peer.example"] + self.features
+                if self.tls and session.tls is None:
+                    offers.append("STARTTLS")
+                usual = "\r\n".join(f"250{'-' if i < len(offers) - 1 else ' '}{text}"
+                                    for i, text in enumerate(offers))
                 reply = self._scripted("EHLO", session, line, usual)
                 esmtp = reply is not DROP and reply.startswith("250")
                 self._send(connection, session, reply)
@@ -177,6 +222,14 @@ class Peer:
                 message = None
                 session.helo = line
                 self._send(connection, session, self._scripted("HELO", session, line, "250 peer.example"))
+            elif verb == "STARTTLS":
+                if reader.buffer:
+                    self._violation(session, f"STARTTLS is followed by {bytes(reader.buffer[:60])!r}")
+                usual = "220 2.0.0 go ahead" if self.tls and session.tls is None else "502 5.5.1 what?"
+                reply = self._scripted("STARTTLS", session, line, usual)
+                self._send(connection, session, reply)
+                if reply.startswith("220"):
+                    return "STARTTLS"
             elif verb == "MAIL":
                 match = re.match(r"MAIL FROM:<([^>]*)>(.*)", line, re.I | re.S)
                 reply = self._scripted("MAIL", session, line, "250 2.1.0 ok")

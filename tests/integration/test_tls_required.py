@@ -1,4 +1,4 @@
-"""Sending has no TLS yet: where the configuration demands it, no mail goes in clear text."""
+"""Where the configuration demands TLS, no mail goes in clear text."""
 from harness import *
 
 
@@ -10,7 +10,6 @@ class TlsRequired(Suite):
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                 mx.wait_log(r"to=<a@rcpt\.example>.*dsn=4\.7\.4, status=deferred \(TLS is required")
                 self.assertEqual(len(peer.messages), 0)
-                self.assertIn("4.7.4", mx.tool("penstock", "check").stdout)
 
     def test_a_transport_may_demand_it_by_itself(self):
         with Peer() as peer, Instance(relay_to(peer), {"smtp": None}, start=False) as mx:

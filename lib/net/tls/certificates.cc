@@ -217,6 +217,12 @@ Result<void> Context::Impl::load_authorities() {
   }
   if (!options.ca_path.empty() && SSL_CTX_load_verify_dir(ctx.get(), options.ca_path.c_str()) != 1)
     return setup_failure(options.ca_path);
+  for (const auto& file : options.trust_anchor_files) {
+    PEN_TRY(read_file(file));
+    if (SSL_CTX_load_verify_file(ctx.get(), file.c_str()) != 1) return setup_failure(file);
+  }
+  if (!options.trust_anchor_files.empty())
+    X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx.get()), X509_V_FLAG_PARTIAL_CHAIN);
   ERR_clear_error();
   return {};
 }

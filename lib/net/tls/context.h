@@ -52,6 +52,8 @@ struct ContextOptions {
   std::vector<std::string> chain_files;
   std::string ca_file, ca_path;  // whom to trust; both empty: nobody
   bool default_ca = false;       // and the system's
+  /// Certificates to trust besides, of authorities or of servers themselves: a chain may end in any of them.
+  std::vector<std::string> trust_anchor_files;
   Protocols protocols;
   std::string ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";  // OpenSSL list, up to TLS 1.2
   std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};

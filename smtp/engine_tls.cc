@@ -1,0 +1,62 @@
+// STARTTLS (RFC 3207): when it is said, and what becomes of the connection with and without it.
+#include "smtp/engine.h"
+
+namespace pen::smtp {
+
+/// True: STARTTLS is on its way, or the connection is over because it cannot be.
+bool Engine::tls_comes_first() {
+  if (encrypted() || settings_.starttls == StartTls::never) return false;
+  if (offers_.starttls) {
+    pending_text_ += "STARTTLS\r\n";
+    owe(Step::starttls);
+    starttls_said_ = true;
+    return true;
+  }
+  if (settings_.starttls != StartTls::required) return false;
+  tls_not_to_be_had({}, nullptr);
+  return true;
+}
+
+void Engine::on_starttls_reply(const mail::Reply& reply) {
+  if (reply.positive()) {
+    phase_ = Phase::tls;
+    return;
+  }
+  if (reply.intermediate()) {
+    protocol_error("an unexpected reply", Step::starttls, reply);
+    return;
+  }
+  if (settings_.starttls == StartTls::required || reply.code == 421) {
+    tls_not_to_be_had("refused to start TLS: " + reply.text, &reply);
+    if (reply.code == 421) trouble_ = Trouble::peer_421;
+    return;
+  }
+  starttls_said_ = false;  // what it said to EHLO still holds
+  become_ready();
+}
+
+/// why: what the peer did instead, as a sentence goes on after its name; empty: it did not offer TLS.
+void Engine::tls_not_to_be_had(std::string why, const mail::Reply* reply) {
+  mail::DeliveryStatus status{mail::Action::deferred, "4.7.4", {}, {}, peer_.host};
+  if (why.empty())
+    status.text = "TLS is required, but was not offered by host " + peer_.shown;
+  else if (settings_.starttls == StartTls::required)
+    status.text = "TLS is required, but host " + peer_.shown + " " + why;
+  else
+    status.text = "host " + peer_.shown + " " + why;
+  if (reply != nullptr) status.diagnostic = "smtp; " + reply->text;
+  leave(Trouble::tls, std::move(status));
+}
+
+void Engine::tls_started(SteadyTime now) {
+  if (phase_ != Phase::tls) return;
+  encrypted_ = true;
+  offers_ = {};
+  phase_ = Phase::hello;
+  hello_at_ = now;
+  hello(settings_.lmtp ? Step::lhlo : Step::ehlo);
+}
+
+void Engine::tls_failed(mail::DeliveryStatus status) { leave(Trouble::tls, std::move(status)); }
+
+}  // namespace pen::smtp

@@ -1,0 +1,159 @@
+#include "smtp/tls.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+
+namespace pen::smtp {
+
+using ipc::TlsLevel;
+
+namespace {
+
+mail::DeliveryStatus deferred(std::string dsn, std::string text) {
+  return {mail::Action::deferred, std::move(dsn), std::move(text), {}, {}};
+}
+
+/// The OpenSSL list of a grade. Export and low ciphers are gone from OpenSSL; who names them gets medium, as in Postfix.
+const std::string* grade_list(const TlsSettings& s, std::string_view grade) {
+  if (iequals(grade, "high")) return &s.high_ciphers;
+  if (iequals(grade, "null")) return &s.null_ciphers;
+  const bool medium = iequals(grade, "medium") || iequals(grade, "low") || iequals(grade, "export");
+  return medium ? &s.medium_ciphers : nullptr;
+}
+
+void append_words(std::vector<std::string>& to, std::string_view text) {
+  for (const auto word : split(text, " \t\r\n,:")) to.emplace_back(word);
+}
+
+}  // namespace
+
+ClientTls::ClientTls(TlsSettings settings, const Clock& clock)
+    : settings_(std::move(settings)),
+      clock_(clock),
+      sessions_(tls::memory_session_cache(
+          kSessions, std::chrono::duration_cast<seconds>(settings_.session_lifetime), clock)) {}
+
+Result<std::shared_ptr<const tls::Context>> ClientTls::open(const ipc::TlsPolicy& policy) const {
+  const TlsSettings& s = settings_;
+  tls::ContextOptions o;
+  o.role = tls::Role::client;
+  if (s.chain_files.empty()) {
+    for (const auto& [cert, key] :
+         {std::pair{&s.cert_file, &s.key_file}, std::pair{&s.eccert_file, &s.eckey_file}}) {
+      if (!cert->empty() && !iequals(*cert, "none")) o.pairs.push_back({*cert, *key});
+    }
+  }
+  o.chain_files = s.chain_files;
+  const auto& anchors = policy.trust_anchors.empty() ? s.trust_anchor_files : policy.trust_anchors;
+  if (anchors.empty()) {
+    o.ca_file = s.ca_file;
+    o.ca_path = s.ca_path;
+    o.default_ca = s.default_ca;
+  } else {
+    o.trust_anchor_files = anchors;
+  }
+  o.digest = s.digest;
+  o.verify_depth = s.verify_depth;
+  o.groups = s.groups;
+  o.ssl_options = s.ssl_options;
+  o.wildcard_matches_several_labels = s.wildcard_matches_several_labels;
+  o.sessions = sessions_;
+  return tls::Context::open(std::move(o));
+}
+
+Result<std::shared_ptr<const tls::Context>> ClientTls::context(const ipc::TlsPolicy& policy) {
+  const std::string key = join(policy.trust_anchors, "\n");
+  const auto found = contexts_.find(key);
+  const bool known = found != contexts_.end();
+  if (known && clock_.now() < found->second.read + kReread) return found->second.context;
+  auto opened = open(policy);
+  if (!opened) {
+    if (!known) return opened;
+    log::warning("the certificates read before stay in use: {}", opened.error().message());
+    found->second.read = clock_.now();
+    return found->second.context;
+  }
+  for (const auto& warning : (*opened)->warnings()) log::warning("{}", warning);
+  if (!known && contexts_.size() >= kContexts) contexts_.clear();
+  contexts_[key] = {*opened, clock_.now()};
+  return opened;
+}
+
+Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
+  const ipc::TlsPolicy& policy = destination.tls;
+  const bool mandatory = policy.level > TlsLevel::may;
+  TlsPlan plan;
+  PEN_TRY_ASSIGN(plan.context, context(policy));
+  tls::ConnectOptions& o = plan.options;
+  o.server_name = policy.servername;
+  if (policy.level == TlsLevel::verify || policy.level == TlsLevel::secure) o.names = policy.match;
+  o.session_key = destination.key();
+  const std::string& by_setting = mandatory ? settings_.mandatory_protocols : settings_.protocols;
+  PEN_TRY_ASSIGN(o.protocols,
+                 tls::Protocols::parse(policy.protocols.empty() ? by_setting : policy.protocols));
+  const std::string& grade = !policy.ciphers.empty() ? policy.ciphers
+                             : mandatory             ? settings_.mandatory_ciphers
+                                                     : settings_.ciphers;
+  const std::string* list = grade_list(settings_, grade);
+  if (list == nullptr)
+    return fail(tls::TlsError::setup, "no such cipher grade \"" + printable(grade, 50) + "\"");
+  // An exclude= of the policy table takes the place of the settings'.
+  std::vector<std::string> excluded;
+  if (policy.exclude.empty()) {
+    for (const auto& word : settings_.exclude_ciphers) append_words(excluded, word);
+    if (mandatory)
+      for (const auto& word : settings_.mandatory_exclude_ciphers) append_words(excluded, word);
+  } else {
+    append_words(excluded, policy.exclude);
+  }
+  // Whoever wants to see a certificate does not agree to do without (RFC 5246 appendix F.1.1.1).
+  if (policy.level > TlsLevel::encrypt) excluded.emplace_back("aNULL");
+  o.ciphers = tls::cipher_list(*list, excluded);
+  return plan;
+}
+
+std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
+                                            const tls::SessionInfo& info) {
+  const ipc::TlsPolicy& policy = destination.tls;
+  std::string why = info.why_not.empty() ? "" : ": " + printable(info.why_not, 300);
+  switch (policy.level) {
+    case TlsLevel::none:
+    case TlsLevel::may:
+    case TlsLevel::encrypt:
+      return std::nullopt;
+    case TlsLevel::fingerprint: {
+      const auto is = [&](const std::string& digest) {
+        return !digest.empty() && (digest == info.fingerprint || digest == info.key_fingerprint);
+      };
+      if (info.peer_certificate && std::ranges::any_of(policy.match, is)) return std::nullopt;
+      why = info.peer_certificate ? ": fingerprint " + info.fingerprint + ", of its public key " +
+                                        info.key_fingerprint + ", is not one of those expected"
+                                  : ": it has shown none";
+      break;
+    }
+    case TlsLevel::verify:
+    case TlsLevel::secure:
+      if (info.trusted && info.matched) return std::nullopt;
+      break;
+    case TlsLevel::dane:
+    case TlsLevel::dane_only:
+      why = ": DANE does not exist yet";
+      break;
+  }
+  const bool named = info.trusted || policy.level == TlsLevel::fingerprint;
+  return deferred("4.7.5", std::string("Server certificate not ") +
+                               (named ? "verified" : "trusted") + ", host " + destination.shown() +
+                               why);
+}
+
+mail::DeliveryStatus handshake_failure(const ipc::Destination& destination, const Error& error) {
+  const bool required = destination.tls.level > TlsLevel::may;
+  return deferred("4.7.5", (required ? "TLS is required, but cannot be started with host "
+                                     : "Cannot start TLS with host ") +
+                               destination.shown() +
+                               ": handshake failure: " + printable(error.message(), 300));
+}
+
+}  // namespace pen::smtp

@@ -1,0 +1,64 @@
+#pragma once
+/// The client's TLS: what a handshake with a destination is done with, and whether what it proved is enough.
+///
+/// Use:     ClientTls tls(settings, clock);                           // one per process
+///          auto plan = tls.plan(destination);                         // before connecting: it may be impossible
+///          auto info = co_await tls::connect(stream, plan->context, plan->options, until);
+///          if (auto no = refusal(destination, *info)) …               // nothing but STARTTLS has been said yet
+/// Files:   certificates, keys and authorities are read when first needed and again after kReread, so that renewed ones
+///          count without a restart; broken new ones leave the old ones in use, with a warning.
+/// Memory:  sessions of at most kSessions destinations, contexts of at most kContexts sets of trust anchors.
+/// Thread:  the loop's.
+/// Source:  Postfix TLS_README "SMTP client"; RFC 3207, RFC 6125 (names), RFC 6066 (SNI).
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/ipc/destination.h"
+#include "lib/mail/delivery_status.h"
+#include "lib/net/tls/session.h"
+#include "smtp/settings.h"
+
+namespace pen::smtp {
+
+struct TlsPlan {
+  std::shared_ptr<const tls::Context> context;
+  tls::ConnectOptions options;
+};
+
+class ClientTls {
+ public:
+  static constexpr std::size_t kSessions = 5000;  // a few kilobytes each
+  static constexpr std::size_t kContexts = 100;
+  static constexpr seconds kReread{600};
+
+  /// The clock must outlive the object.
+  ClientTls(TlsSettings settings, const Clock& clock);
+  /// Errors: files that cannot be read or do not fit together, protocols or ciphers that do not exist: ours to mend.
+  Result<TlsPlan> plan(const ipc::Destination& destination);
+
+  const TlsSettings& settings() const { return settings_; }
+
+ private:
+  struct Opened {
+    std::shared_ptr<const tls::Context> context;
+    SteadyTime read{};
+  };
+  Result<std::shared_ptr<const tls::Context>> context(const ipc::TlsPolicy& policy);
+  Result<std::shared_ptr<const tls::Context>> open(const ipc::TlsPolicy& policy) const;
+
+  TlsSettings settings_;
+  const Clock& clock_;
+  std::shared_ptr<tls::SessionCache> sessions_;
+  std::map<std::string, Opened> contexts_;  // by trust anchors
+};
+
+/// Why what the peer has shown is not enough for the destination's level; nullopt: it is.
+std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
+                                            const tls::SessionInfo& info);
+/// For a handshake that failed: what the recipients' status says.
+mail::DeliveryStatus handshake_failure(const ipc::Destination& destination, const Error& error);
+
+}  // namespace pen::smtp

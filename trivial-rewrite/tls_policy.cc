@@ -1,0 +1,332 @@
+#include "trivial-rewrite/tls_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "lib/base/text.h"
+#include "lib/resolve/resolve.h"
+
+namespace pen::rewrite {
+
+using ipc::TlsLevel;
+
+namespace {
+
+constexpr std::array<std::string_view, 8> kLevels = {"none",   "may",    "encrypt", "fingerprint",
+                                                     "verify", "secure", "dane",    "dane-only"};
+constexpr std::string_view kGrades[] = {"export", "low", "medium", "high", "null"};
+
+std::optional<TlsLevel> level_of(std::string_view word) {
+  for (std::size_t i = 0; i < kLevels.size(); ++i)
+    if (iequals(kLevels[i], word)) return static_cast<TlsLevel>(i);
+  return std::nullopt;
+}
+
+bool by_name(TlsLevel level) { return level == TlsLevel::verify || level == TlsLevel::secure; }
+
+/// A name that can be sent as SNI or be a next hop whose parents mean something.
+bool host_name(std::string_view text) {
+  if (text.empty() || text.size() > 255 || text.front() == '.' || text.back() == '.') return false;
+  bool letter = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '.' && text[i - 1] == '.') return false;
+    if (!ascii_alnum(c) && c != '.' && c != '-' && c != '_') return false;
+    letter = letter || ascii_alpha(c) || c == '-';
+  }
+  return letter;
+}
+
+/// "AB:CD:…" from any way of writing it; empty: not hexadecimal bytes.
+std::string digest_form(std::string_view text) {
+  std::string out;
+  int digits = 0;
+  for (const char c : text) {
+    if (c == ':' && digits % 2 == 0) continue;
+    const char up = c >= 'a' && c <= 'f' ? static_cast<char>(c - 32) : c;
+    if (!ascii_digit(up) && !(up >= 'A' && up <= 'F')) return {};
+    if (digits > 0 && digits % 2 == 0) out += ':';
+    out += up;
+    ++digits;
+  }
+  return digits % 2 == 0 ? out : std::string();
+}
+
+std::vector<std::string> words(std::string_view text, std::string_view separators) {
+  std::vector<std::string> out;
+  for (const auto word : split(text, separators)) out.emplace_back(word);
+  return out;
+}
+
+}  // namespace
+
+std::string_view level_name(TlsLevel level) {
+  const auto i = static_cast<std::size_t>(level);
+  return i < kLevels.size() ? kLevels[i] : "unknown";
+}
+
+/// What the tables and settings say of a next hop, before a host's name is put in.
+struct TlsPolicies::Entry {
+  bool found = false;
+  TlsLevel level = TlsLevel::none;
+  std::optional<std::vector<std::string>> match;
+  ipc::TlsPolicy policy;  // the attributes
+  std::string rule, problem;
+
+  /// The text of a policy_maps entry: a level, then attributes.
+  void read(std::string_view text);
+  std::string attribute(std::string_view name, std::string_view value);
+};
+
+std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_view value) {
+  const std::string shown(name);
+  if (value.empty()) return "attribute \"" + printable(shown, 50) + "\" has no value";
+  const auto once = [&](std::string& field) -> std::string {
+    if (!field.empty()) return "attribute \"" + shown + "\" is given twice";
+    field = value;
+    return {};
+  };
+  const auto not_here = [&] {
+    return "attribute \"" + shown + "\" means nothing at level \"" +
+           std::string(level_name(level)) + "\"";
+  };
+  if (iequals(name, "protocols")) return once(policy.protocols);
+  if (iequals(name, "ciphers")) {
+    const bool known =
+        std::ranges::any_of(kGrades, [&](std::string_view g) { return iequals(g, value); });
+    return known ? once(policy.ciphers) : "no such cipher grade \"" + printable(value, 50) + "\"";
+  }
+  if (iequals(name, "exclude")) return once(policy.exclude);
+  if (iequals(name, "servername")) {
+    if (!host_name(value)) return "servername \"" + printable(value, 50) + "\" is no host name";
+    return once(policy.servername);
+  }
+  if (iequals(name, "match")) {
+    if (level <= TlsLevel::encrypt || level >= TlsLevel::dane) return not_here();
+    if (!match) match.emplace();
+    std::ranges::move(words(value, level == TlsLevel::fingerprint ? "|" : ":"),
+                      std::back_inserter(*match));
+    return {};
+  }
+  if (iequals(name, "tafile")) {
+    if (!by_name(level)) return not_here();
+    policy.trust_anchors.emplace_back(value);
+    return {};
+  }
+  // Connections are always shared where that is allowed; a raw public key is never asked for.
+  if (iequals(name, "connection_reuse") || iequals(name, "enable_rpk")) {
+    if (iequals(value, "yes") || iequals(value, "no")) return {};
+    return "attribute \"" + shown + "\" is yes or no";
+  }
+  return "no such attribute \"" + printable(shown, 50) + "\"";
+}
+
+void TlsPolicies::Entry::read(std::string_view text) {
+  found = true;
+  const auto tokens = split(text);
+  if (tokens.empty()) {
+    problem = "the entry is empty";
+    return;
+  }
+  const auto said = level_of(tokens.front());
+  if (!said) {
+    problem = "no such level \"" + printable(tokens.front(), 50) + "\"";
+    return;
+  }
+  level = *said;
+  // Attributes of a level without TLS are idle, as Postfix takes them.
+  if (level == TlsLevel::none) return;
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    const auto equals = tokens[i].find('=');
+    problem = equals == std::string_view::npos
+                  ? "\"" + printable(tokens[i], 50) + "\" is not name=value"
+                  : attribute(tokens[i].substr(0, equals), tokens[i].substr(equals + 1));
+    if (!problem.empty()) return;
+  }
+}
+
+Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
+  TlsPolicies p;
+  p.options_ = options;
+  if (!options.security_level.empty()) {
+    const auto level = level_of(options.security_level);
+    if (!level) {
+      return fail(resolve::ResolveError::bad_setting,
+                  options.program + "_tls_security_level: no such level \"" +
+                      printable(options.security_level, 50) + "\"");
+    }
+    p.level_ = *level;
+    p.level_from_ = options.program + "_tls_security_level";
+  } else if (options.enforce_tls) {
+    p.level_ = options.enforce_peername ? TlsLevel::verify : TlsLevel::encrypt;
+    p.level_from_ = options.program + "_enforce_tls";
+  } else {
+    p.level_ = options.use_tls ? TlsLevel::may : TlsLevel::none;
+    p.level_from_ = options.program + (options.use_tls ? "_use_tls" : "_tls_security_level");
+  }
+  PEN_TRY_ASSIGN(p.policy_maps_, map::MapList::open(options.policy_maps, options.maps));
+  // Postfix asks the older table only where the newer one is not set.
+  if (p.policy_maps_.empty()) {
+    PEN_TRY_ASSIGN(p.per_site_, map::MapList::open(options.per_site, options.maps));
+  }
+  return p;
+}
+
+bool TlsPolicies::same_for_all() const {
+  return policy_maps_.empty() && per_site_.empty() && level_ == TlsLevel::none && !options_.wrapped;
+}
+
+std::vector<Error> TlsPolicies::problems() const {
+  auto all = policy_maps_.problems();
+  std::ranges::move(per_site_.problems(), std::back_inserter(all));
+  return all;
+}
+
+TlsPolicies::Entry TlsPolicies::look_up(const NextHop& hop) const {
+  Entry entry;
+  const std::string table = options_.program + "_tls_policy_maps";
+  const std::string whole = hop.unix_path.empty() ? hop.text : hop.unix_path;
+  // Only a plain name has parents: "[host]" and "host:port" were written for one destination.
+  const bool has_parents = host_name(whole);
+  std::string_view key = whole;
+  for (bool first = true; !key.empty(); first = false) {
+    const auto value = policy_maps_.lookup(key, first);
+    if (!value) {
+      entry.found = true;
+      entry.rule = table;
+      entry.problem = printable(value.error().message(), 300);
+      return entry;
+    }
+    if (*value) {
+      entry.rule = table + " (" + printable(key, 255) + ")";
+      entry.read(**value);
+      return entry;
+    }
+    if (!has_parents) break;
+    const auto dot = key.find('.', 1);
+    if (dot == std::string_view::npos) break;
+    key = key.substr(dot);
+  }
+  return entry;
+}
+
+/// Both the next hop and the host count; NONE is stronger than MAY, whatever demands encryption is stronger than both, and
+/// a MAY from here does not weaken what main.cf demands.
+void TlsPolicies::apply_per_site(Entry& entry, const NextHop& hop, const std::string& host) const {
+  const std::string table = options_.program + "_tls_per_site";
+  std::optional<TlsLevel> site;
+  const std::string& whole = hop.unix_path.empty() ? hop.text : hop.unix_path;
+  for (const std::string& key : {whole, host}) {
+    if (&key != &whole && iequals(whole, host)) break;
+    const auto value = per_site_.lookup(key);
+    if (!value) {
+      entry.problem = printable(value.error().message(), 300);
+      entry.rule = table;
+      return;
+    }
+    if (!*value) continue;
+    const std::string_view word = trim(**value);
+    const auto at_least = [&](TlsLevel level) { site = std::max(site.value_or(level), level); };
+    if (iequals(word, "NONE")) {
+      if (!site || *site <= TlsLevel::may) site = TlsLevel::none;
+    } else if (iequals(word, "MAY")) {
+      if (!site) site = TlsLevel::may;
+    } else if (iequals(word, "MUST_NOPEERMATCH")) {
+      at_least(TlsLevel::encrypt);
+    } else if (iequals(word, "MUST")) {
+      at_least(TlsLevel::verify);
+    } else {
+      entry.problem = "no such word \"" + printable(word, 50) + "\"";
+    }
+    entry.rule = table + " (" + printable(key, 255) + ")";
+    if (!entry.problem.empty()) return;
+  }
+  if (!site) return;
+  entry.found = true;
+  entry.level = *site;
+  if (*site == TlsLevel::may && level_ > TlsLevel::may) entry.found = false;
+}
+
+Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop,
+                             const std::string& host) const {
+  Decision d;
+  d.policy = entry.policy;
+  d.policy.level = entry.found ? entry.level : level_;
+  d.rule = entry.found ? entry.rule : level_from_;
+  if (!entry.problem.empty()) {
+    d.problem = "client TLS configuration problem: " + entry.rule + ": " + entry.problem;
+    return d;
+  }
+  // Nobody listens in on a socket of this host.
+  if (!hop.unix_path.empty() && d.policy.level == TlsLevel::may) d.policy = {};
+  const TlsLevel level = d.policy.level;
+  if (options_.wrapped && level < TlsLevel::encrypt) {
+    d.problem = "client TLS configuration problem: " + options_.program +
+                "_tls_wrappermode = yes needs level encrypt or stronger, but " + d.rule + " is " +
+                std::string(level_name(level));
+    return d;
+  }
+  if (level == TlsLevel::none) {
+    d.policy = {};
+    return d;
+  }
+  if (level == TlsLevel::dane || level == TlsLevel::dane_only) {
+    d.problem = "TLS is required at level " + std::string(level_name(level)) +
+                ", which this version does not have (" + d.rule + ")";
+    return d;
+  }
+  const std::string& domain = hop.unix_path.empty() ? hop.host : host;
+  if (d.policy.servername.empty()) {
+    const std::string& said = options_.servername;
+    d.policy.servername = iequals(said, "hostname")  ? host
+                          : iequals(said, "nexthop") ? domain
+                                                     : said;
+  }
+  // An address is no name to ask for (RFC 6066 section 3).
+  if (!host_name(d.policy.servername)) d.policy.servername.clear();
+  if (level == TlsLevel::fingerprint) {
+    const auto said = entry.match ? *entry.match : words(options_.fingerprint_match, " \t\r\n,|");
+    for (const auto& digest : said) {
+      d.policy.match.push_back(digest_form(digest));
+      if (d.policy.match.back().empty())
+        d.problem = "\"" + printable(digest, 200) + "\" is no fingerprint";
+    }
+    if (said.empty()) d.problem = "level fingerprint, but there is no fingerprint to match";
+    if (!d.problem.empty())
+      d.problem = "client TLS configuration problem: " + d.rule + ": " + d.problem;
+  } else if (by_name(level)) {
+    const auto said = entry.match ? *entry.match
+                                  : words(level == TlsLevel::verify ? options_.verify_match
+                                                                    : options_.secure_match,
+                                          " \t\r\n,:");
+    for (const auto& name : said) {
+      d.policy.match.push_back(iequals(name, "nexthop")       ? domain
+                               : iequals(name, "dot-nexthop") ? "." + domain
+                               : iequals(name, "hostname")    ? host
+                                                              : to_lower(name));
+    }
+    if (said.empty())
+      d.problem = "client TLS configuration problem: " + d.rule + ": level " +
+                  std::string(level_name(level)) + ", but there is no name to match";
+  }
+  return d;
+}
+
+std::vector<Decision> TlsPolicies::decide(const NextHop& hop,
+                                          std::span<const std::string> hosts) const {
+  std::vector<Decision> out;
+  const Entry entry = policy_maps_.empty() ? Entry() : look_up(hop);
+  for (const std::string& host : hosts) {
+    if (per_site_.empty()) {
+      out.push_back(finish(entry, hop, host));
+    } else {
+      Entry own;
+      apply_per_site(own, hop, host);
+      out.push_back(finish(own, hop, host));
+    }
+  }
+  return out;
+}
+
+}  // namespace pen::rewrite

@@ -1,0 +1,74 @@
+#pragma once
+/// Which TLS policy applies to a next hop and its hosts: security level, names to match, protocols, ciphers.
+///
+/// Use:     auto policies = TlsPolicies::open(options);           // one transport's settings
+///          auto decisions = policies.decide(next_hop, hosts);    // on the handler pool where blocking() says so
+/// Order:   <program>_tls_policy_maps decides alone where it is set: the next hop as it was written, for a name without
+///          port and brackets also its parents (".example.org"). Else <program>_tls_per_site, by next hop and by host. Where
+///          neither has an entry, <program>_tls_security_level (or the older settings before it).
+/// Errors:  a table that cannot be asked, a bad entry and a level that cannot be kept are a Decision with a problem: mail
+///          waits. Nothing is ever sent with less than what was asked for.
+/// Thread:  any.
+/// Source:  Postfix TLS_README "Client TLS security levels", postconf(5) smtp_tls_policy_maps, smtp_tls_per_site. No I/O
+///          but the tables'.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/ipc/destination.h"
+#include "lib/map/map.h"
+#include "trivial-rewrite/nexthop.h"
+
+namespace pen::rewrite {
+
+/// One transport's settings, as text.
+struct TlsOptions {
+  std::string program = "smtp";  // names the settings: smtp_… or lmtp_…
+  std::string security_level;
+  bool use_tls = false, enforce_tls = false;  // what counts where security_level is empty
+  bool enforce_peername = true;
+  std::string policy_maps, per_site;
+  std::string verify_match = "hostname";
+  std::string secure_match = "nexthop, dot-nexthop";
+  std::string fingerprint_match;
+  std::string servername;  // SNI: "hostname", "nexthop", or a name
+  bool wrapped = false;    // TLS from the first byte
+  map::OpenOptions maps;
+};
+
+struct Decision {
+  ipc::TlsPolicy policy;
+  std::string
+      rule;  // what decided: "smtp_tls_security_level", "smtp_tls_policy_maps (example.org)"
+  std::string problem;  // not empty: mail for this host has to wait, and why
+};
+
+class TlsPolicies {
+ public:
+  /// Errors: a level that does not exist, tables that cannot be opened.
+  static Result<TlsPolicies> open(const TlsOptions& options);
+  /// Level none and no tables.
+  TlsPolicies() = default;
+
+  bool blocking() const { return policy_maps_.blocking() || per_site_.blocking(); }
+  /// Whether the answer depends on the next hop or host at all.
+  bool same_for_all() const;
+  /// One Decision for each host.
+  std::vector<Decision> decide(const NextHop& hop, std::span<const std::string> hosts) const;
+  std::vector<Error> problems() const;
+
+ private:
+  struct Entry;
+  Entry look_up(const NextHop& hop) const;
+  Decision finish(const Entry& entry, const NextHop& hop, const std::string& host) const;
+  void apply_per_site(Entry& entry, const NextHop& hop, const std::string& host) const;
+
+  TlsOptions options_;
+  ipc::TlsLevel level_ = ipc::TlsLevel::none;
+  std::string level_from_;
+  map::MapList policy_maps_, per_site_;
+};
+
+std::string_view level_name(ipc::TlsLevel level);
+
+}  // namespace pen::rewrite
