@@ -78,6 +78,8 @@ std::vector<std::string> status(const Program& program) {
                   c.sessions, c.messages, c.refused),
       fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
                   program.queue->last_error().empty() ? "" : ": " + program.queue->last_error()),
+      fmt::format("TLS sessions {}, resumed {}; handshakes failed {}", c.tls_sessions,
+                  c.tls_resumed, c.failed_handshakes),
       program.server.classes ? fmt::format("anvil {}connected, {} sessions of classes",
                                            program.server.classes->connected() ? "" : "not ",
                                            program.server.classes->size())

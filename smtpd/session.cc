@@ -493,7 +493,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   add(keyword::kSize,
       s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
-  if (policy_->tls.level != TlsLevel::none && !secured() && server_.tls && server_.tls->context())
+  if (policy_->tls.level != TlsLevel::none && !secured() && server_.tls && server_.tls->available())
     add(keyword::kStartTls, "STARTTLS");
   if (!mechanisms.empty()) {
     add(keyword::kAuth, "AUTH " + mechanisms);

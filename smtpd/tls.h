@@ -42,6 +42,8 @@ class ServerTls {
   static std::shared_ptr<ServerTls> open(const config::Config& config, const Clock& clock);
 
   void watch();
+  /// Whether EHLO may offer it. Looks at the files only where there is nothing to use so far.
+  bool available() { return context_ || context(); }
   /// nullptr: not available now; the log says why.
   std::shared_ptr<const tls::Context> context();
   /// To be logged once at start. Emptied.

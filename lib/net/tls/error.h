@@ -14,7 +14,7 @@ inline std::string_view error_module(TlsError) { return "tls"; }
 inline std::string_view describe(TlsError e) {
   switch (e) {
     case TlsError::setup:
-      return "TLS is not usable";
+      return "cannot be used";
     case TlsError::unreadable:
       return "cannot be read";
     case TlsError::handshake:

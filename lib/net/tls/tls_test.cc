@@ -150,6 +150,23 @@ BOOST_AUTO_TEST_CASE(lines_and_large_data_cross_both_ways) {
   BOOST_TEST((sent.has_value() && sent->has_value()));
 }
 
+BOOST_AUTO_TEST_CASE(a_write_given_up_while_its_record_may_be_on_the_way_breaks_the_stream) {
+  Session s(loop, open(server_options()), open(client_options()));
+  s.talk();
+  const std::string text(4 << 20, 'x');
+  const auto send = [](Stream* to, Bytes data, async::Until until) -> Task<bool> {
+    const Bytes pieces[] = {data};
+    auto sent = co_await to->write_all(pieces, until);
+    co_return sent.has_value();
+  };
+  const auto put = [&](std::string_view data) {
+    return run(loop, send(&s.pair.b, as_bytes(data), {.deadline = loop.now() + milliseconds(20)}));
+  };
+  // Nobody reads: the kernel's buffer fills at records' borders. Bytes of the last record are then OpenSSL's.
+  BOOST_TEST(!put(text));
+  BOOST_TEST(s.pair.b.broken());
+}
+
 BOOST_AUTO_TEST_CASE(the_end_is_told_and_its_absence_is_noticed) {
   {
     Session s(loop, open(server_options()), open(client_options()));
