@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "lib/async/test_support.h"
@@ -16,6 +18,7 @@ using tls::testing::Authority;
 struct TlsRig {
   explicit TlsRig(const std::string& settings = "smtpd_tls_security_level = may\n")
       : ca("Test CA"), rig(files(settings)) {
+    ::signal(SIGPIPE, SIG_IGN);  // as every program of the suite
     // The rig's own configuration has no tickets' directory and no table: read it as smtpd does.
     config::Surroundings surroundings;
     surroundings.hostname = "mx.example.org";
