@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_setting_that_does_not_act_is_reported_with_its_line_and_m
       "\nsmtp_tlsrpt_enable = yes\nbiff = no\nsmtpd_use_tls = yes\nmilter_default_action "
       "= tempfail");
   BOOST_TEST(
-      has(warnings(c), "main.cf:2: smtp_tlsrpt_enable: not supported: Not there yet when sending"));
+      has(warnings(c), "main.cf:2: smtp_tlsrpt_enable: not supported: not there yet when sending"));
   BOOST_TEST(has(notes(c), "main.cf:3: biff: accepted, without effect: "));
   BOOST_TEST(
       has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));
