@@ -76,7 +76,9 @@ bool Model::schedule(Job& j, bool from_pool) {
     // Others wait already, for a worker or because all destinations are at their limits: nothing to look for, and
     // looking walks over every connection. Whichever connection has room takes from the pool. (Limits that were learned
     // rise with time alone: so now and then somebody looks.)
-    pool(j, t.free() == 0 ? Waits::worker : Waits::limits, false);
+    const PoolShare* before = j.message->party->pooled.find(&c);
+    const Waits waits = t.free() == 0 ? Waits::worker : Waits::limits;
+    pool(j, before != nullptr ? before->waits : waits, false);  // one that was woken stays awake
     return false;
   }
   c.looked = now;

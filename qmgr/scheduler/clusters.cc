@@ -167,6 +167,7 @@ void Model::drop_route(RouteSet& r) {
           if (held->last_cluster == &c) held->last_cluster = nullptr;
         }
         m->hungry.unlink();
+        m->starved.unlink();
         --d.references;
         drop_if_unused(d);
       }

@@ -216,7 +216,9 @@ void Model::erase(Connection& c) {
   --t.connections;
   connections.erase(c.number);
   mark_dirty(t);
-  unblock(d);
+  ++d.references;  // stays while jobs move
+  recheck(d);
+  --d.references;
   drop_if_unused(d);
 }
 
@@ -316,7 +318,8 @@ void Model::settle() {
     retire_spent();
     pump_workers();
     serve_classes();
-  } while (!spent.empty());
+    while (Cluster* c = left.pop_front()) unblock(*c);
+  } while (!spent.empty() || !dirty.empty() || !dirty_classes.empty());
   pump_routing();
 }
 

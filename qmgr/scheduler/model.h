@@ -149,7 +149,8 @@ struct Member {
   Cluster* cluster;
   Destination* destination;
   std::size_t level;
-  Node<Member> hungry{this};  // in Destination::hungry while jobs are pooled in the cluster
+  Node<Member> hungry{this};   // in Destination::hungry while jobs are pooled in the cluster
+  Node<Member> starved{this};  // in Destination::starved while some of them wait for limits
 };
 
 struct Cluster {
@@ -159,6 +160,9 @@ struct Cluster {
   List<PoolShare> round;        // one of each party that waits here
   std::size_t share_count = 0;  // messages that wait here; of shared parties, jobs
   List<PoolShare> full;         // those that wait for limits
+  std::size_t awake = 0;        // those that wait for a worker
+  Node<Cluster> left{
+      this};  // in Model::left: one that was awake went; others may have what it did not take
   std::size_t pooled = 0;
   SteadyTime looked{};  // when a job last looked for a connection
   std::size_t references = 0;
@@ -210,6 +214,7 @@ struct Destination {
   SessionClass* session_class = nullptr;  // nullptr: connections need no lease
   Node<Destination> in_class_line{this};
   List<Member> hungry;
+  List<Member> starved;
   std::size_t references = 0;  // clusters
 };
 
@@ -454,10 +459,17 @@ struct Model {
 
   // pool.cc
   void pool(Job& j, Waits waits, bool at_front);
-  void wait_for(PoolShare& s, Waits waits);
+  void wait_for(PoolShare& s, Waits waits, bool at_front = false);
   void end_wait(PoolShare& s);
   void unpool(Job& j);
+  /// It may bear a connection more: the next of those that wait for that looks for itself.
   void unblock(Destination& d);
+  /// The same for each destination of a cluster, where a connection may be opened.
+  void unblock(Cluster& c);
+  /// It works, and neither limits nor a pause keep a connection to it from being opened now.
+  bool may_open(const Destination& d) const;
+  /// One of those that wait for limits waits for a worker from now on, unless another does so already.
+  bool wake(Cluster& c);
   bool pull(Connection& c);
   bool steal(Connection& c);
   void pump_workers();
@@ -534,6 +546,7 @@ struct Model {
   bool routing_solo = false;
   List<Job> forming;  // oldest first
   List<Cluster> crowded;
+  List<Cluster> left;
   std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes
   std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;

@@ -1,5 +1,10 @@
 /// Jobs that wait without a connection, and who takes them: free workers, connections with room,
 /// idle connections.
+///
+/// Nobody waits for nothing: of the parties that wait in a cluster because its destinations are at their limits, one is woken
+/// when a limit may have risen or a connection has gone (unblock()). It looks, and when it leaves, whatever became of it, it
+/// wakes the next (Model::left); until one finds that the limits stand. So one that took nothing passes its turn on, and
+/// of thousands that wait one looks in vain.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -20,12 +25,22 @@ Claim& Model::claim(Party& p, Transport& t, bool probe) {
   return c;
 }
 
-void Model::wait_for(PoolShare& s, Waits waits) {
+void Model::wait_for(PoolShare& s, Waits waits, bool at_front) {
   s.waits = waits;
+  Cluster& c = *s.cluster;
   if (waits == Waits::limits) {
-    s.cluster->full.push_back(s.waiting);
+    if (c.full.empty()) {
+      for (auto& level : c.levels) {
+        for (auto& m : level) m->destination->starved.push_back(m->starved);
+      }
+    }
+    if (at_front)
+      c.full.push_front(s.waiting);
+    else
+      c.full.push_back(s.waiting);
     return;
   }
+  ++c.awake;
   s.claim = &claim(*s.party, *s.cluster->transport, waits == Waits::probe);
   s.claim->shares.push_back(s.waiting);
   if (s.claim->probe) ++s.claim->transport->wanted_probes;
@@ -34,7 +49,15 @@ void Model::wait_for(PoolShare& s, Waits waits) {
 
 void Model::end_wait(PoolShare& s) {
   s.waiting.unlink();
-  if (s.claim == nullptr) return;
+  Cluster& c = *s.cluster;
+  if (s.claim == nullptr) {
+    if (!c.full.empty()) return;
+    for (auto& level : c.levels) {
+      for (auto& m : level) m->starved.unlink();
+    }
+    return;
+  }
+  --c.awake;
   if (s.claim->probe) --s.claim->transport->wanted_probes;
   if (s.claim->shares.empty()) s.claim->queue().remove(s.claim->entry);
   s.claim = nullptr;
@@ -51,8 +74,12 @@ void Model::pool(Job& j, Waits waits, bool at_front) {
   if (known == nullptr) {
     known = &party.pooled.make(&c, &c, &party);
     known->since = now;
-    c.round.push_back(known->round);
-    wait_for(*known, waits);
+    // Who looked in vain has not lost its place.
+    if (at_front)
+      c.round.push_front(known->round);
+    else
+      c.round.push_back(known->round);
+    wait_for(*known, waits, at_front);
   } else if (known->waits != waits) {
     end_wait(*known);
     wait_for(*known, waits);
@@ -78,6 +105,7 @@ void Model::unpool(Job& j) {
   Cluster& c = *s.cluster;
   j.in_line.unlink();
   j.share = nullptr;
+  if (s.waits != Waits::limits && !c.left.linked()) left.push_back(c.left);
   if (--c.pooled == 0) {
     for (auto& level : c.levels) {
       for (auto& m : level) m->hungry.unlink();
@@ -93,20 +121,46 @@ void Model::unpool(Job& j) {
   s.party->pooled.erase(&c);  // s dies with its entry
 }
 
+bool Model::wake(Cluster& c) {
+  PoolShare* s = c.full.front();
+  if (s == nullptr || c.awake > 0) return false;
+  end_wait(*s);
+  wait_for(*s, Waits::worker);
+  s->waits = Waits::worker;
+  mark_dirty(*c.transport);
+  return true;
+}
+
+bool Model::may_open(const Destination& d) const { return !dead(d) && !full(d) && !must_pause(d); }
+
 void Model::unblock(Destination& d) {
-  // One connection less: let a few of those that waited for it try for a worker. Connections with
-  // room take the rest anyway.
-  int left = 4;
-  for (int tries = 0; tries < 4 && left > 0 && !d.hungry.empty(); ++tries) {
-    Cluster& c = *d.hungry.front()->cluster;
-    d.hungry.rotate();
-    while (left > 0) {
-      PoolShare* s = c.full.pop_front();
-      if (s == nullptr) break;
-      wait_for(*s, Waits::worker);
-      --left;
+  Member* const last = d.starved.back();
+  while (Member* m = d.starved.front()) {
+    d.starved.rotate();
+    Cluster& c = *m->cluster;
+    const std::size_t usable = usable_level(c);
+    if (usable == m->level) {
+      if (wake(c)) return;
+    } else if (usable < m->level) {
+      // A backup only, for these; and a host that they prefer may have come back meanwhile, which nothing tells.
+      const auto& level = c.levels[usable];
+      const auto comes_next = [&](const auto& other) {
+        return may_open(*other->destination) && session_possible(*other->destination);
+      };
+      if (std::any_of(level.begin(), level.end(), comes_next))
+        wake(c);
+      else if (options.session_class)
+        wait_for_session(level);
     }
-    mark_dirty(*c.transport);
+    if (m == last) return;
+  }
+}
+
+void Model::unblock(Cluster& c) {
+  for (auto& level : c.levels) {
+    for (auto& m : level) {
+      if (!m->destination->starved.empty() && may_open(*m->destination)) unblock(*m->destination);
+    }
   }
 }
 
@@ -114,9 +168,12 @@ void Model::recheck(Destination& d) {
   // After a failure: jobs that have no working destination left are deferred, others look again.
   if (dead(d)) {
     std::vector<Cluster*> hopeless;
+    std::vector<Cluster*> others;  // they have another level to look at
     d.hungry.for_each([&](Member& m) {
-      if (usable_level(*m.cluster) == m.cluster->levels.size()) hopeless.push_back(m.cluster);
+      const bool none = usable_level(*m.cluster) == m.cluster->levels.size();
+      (none ? hopeless : others).push_back(m.cluster);
     });
+    for (Cluster* c : others) wake(*c);
     for (Cluster* c : hopeless) {
       while (PoolShare* s = c->round.front()) {
         Job& j = *s->jobs.front();
@@ -152,6 +209,8 @@ bool Model::pull(Connection& c) {
 bool Model::steal(Connection& c) {
   // A job that waits behind others on a connection to the same cluster moves to the one that is free.
   if (c.last_cluster == nullptr) return false;
+  // Spoken to one command at a time, the second job in hand only lies ready: on its own connection it may begin sooner.
+  if (c.window <= 2 && !c.handed.empty()) return false;
   const std::size_t usable = usable_level(*c.last_cluster);
   if (usable == c.last_cluster->levels.size()) return false;
   Connection* victim = nullptr;
@@ -191,7 +250,10 @@ void Model::pump_workers() {
         to_the_end(claimed.queue(), claimed.entry);
       }
       unpool(j);
-      return schedule(j, true) || j.share->waits != waits;
+      if (schedule(j, true)) return true;
+      if (j.share->waits == Waits::limits)
+        j.route->cluster->left.unlink();  // the others would look in vain
+      return j.share->waits != waits;
     };
     for (;;) {  // first: their share is small, and kept for them
       Claim* claimed = t.probe_waiting.next(options.fairness, free_probes(t));

@@ -109,6 +109,9 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
   m.jobs.for_each([&](Job& j) {
     if (j.place != Job::Place::handed) waiting.push_back(&j);
   });
+  // One that has its transport to itself goes last: its end sets the others there moving, and they might be handed out.
+  std::partition(waiting.begin(), waiting.end(),
+                 [](const Job* j) { return j->route->cluster->transport->solo != j; });
   for (Job* j : waiting) {
     const Ordinals its = j->ordinals.all();
     back.insert(back.end(), its.begin(), its.end());
@@ -253,7 +256,10 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
     if (j.route->cluster->transport == &t && j.place == Job::Place::pooled)
       waiting.push_back(j.number);
   });
-  for (const JobNumber number : waiting) s.defer(*s.jobs.find(number), status, "none");
+  for (const JobNumber number : waiting) {
+    Job* const j = s.jobs.find(number);  // the end of one may set another moving
+    if (j != nullptr && j->place == Job::Place::pooled) s.defer(*j, status, "none");
+  }
   s.settle();
 }
 

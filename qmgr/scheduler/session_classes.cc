@@ -55,12 +55,7 @@ void Model::wait_for_session(const std::vector<std::unique_ptr<Member>>& level) 
 
 bool Model::wants_more(Destination& d) {
   if (dead(d) || d.holding >= connection_limit(d) || must_pause(d)) return false;
-  for (int tries = 0; tries < 4 && !d.hungry.empty(); ++tries) {  // as unblock() looks
-    const Cluster& c = *d.hungry.front()->cluster;
-    d.hungry.rotate();
-    if (!c.full.empty()) return true;
-  }
-  return false;
+  return !d.starved.empty();
 }
 
 void Model::leave_class_line(Destination& d) {

@@ -115,7 +115,7 @@ void Scheduler::suspensions_changed() {
     });
     for (const JobNumber number : waiting) {
       Job* const j = s.jobs.find(number);
-      if (j == nullptr) continue;
+      if (j == nullptr || j->place == Job::Place::handed) continue;  // the end of one set it moving
       const std::string why = j->route->suspended;
       s.defer(*j, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
     }

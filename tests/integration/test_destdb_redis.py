@@ -20,9 +20,11 @@ class Held:
 
     def __init__(self, peer):
         self.event = threading.Event()
+        self.reached = threading.Semaphore(0)  # once for each that came so far
         peer.replies["DOT"] = self.wait
 
     def wait(self, session, line):
+        self.reached.release()
         self.event.wait(120)
 
     def let_go(self):
@@ -138,8 +140,13 @@ class DestdbRedis(Suite):
             first, second = self.instances(stack, 2, redis, peer, **ONE_EACH)
             held = Held(peer)
             peer.replies["GREETING"] = lambda session, line: "421 4.7.0 too many" if session.number >= 2 else None
-            self.send(first, *[f"m{n}" for n in range(6)])
-            eventually(lambda: [e for e in self.shown(first, peer) if e.get("tolerated_connections") == 2], "learned")
+            # A refusal says how many it bears only to who has connections that work.
+            self.send(first, "m0", "m1")
+            for _ in range(2):
+                self.assertTrue(held.reached.acquire(timeout=60))
+            self.send(first, *[f"m{n}" for n in range(2, 6)])
+            eventually(lambda: [e for e in self.shown(first, peer) if e.get("tolerated_connections") == 2],
+                       lambda: f"learned: {self.shown(first, peer)}")
             held.let_go()
             peer.wait_messages(6)
             first.wait_empty_queue()
