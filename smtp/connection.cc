@@ -79,6 +79,7 @@ milliseconds Connection::timeout_of(Step step) const {
     case Step::ehlo:
     case Step::helo:
     case Step::lhlo:
+    case Step::auth:
       return settings_.helo_timeout;
     case Step::starttls:
       return settings_.starttls_timeout;
@@ -109,6 +110,14 @@ void Connection::check_time() {
   cancel_.raise();
 }
 
+void Connection::give_up(mail::DeliveryStatus status) {
+  Ended ended;
+  ended.status = std::move(status);
+  ended.trouble = given_up_ ? Trouble::none : Trouble::local;
+  take_back(ended);
+  host_.closed(*this, ended);
+}
+
 Ended Connection::connect_failure(const Error& error) {
   Ended ended;
   ended.status = {
@@ -125,11 +134,15 @@ Ended Connection::connect_failure(const Error& error) {
     ended.trouble = Trouble::local;
   else
     ended.trouble = Trouble::unreachable;
-  // No job had any effect; those of the engine are handed back.
+  take_back(ended);
+  return ended;
+}
+
+/// No job had any effect; those of the engine are handed back.
+void Connection::take_back(Ended& ended) {
   engine_.finish(End::closed, loop_.now());
   for (auto& event : engine_.take_events())
     if (auto* last = std::get_if<Ended>(&event)) ended.unstarted = std::move(last->unstarted);
-  return ended;
 }
 
 Task<void> Connection::run() {

@@ -55,6 +55,10 @@ class Connection {
 
   /// To the end of the connection. The Connection must outlive the task.
   async::Task<void> run();
+  /// Before run(): what to log in with.
+  void set_login(std::shared_ptr<const Login> login) { engine_.set_login(std::move(login)); }
+  /// Instead of run(): it cannot even be tried.
+  void give_up(mail::DeliveryStatus status);
   void submit(std::shared_ptr<Work> work);
   void request_close();
   /// Ends a connection whose peer has been silent for too long.
@@ -78,6 +82,7 @@ class Connection {
   void salvage_lines();
   milliseconds timeout_of(Step step) const;
   Ended connect_failure(const Error& error);
+  void take_back(Ended& ended);
 
   async::Loop& loop_;
   Host& host_;

@@ -4,6 +4,7 @@
 
 #include "lib/base/check.h"
 #include "lib/mail/charset.h"
+#include "lib/sasl/client.h"
 
 namespace pen::smtp {
 
@@ -19,6 +20,8 @@ std::string_view doing(Step step) {
       return "performing the LHLO handshake";
     case Step::starttls:
       return "starting TLS";
+    case Step::auth:
+      return "performing the AUTH handshake";
     case Step::rset:
       return "sending RSET";
     case Step::mail:
@@ -41,6 +44,7 @@ std::string_view doing(Step step) {
 Engine::Engine(const Settings& settings, Peer peer) : settings_(settings), peer_(std::move(peer)) {
   owe(Step::greeting);
 }
+Engine::~Engine() = default;
 
 std::uint32_t Engine::window() const {
   if (!pipelining())
@@ -102,7 +106,9 @@ void Engine::refuse_locally(Transaction& t) {
   auto failed = [&](std::string dsn, std::string text) {
     return mail::DeliveryStatus{mail::Action::failed, std::move(dsn), std::move(text), {}, {}};
   };
-  if (offers_.size_limit > 0 && job.body.size > offers_.size_limit) {
+  if (not_for_us_) {
+    settle_rest(t, *not_for_us_);
+  } else if (offers_.size_limit > 0 && job.body.size > offers_.size_limit) {
     settle_rest(t, failed("5.3.4", "message size " + std::to_string(job.body.size) +
                                        " exceeds size limit " + std::to_string(offers_.size_limit) +
                                        " of server " + peer_.shown));

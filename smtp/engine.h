@@ -20,6 +20,7 @@
 /// Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by mail::ReplyParser.
 /// Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts for people's eyes.
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,10 @@
 #include "smtp/settings.h"
 #include "smtp/wire.h"
 
+namespace pen::sasl {
+class ClientExchange;
+}
+
 namespace pen::smtp {
 
 using ipc::delivery::Job;
@@ -45,6 +50,7 @@ enum class Step : std::uint8_t {
   helo,
   lhlo,
   starttls,
+  auth,
   rset,
   mail,
   rcpt,
@@ -102,6 +108,9 @@ enum class End : std::uint8_t {
 class Engine {
  public:
   Engine(const Settings& settings, Peer peer);
+  ~Engine();
+  /// Credentials for AUTH, before the first line. None: the connection does not log in.
+  void set_login(std::shared_ptr<const Login> login) { settings_.login = std::move(login); }
 
   /// What one round trip to the peer takes, by the handshake; before the first line. The reply to EHLO corrects it upwards,
   /// replies to MAIL downwards.
@@ -201,6 +210,12 @@ class Engine {
   void on_reply(const mail::Reply& reply);
   void on_hello_reply(const mail::Reply& reply, Step step);
   void become_ready();
+  // AUTH (engine_auth.cc).
+  bool login_comes_first();
+  void on_auth_reply(const mail::Reply& reply);
+  /// reply: what the peer said; nullptr: it is we who give up, because of `why`.
+  void login_failed(const mail::Reply* reply, std::string_view why);
+  void settle_login(bool refused);
   // STARTTLS (engine_tls.cc).
   bool tls_comes_first();
   void on_starttls_reply(const mail::Reply& reply);
@@ -257,8 +272,12 @@ class Engine {
   bool last_was_421_ = false;  // and nothing after it
   bool said_quit_ = false;
   bool opened_ = false;
-  bool encrypted_ = false;      // by STARTTLS
-  bool starttls_said_ = false;  // and the peer has not declined
+  std::unique_ptr<sasl::ClientExchange> exchange_;  // while AUTH is under way
+  unsigned challenges_ = 0;
+  bool login_settled_ = false;
+  std::optional<mail::DeliveryStatus> not_for_us_;  // what every job gets: we may not log in
+  bool encrypted_ = false;                          // by STARTTLS
+  bool starttls_said_ = false;                      // and the peer has not declined
   bool misbehaved_ = false;
   bool finished_ = false;
   Trouble trouble_ = Trouble::none;

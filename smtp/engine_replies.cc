@@ -124,6 +124,10 @@ void Engine::on_reply(const mail::Reply& reply) {
     on_starttls_reply(reply);
     return;
   }
+  if (owed.step == Step::auth) {
+    on_auth_reply(reply);
+    return;
+  }
   if (owed.step == Step::rset) {
     if (reply.code == 421) {
       on_421(owed);
@@ -209,6 +213,7 @@ void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
 }
 
 void Engine::become_ready() {
+  if (login_comes_first()) return;
   phase_ = Phase::ready;
   opened_ = true;
   events_.emplace_back(Opened{offers_, window()});

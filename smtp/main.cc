@@ -6,6 +6,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/service/service.h"
 #include "smtp/from_config.h"
+#include "smtp/logins.h"
 #include "smtp/session.h"
 #include "smtp/tls.h"
 
@@ -28,6 +29,7 @@ struct Server {
   ipc::AllowedPeers peers;
   smtp::Settings settings;
   std::shared_ptr<smtp::ClientTls> tls;
+  std::shared_ptr<smtp::Logins> logins;     // nullptr: nobody logs in
   std::set<const smtp::Session*> sessions;  // for status
 };
 
@@ -56,7 +58,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
             },
             message);
       },
-      server->tls.get());
+      server->tls.get(), server->logins);
   server->sessions.insert(&deliveries);
   bool draining = false;
   for (;;) {
@@ -90,6 +92,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
 
 Result<service::Hooks> start(service::Context& context, bool lmtp) {
   client_tls->watch();
+  PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
   const smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
   auto server =
       std::make_shared<Server>(Server{context.loop(),
@@ -97,6 +100,7 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
                                       {.everyone = false, .mail_owner = context.owner().uid},
                                       settings,
                                       client_tls,
+                                      std::move(logins),
                                       {}});
   context.serve([server](async::Listener::Accepted accepted) {
     return session(server, std::move(accepted));

@@ -4,6 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/mail/delivery_line.h"
+#include "smtp/logins.h"
 #include "smtp/tls.h"
 
 namespace pen::smtp {
@@ -11,8 +12,14 @@ namespace pen::smtp {
 namespace delivery = ipc::delivery;
 using async::Task;
 
-Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls)
-    : loop_(loop), settings_(std::move(settings)), out_(std::move(out)), tls_(tls), gate_(loop) {
+Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls,
+                 std::shared_ptr<Logins> logins)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      out_(std::move(out)),
+      tls_(tls),
+      logins_(std::move(logins)),
+      gate_(loop) {
   gate_.spawn("time-outs", watch_time());
 }
 Session::~Session() = default;
@@ -121,7 +128,25 @@ void Session::open(delivery::OpenConnection message) {
 }
 
 Task<void> Session::run(std::uint64_t id) {
-  co_await connections_.at(id).connection->run();
+  Connection& connection = *connections_.at(id).connection;
+  if (!connection.destination().credentials.empty()) {
+    const bool verified = connection.destination().tls.level > ipc::TlsLevel::encrypt;
+    auto login = logins_ ? co_await logins_->find(connection.destination().credentials, verified)
+                         : Result<Login>(fail(sasl::SaslError::bad_setting, "no password tables"));
+    if (!login) {
+      log::warning("{}: {}", connection.destination().shown(), login.error().message());
+      connection.give_up({mail::Action::deferred,
+                          "4.3.0",
+                          "no password to log in with at " + connection.destination().shown() +
+                              ": " + login.error().message(),
+                          {},
+                          {}});
+      connections_.erase(id);
+      co_return;
+    }
+    connection.set_login(std::make_shared<const Login>(*std::move(login)));
+  }
+  co_await connection.run();
   connections_.erase(id);
 }
 

@@ -19,6 +19,7 @@
 
 namespace pen::smtp {
 
+class Logins;
 class ClientTls;  // smtp/tls.h
 
 class Session final : public Connection::Host {
@@ -29,7 +30,9 @@ class Session final : public Connection::Host {
 
   using Out = std::function<void(const ipc::delivery::FromProgram&)>;
   /// tls: the process's; it outlives the session. nullptr: TLS cannot be done, and mail that demands it is not sent.
-  Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls = nullptr);
+  /// logins: nullptr: nobody logs in.
+  Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls = nullptr,
+          std::shared_ptr<Logins> logins = nullptr);
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
@@ -64,6 +67,7 @@ class Session final : public Connection::Host {
   Settings settings_;
   Out out_;
   ClientTls* tls_;
+  std::shared_ptr<Logins> logins_;
   StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;

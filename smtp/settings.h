@@ -4,6 +4,7 @@
 /// For service lmtp the values come from the lmtp_* settings. Defaults are Postfix's unless a
 /// comment says otherwise.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,11 +38,14 @@ struct TlsSettings {
 
 enum class StartTls : std::uint8_t { never, if_offered, required };
 
+struct Login;
+
 struct Settings {
   bool lmtp = false;
   // Of one connection, by its destination's TLS level.
   StartTls starttls = StartTls::never;
   bool wrapped = false;                       // smtp_tls_wrappermode: TLS from the first byte
+  std::shared_ptr<const Login> login;         // of one connection; nullptr: it does not log in
   std::string helo_name = "localhost";        // smtp_helo_name, lmtp_lhlo_name: $myhostname
   bool always_send_ehlo = true;               // smtp_always_send_ehlo
   bool never_send_ehlo = false;               // smtp_never_send_ehlo

@@ -8,6 +8,10 @@
 
 namespace pen::smtp {
 
+namespace {
+constexpr std::size_t kMaxMechanisms = 64;
+}  // namespace
+
 Offers parse_offers(const std::vector<std::string>& lines,
                     const std::vector<std::string>& discard) {
   Offers offers;
@@ -15,6 +19,9 @@ Offers parse_offers(const std::vector<std::string>& lines,
     const auto words = split(lines[i], " \t");
     if (words.empty()) continue;
     std::string_view keyword = words[0];
+    // "AUTH=LOGIN" is what a draft of RFC 2554 had, and some servers still say instead.
+    const bool old_auth = istarts_with(keyword, "AUTH=");
+    if (old_auth) keyword = keyword.substr(0, 4);
     if (std::any_of(discard.begin(), discard.end(),
                     [&](const auto& d) { return iequals(d, keyword); }))
       continue;
@@ -34,7 +41,11 @@ Offers parse_offers(const std::vector<std::string>& lines,
       offers.enhanced_status = true;
     else if (iequals(keyword, "STARTTLS"))
       offers.starttls = true;
-    else if (iequals(keyword, "SIZE")) {
+    else if (iequals(keyword, "AUTH")) {
+      if (old_auth && words[0].size() > 5) offers.auth.emplace_back(words[0].substr(5));
+      for (std::size_t n = 1; n < words.size() && offers.auth.size() < kMaxMechanisms; ++n)
+        offers.auth.emplace_back(words[n]);
+    } else if (iequals(keyword, "SIZE")) {
       offers.size = true;
       if (words.size() > 1) offers.size_limit = parse_unsigned(words[1]).value_or(0);
     }

@@ -16,7 +16,8 @@ namespace pen::smtp {
 struct Offers {
   bool pipelining = false, chunking = false, eight_bit_mime = false, binary_mime = false;
   bool dsn = false, smtputf8 = false, enhanced_status = false, starttls = false, size = false;
-  std::uint64_t size_limit = 0;  // 0: none announced
+  std::vector<std::string> auth;  // mechanisms
+  std::uint64_t size_limit = 0;   // 0: none announced
 };
 
 /// Lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are left alone.

@@ -59,6 +59,20 @@ Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
       random_(seed),
       finder_(loop, dns, random_) {}
 
+Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::string sender) {
+  for (std::size_t i = 0; i < found.levels.size(); ++i) {
+    for (auto& d : found.levels[i].destinations) {
+      auto look_up = [keys, sender, hop = found.hops[i].text, host = d.host] {
+        return keys.find(sender, hop, host);
+      };
+      auto key = keys.blocking() ? co_await pool_.run(look_up) : look_up();
+      if (!key) co_return fail(std::move(key).error());
+      d.credentials = *std::move(key);
+    }
+  }
+  co_return Result<void>{};
+}
+
 Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
   std::string decided;
   std::vector<ipc::route::Level> kept;
@@ -91,7 +105,7 @@ Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
 }
 
 Task<Answer> Router::route(std::string sender, std::string recipient) {
-  auto look_up = [resolve = resolve_, sender = std::move(sender), recipient] {
+  auto look_up = [resolve = resolve_, sender, recipient] {
     return resolve->route(sender, recipient);
   };
   auto route = resolve_->route_blocking() ? co_await pool_.run(look_up) : look_up();
@@ -130,6 +144,12 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
     Unroutable u;
     u.status = std::move(found.status);
     co_return u;
+  }
+  if (const LoginKeys& keys = transport->logins; !keys.maps.empty()) {
+    if (auto added = co_await add_logins(found, keys, std::move(sender)); !added)
+      co_return deferred(
+          "4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
+    if (keys.sender_dependent) out.for_domain = false;
   }
   if (!transport->tls.same_for_all()) {
     out.tls = co_await add_tls(found, transport->tls);

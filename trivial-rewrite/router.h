@@ -12,6 +12,7 @@
 #include "lib/ipc/route.h"
 #include "lib/resolve/resolve.h"
 #include "trivial-rewrite/hosts.h"
+#include "trivial-rewrite/login_keys.h"
 #include "trivial-rewrite/tls_policy.h"
 
 namespace pen::rewrite {
@@ -22,6 +23,7 @@ struct Transport {
   Program program = Program::other;
   HostOptions hosts;  // smtp, lmtp
   TlsPolicies tls;
+  LoginKeys logins;
 };
 using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
 
@@ -36,6 +38,8 @@ class Router {
   async::Task<Answer> route(std::string sender, std::string recipient);
 
  private:
+  /// Puts the key of the credentials into each destination that has any.
+  async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
   /// Puts the TLS policy of each destination into found; those that have to wait are left out, and found.status says
   /// why when none is left. Returns what decided for the first one, for people.
   async::Task<std::string> add_tls(Found& found, const TlsPolicies& policies);

@@ -96,6 +96,21 @@ TlsOptions tls_options(const config::Config& config, bool lmtp) {
   return o;
 }
 
+Result<LoginKeys> login_keys(const config::Settings& s, bool lmtp) {
+  LoginKeys keys;
+  if (!(lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable)) return keys;
+  const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
+  auto maps = map::MapList::open(join(tables), {.default_type = s.default_database_type});
+  if (!maps)
+    return fail(std::move(maps).error().within(lmtp ? "lmtp_sasl_password_maps"
+                                                    : "smtp_sasl_password_maps"));
+  keys.maps = *std::move(maps);
+  keys.sender_dependent =
+      lmtp ? s.lmtp_sender_dependent_authentication : s.smtp_sender_dependent_authentication;
+  keys.delimiters = s.recipient_delimiter;
+  return keys;
+}
+
 }  // namespace
 
 Result<std::map<std::string, Transport>> read_transports(
@@ -115,6 +130,9 @@ Result<std::map<std::string, Transport>> read_transports(
       auto tls = TlsPolicies::open(tls_options(own, lmtp));
       if (!tls) return fail(std::move(tls).error().within(service.label()));
       t.tls = *std::move(tls);
+      auto logins = login_keys(own.settings(), lmtp);
+      if (!logins) return fail(std::move(logins).error().within(service.label()));
+      t.logins = *std::move(logins);
       t.hosts.own_addresses = {own_addresses.begin(), own_addresses.end()};
       t.hosts.own_ports = ports;
     }

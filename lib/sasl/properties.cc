@@ -14,6 +14,8 @@ std::string_view describe(SaslError e) {
       return "the authentication server speaks another version of its protocol";
     case SaslError::no_mechanism:
       return "the authentication server offers no mechanism";
+    case SaslError::bad_challenge:
+      return "the challenge cannot be answered";
   }
   return "unknown";
 }

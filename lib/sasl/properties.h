@@ -22,6 +22,7 @@ enum class SaslError {
   bad_line,         // the authentication server says what its protocol does not have
   wrong_version,    // a protocol that this version does not speak
   no_mechanism,     // it offers none
+  bad_challenge,    // what the server asks of a client cannot be answered
 };
 inline std::string_view error_module(SaslError) { return "SASL"; }
 std::string_view describe(SaslError e);

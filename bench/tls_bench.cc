@@ -1,0 +1,205 @@
+// tls_bench: what TLS costs a server of one loop: processor time per handshake, how long a burst of handshakes keeps
+// other sessions waiting, memory of an idle session. The clients are a process of their own.
+//
+//   tls_bench [HANDSHAKES] [IDLE]        prints a line per kind of handshake, then memory
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "lib/async/sync.h"
+#include "lib/net/tls/session.h"
+#include "lib/net/tls/test_certificates.h"
+#include "lib/testing/scratch.h"
+
+namespace {
+
+using namespace pen;
+using async::Fd;
+using async::Gate;
+using async::Loop;
+using async::Stream;
+using async::Task;
+using Contexts = std::shared_ptr<const tls::Context>;
+
+struct Pairs {
+  std::vector<Fd> servers, clients;
+  explicit Pairs(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      int fds[2];
+      if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
+        fmt::print(stderr, "socketpair: {}\n", Error::from_errno(errno).message());
+        std::exit(1);
+      }
+      servers.emplace_back(fds[0]);
+      clients.emplace_back(fds[1]);
+    }
+  }
+};
+
+double cpu_seconds(clockid_t clock) {
+  timespec t{};
+  ::clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+double resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  double size = 0, pages = 0;
+  statm >> size >> pages;
+  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+template <class T>
+T need(Result<T> result) {
+  if (result) return *std::move(result);
+  fmt::print(stderr, "{}\n", result.error().message());
+  std::exit(1);
+}
+
+// --- the clients' process
+
+Task<void> client(Stream* stream, Contexts context, std::string key) {
+  static_cast<void>(need(co_await tls::connect(
+      *stream, std::move(context), {.server_name = "mx.example", .session_key = key}, {})));
+  static_cast<void>(need(co_await stream->read_line(100)));  // and with it the session's ticket
+}
+
+/// Connects with every socket, `at_once` at a time, and holds them until it is killed.
+[[noreturn]] void run_clients(Pairs pairs, tls::ContextOptions options, std::size_t at_once,
+                              bool resume) {
+  pairs.servers.clear();
+  Loop loop;
+  Gate gate(loop);
+  const Contexts context = need(tls::Context::open(std::move(options)));
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (Fd& fd : pairs.clients) streams.push_back(std::make_unique<Stream>(loop, std::move(fd)));
+  std::size_t begun = 0;
+  while (begun < streams.size() || gate.size() != 0) {
+    // The first one alone gets the ticket for the others.
+    while (begun < streams.size() && gate.size() < (begun < 2 ? 1 : at_once)) {
+      gate.spawn("client", client(streams[begun].get(), context, resume ? "key" : ""));
+      ++begun;
+    }
+    loop.run_once(milliseconds(100));
+  }
+  for (;;) ::pause();
+}
+
+// --- the server
+
+Task<void> server(Stream* stream, Contexts context, std::size_t* done) {
+  static_cast<void>(need(co_await tls::accept(*stream, std::move(context), {})));
+  stream->write("220 ready\r\n");
+  static_cast<void>(co_await stream->flush());
+  ++*done;
+  static_cast<void>(co_await stream->read_line(100));  // until the client is gone
+}
+
+struct Kind {
+  const char* name;
+  const char* protocols;
+  bool rsa, resumed;
+};
+
+struct Figures {
+  double cpu = 0, longest_turn = 0, bytes = 0;
+};
+
+Figures measure(const Kind& kind, const pen::testing::ScratchDir& dir, std::size_t count,
+                std::size_t at_once) {
+  static tls::testing::Authority authority("bench");
+  const auto issued =
+      authority.issue({.common_name = "mx.example", .names = {"mx.example"}, .rsa = kind.rsa});
+  tls::ContextOptions server_options, client_options;
+  server_options.pairs = {{dir.write("cert", issued.certificate + authority.certificate()),
+                           dir.write("key", issued.key)}};
+  server_options.protocols = need(tls::Protocols::parse(kind.protocols));
+  server_options.tickets = std::make_shared<tls::TicketKeys>("", seconds(3600), system_clock());
+  client_options.role = tls::Role::client;
+  client_options.ca_file = dir.write("ca", authority.certificate());
+  client_options.sessions = tls::memory_session_cache(10, seconds(3600), system_clock());
+  const Contexts context = need(tls::Context::open(server_options));
+
+  Pairs pairs(count);
+  const pid_t child = ::fork();
+  if (child == 0) run_clients(std::move(pairs), std::move(client_options), at_once, kind.resumed);
+  pairs.clients.clear();
+  Figures figures;
+  {
+    Loop loop;
+    Gate gate(loop);
+    std::vector<std::unique_ptr<Stream>> streams;
+    std::size_t done = 0;
+    for (Fd& fd : pairs.servers) streams.push_back(std::make_unique<Stream>(loop, std::move(fd)));
+    const double memory = resident_bytes(), before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    std::size_t begun = 0;
+    while (done < count) {
+      // As connections come; one more than the clients that are at it, so that nobody waits for us.
+      for (; begun < count && begun <= done + at_once; ++begun)
+        gate.spawn("server", server(streams[begun].get(), context, &done));
+      const double turn = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+      loop.run_once(milliseconds(100));
+      figures.longest_turn =
+          std::max(figures.longest_turn, cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - turn);
+    }
+    figures.cpu = (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - before) / static_cast<double>(count);
+    figures.bytes = (resident_bytes() - memory) / static_cast<double>(count);
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    while (gate.size() != 0) loop.run_once(milliseconds(100));
+  }
+  return figures;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]).starts_with("-")) {
+    fmt::print("tls_bench [HANDSHAKES (500)] [IDLE SESSIONS (2000)]: what TLS costs a server\n");
+    return 0;
+  }
+  const std::size_t count = argc > 1 ? std::stoul(argv[1]) : 500;
+  const std::size_t idle = argc > 2 ? std::stoul(argv[2]) : 2000;
+  ::signal(SIGPIPE, SIG_IGN);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const pen::testing::ScratchDir dir;
+  const Kind kinds[] = {{"ECDSA P-256, TLS 1.3", ">=TLSv1.3", false, false},
+                        {"ECDSA P-256, TLS 1.2", "<=TLSv1.2", false, false},
+                        {"RSA 2048, TLS 1.3", ">=TLSv1.3", true, false},
+                        {"RSA 2048, TLS 1.2", "<=TLSv1.2", true, false},
+                        {"resumed, TLS 1.3", ">=TLSv1.3", true, true},
+                        {"resumed, TLS 1.2", "<=TLSv1.2", true, true}};
+  // Each in a process of its own, so that it grows by what it keeps and does not use what another gave back.
+  for (const Kind& kind : {kinds[0], kinds[1], kinds[4]}) {
+    std::fflush(stdout);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const Figures figures = measure(kind, dir, idle, 50);
+      fmt::print("idle session, {:<22} {:>8.1f} kB with its stream\n", kind.name,
+                 figures.bytes / 1000);
+      std::fflush(stdout);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+  }
+  fmt::print("{:<22} {:>12} {:>12} {:>16} {:>16}\n", "handshake", "CPU each", "per second",
+             "longest turn", "in a burst of 200");
+  for (const Kind& kind : kinds) {
+    const Figures alone = measure(kind, dir, count, 1);
+    const Figures burst = measure(kind, dir, 200, 200);
+    fmt::print("{:<22} {:>9.0f} us {:>12.0f} {:>13.2f} ms {:>13.2f} ms\n", kind.name,
+               alone.cpu * 1e6, 1 / alone.cpu, alone.longest_turn * 1e3, burst.longest_turn * 1e3);
+  }
+  return 0;
+}

@@ -1,0 +1,71 @@
+#include "smtp/logins.h"
+
+#include <array>
+
+#include "lib/base/random.h"
+#include "lib/base/text.h"
+#include "lib/sasl/base64.h"
+
+namespace pen::smtp {
+
+Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmtp,
+                                             async::Loop& loop) {
+  const bool enabled = lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable;
+  const std::string name = lmtp ? "lmtp_sasl_" : "smtp_sasl_";
+  const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
+  if (!enabled || tables.empty()) return nullptr;
+  const std::shared_ptr<Logins> logins(new Logins);
+  const map::OpenOptions open{.default_type = s.default_database_type};
+  auto maps = map::MapList::open(join(tables), open);
+  if (!maps) return fail(std::move(maps).error().within(name + "password_maps"));
+  logins->maps_ = *std::move(maps);
+  if (logins->maps_.blocking()) logins->pool_ = std::make_unique<async::HandlerPool>(loop, 2);
+  logins->delimiter_ =
+      lmtp ? s.lmtp_sasl_password_result_delimiter : s.smtp_sasl_password_result_delimiter;
+  logins->usual_.defer_refused = lmtp ? s.lmtp_sasl_auth_soft_bounce : s.smtp_sasl_auth_soft_bounce;
+  const auto options = [&](sasl::SecurityOptions& into, const std::vector<std::string>& words,
+                           const char* which) -> Result<void> {
+    auto parsed = sasl::SecurityOptions::parse(words);
+    if (!parsed) return fail(std::move(parsed).error().within(name + which));
+    into = *parsed;
+    return {};
+  };
+  PEN_TRY(options(logins->usual_.clear,
+                  lmtp ? s.lmtp_sasl_security_options : s.smtp_sasl_security_options,
+                  "security_options"));
+  PEN_TRY(options(logins->usual_.secured,
+                  lmtp ? s.lmtp_sasl_tls_security_options : s.smtp_sasl_tls_security_options,
+                  "tls_security_options"));
+  PEN_TRY(options(
+      logins->verified_,
+      lmtp ? s.lmtp_sasl_tls_verified_security_options : s.smtp_sasl_tls_verified_security_options,
+      "tls_verified_security_options"));
+  const auto& filter = lmtp ? s.lmtp_sasl_mechanism_filter : s.smtp_sasl_mechanism_filter;
+  if (!filter.empty()) {
+    auto list = map::MatchList::open(map::MatchList::Kind::string, join(filter), {.open = open});
+    if (!list) return fail(std::move(list).error().within(name + "mechanism_filter"));
+    logins->usual_.filter = std::make_shared<const map::MatchList>(*std::move(list));
+  }
+  return logins;
+}
+
+async::Task<Result<Login>> Logins::find(std::string key, bool verified) {
+  auto look_up = [maps = maps_, key] { return maps.lookup(key); };
+  auto value = pool_ ? co_await pool_->run(look_up) : look_up();
+  if (!value) co_return fail(std::move(value).error().within("look-up of the password"));
+  if (!*value || (*value)->empty())
+    co_return fail(sasl::SaslError::bad_setting, "the entry for \"" + printable(key, 200) +
+                                                     "\" has gone from the password table");
+  Login login = usual_;
+  if (verified) login.secured = verified_;
+  const std::string& text = **value;
+  const auto at = delimiter_.empty() ? std::string::npos : text.find_first_of(delimiter_);
+  login.credentials.user = text.substr(0, at);
+  if (at != std::string::npos) login.credentials.password = text.substr(at + 1);
+  std::array<std::byte, 18> bytes;
+  secure_random_bytes(bytes);
+  login.nonce = sasl::base64_encode(as_text(bytes));
+  co_return login;
+}
+
+}  // namespace pen::smtp

@@ -1,0 +1,35 @@
+#pragma once
+/// Where the passwords for logging in at peers come from.
+///
+/// Use:     auto logins = Logins::open(settings, lmtp, loop);        // once; shared
+///          auto login = co_await logins->find(destination.credentials, verified);   // before connecting
+/// Secrets: this is the only place that reads them for use; they are sent to no other program and never logged.
+/// Errors:  a table that cannot be asked, an entry that has gone: the connection is not made, its mail waits.
+/// Thread:  the loop's.
+#include <memory>
+#include <string>
+
+#include "lib/async/handler_pool.h"
+#include "lib/config/settings.h"
+#include "smtp/login.h"
+
+namespace pen::smtp {
+
+class Logins {
+ public:
+  /// nullptr: nobody logs in. Errors: a bad option, a table that cannot be opened.
+  static Result<std::shared_ptr<Logins>> open(const config::Settings& s, bool lmtp,
+                                              async::Loop& loop);
+  /// key: Destination::credentials. verified: the peer's certificate is checked before mail is sent.
+  async::Task<Result<Login>> find(std::string key, bool verified);
+
+ private:
+  Logins() = default;
+  map::MapList maps_;
+  std::string delimiter_;
+  Login usual_;
+  sasl::SecurityOptions verified_;
+  std::unique_ptr<async::HandlerPool> pool_;  // only where a table may block
+};
+
+}  // namespace pen::smtp

@@ -1,0 +1,239 @@
+// AUTH in a session, decided by a scripted authenticator.
+#include <boost/test/unit_test.hpp>
+#include <deque>
+
+#include "smtpd/session_fixture.h"
+
+namespace pen::smtpd {
+namespace {
+
+using sasl::Answer;
+using Kind = sasl::Answer::Kind;
+
+/// Gives the answers one after the other, and notes what it was asked.
+struct Script final : sasl::Authenticator {
+  std::vector<sasl::Mechanism> offers = {{"PLAIN", sasl::property::kPlaintext},
+                                         {"LOGIN", sasl::property::kPlaintext},
+                                         {"SCRAM-SHA-256", sasl::property::kMutualAuth},
+                                         {"ANONYMOUS", sasl::property::kAnonymous},
+                                         {"EXTERNAL", 0}};
+  std::deque<Answer> answers;
+  std::vector<std::string> asked;
+  std::size_t live = 0;
+
+  struct One final : Exchange {
+    explicit One(Script& s) : script(s) { ++script.live; }
+    ~One() override { --script.live; }
+    async::Task<Answer> start(Request request, async::Until) override {
+      script.asked.push_back(
+          std::string(request.mechanism) + " " +
+          (request.initial ? "<" + std::string(*request.initial) + ">" : "none"));
+      co_return next();
+    }
+    async::Task<Answer> respond(std::string text, async::Until) override {
+      script.asked.push_back(std::move(text));
+      co_return next();
+    }
+    Answer next() {
+      Answer answer = script.answers.front();
+      script.answers.pop_front();
+      return answer;
+    }
+    Script& script;
+  };
+  const std::vector<sasl::Mechanism>& mechanisms() const override { return offers; }
+  async::Task<void> settled(async::Until) override { co_return; }
+  std::unique_ptr<Exchange> begin() override { return std::make_unique<One>(*this); }
+};
+
+struct AuthRig : testing::Rig {
+  std::shared_ptr<Script> script = std::make_shared<Script>();
+  explicit AuthRig(const std::string& more = {})
+      : Rig("smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = dovecot\n" + more) {
+    server.authenticator = script;
+  }
+  /// A new session after EHLO; returns the reply to EHLO.
+  std::string greet(std::string address = "192.0.2.7") {
+    connect(std::move(address));
+    return say("EHLO client.example\r\n");
+  }
+  std::string auth_line() {
+    const std::string reply = greet();
+    const auto at = reply.find("AUTH ");
+    return at == std::string::npos ? "" : reply.substr(at, reply.find('\r', at) - at);
+  }
+  void log_in(std::string user = "anna") {
+    script->answers = {{.kind = Kind::ok, .text = {}, .user = std::move(user)}};
+    BOOST_TEST(say("AUTH PLAIN QQ==\r\n").starts_with("235"));
+  }
+};
+Answer challenge(std::string text) {
+  return {.kind = Kind::challenge, .text = std::move(text), .user = {}};
+}
+
+BOOST_AUTO_TEST_SUITE(session_auth)
+
+BOOST_AUTO_TEST_CASE(ehlo_offers_what_the_settings_leave) {
+  BOOST_TEST(AuthRig().auth_line() == "AUTH PLAIN LOGIN SCRAM-SHA-256");
+  BOOST_TEST(AuthRig("smtpd_sasl_security_options = noanonymous, noplaintext\n").auth_line() ==
+             "AUTH SCRAM-SHA-256");
+  BOOST_TEST(
+      AuthRig("smtpd_sasl_security_options =\nsmtpd_sasl_mechanism_filter = plain, anonymous\n")
+          .auth_line() == "AUTH PLAIN ANONYMOUS");
+  BOOST_TEST(AuthRig("smtpd_sasl_mechanism_filter =\n").auth_line() ==
+             "AUTH PLAIN LOGIN SCRAM-SHA-256 EXTERNAL");
+  BOOST_TEST(AuthRig("smtpd_tls_auth_only = yes\n").auth_line() == "");
+  BOOST_TEST(AuthRig("smtpd_discard_ehlo_keywords = auth\n").auth_line() == "");
+  BOOST_TEST(AuthRig("smtpd_sasl_exceptions_networks = 192.0.2.0/24\n").auth_line() == "");
+  BOOST_TEST(AuthRig("smtpd_sasl_exceptions_networks = !192.0.2.7, 192.0.2.0/24\n").auth_line() !=
+             "");
+  BOOST_TEST(AuthRig("broken_sasl_auth_clients = yes\n").greet().find("AUTH=PLAIN LOGIN") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(settings_that_make_no_sense_are_refused_at_start) {
+  BOOST_TEST(AuthRig("smtpd_sasl_type = cyrus\n").problem.find("only dovecot") !=
+             std::string::npos);
+  BOOST_TEST(AuthRig("smtpd_sasl_security_options = noplain\n").problem.find("noplain") !=
+             std::string::npos);
+  BOOST_TEST(testing::Rig("smtpd_sasl_type = cyrus\n").problem == "");
+}
+
+BOOST_AUTO_TEST_CASE(initial_responses_come_through_as_they_were_meant) {
+  AuthRig rig;
+  for (const auto& [command, asked] :
+       std::vector<std::pair<std::string, std::string>>{{"AUTH PLAIN", "PLAIN none"},
+                                                        {"AUTH plain =", "PLAIN <>"},
+                                                        {"AUTH PLAIN QQ==", "PLAIN <QQ==>"}}) {
+    rig.greet();
+    rig.script->answers = {{.kind = Kind::failed, .text = "no", .user = {}}};
+    BOOST_TEST(rig.say(command + "\r\n") == "535 5.7.8 Error: authentication failed: no\r\n");
+    BOOST_TEST(rig.script->asked.back() == asked);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_dialogue_goes_on_until_it_is_decided) {
+  AuthRig rig;
+  rig.greet();
+  rig.script->answers = {challenge("VXNlcm5hbWU6"),
+                         challenge(std::string(4000, 'Q')),
+                         {.kind = Kind::ok, .text = {}, .user = "anna"}};
+  BOOST_TEST(rig.say("AUTH LOGIN\r\n") == "334 VXNlcm5hbWU6\r\n");
+  BOOST_TEST(rig.say("YW5uYQ==\r\n") ==
+             "334 " + std::string(4000, 'Q') + "\r\n");  // a long one is not cut
+  BOOST_TEST(rig.say("\r\n") == "235 2.7.0 Authentication successful\r\n");
+  BOOST_TEST(rig.script->asked.back() == "");
+  BOOST_TEST(rig.script->live == 0u);
+  BOOST_TEST(rig.say("AUTH PLAIN\r\n").starts_with("503"));
+  BOOST_TEST(rig.say("MAIL FROM:<a@x.example>\r\nAUTH PLAIN\r\n") ==
+             "250 2.1.0 Ok\r\n503 5.5.1 Error: MAIL transaction in progress\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_ends_a_dialogue_early_ends_it_at_the_service_too) {
+  const std::pair<std::string, std::string> rows[] = {
+      {"*\r\n", "501 5.7.0 "},
+      {"no base64\r\n", "501 5.5.2 "},
+      {"QQ=\r\n", "501 5.5.2 "},
+      {std::string(12289, 'A') + "\r\n", "500 5.5.6 "}};
+  AuthRig rig("smtpd_hard_error_limit = 100\n");
+  for (const auto& [line, code] : rows) {
+    rig.greet();
+    rig.script->answers = {challenge("")};
+    BOOST_TEST(rig.say("AUTH PLAIN\r\n") == "334 \r\n");
+    BOOST_TEST(rig.script->live == 1u);
+    BOOST_TEST(rig.say(line).starts_with(code), line.substr(0, 20));
+    BOOST_TEST(rig.script->live == 0u);
+    BOOST_TEST(rig.say("NOOP\r\n") == "250 2.0.0 Ok\r\n");
+  }
+  rig.greet();
+  rig.script->answers = {challenge(""), {.kind = Kind::failed, .text = {}, .user = {}}};
+  rig.say("AUTH PLAIN\r\n");
+  BOOST_TEST(rig.say(std::string(12288, 'A') + "\r\n").starts_with("535"));
+  rig.script->answers = {challenge("")};
+  rig.say("AUTH PLAIN\r\n");
+  rig.hang_up();
+  BOOST_TEST(rig.script->live == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(trouble_of_the_service_is_temporary_and_reasons_cannot_break_a_reply) {
+  AuthRig rig;
+  rig.greet();
+  rig.script->answers = {{.kind = Kind::temporary, .text = "down", .user = {}},
+                         {.kind = Kind::failed, .text = "a\r\n250 b\xc3", .user = {}}};
+  BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with("454 4.7.0 "));
+  BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n") ==
+             "535 5.7.8 Error: authentication failed: a??250 b?\r\n");
+  BOOST_TEST(
+      rig.say("AUTH ANONYMOUS QQ==\r\n").starts_with("535 5.7.8 "));  // not offered: not asked
+  BOOST_TEST(rig.script->asked.size() == 2u);
+  rig.script->offers.clear();  // it has never been there
+  rig.script->answers = {{.kind = Kind::temporary, .text = "down", .user = {}}};
+  BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with("454 4.7.0 "));
+}
+
+BOOST_AUTO_TEST_CASE(a_login_permits_and_is_kept_with_the_message) {
+  AuthRig rig(
+      "smtpd_recipient_restrictions =\n"
+      "smtpd_relay_restrictions = permit_sasl_authenticated, reject_unauth_destination\n");
+  rig.greet();
+  const std::string rcpt = "RCPT TO:<user@elsewhere.example>\r\n";
+  BOOST_TEST(rig.say("MAIL FROM:<a@x.example>\r\n" + rcpt).find("554 5.7.1") != std::string::npos);
+  rig.say("RSET\r\n");
+  rig.log_in();
+  BOOST_TEST(rig.say("MAIL FROM:<a@x.example> AUTH=b+2Bc@x.example\r\n" + rcpt) ==
+             "250 2.1.0 Ok\r\n250 2.1.5 Ok\r\n");
+  rig.say("DATA\r\n");
+  rig.say("Subject: x\r\n\r\nx\r\n.\r\n");
+  BOOST_REQUIRE(rig.queue.stored.size() == 1u);
+  const auto& client = rig.queue.stored[0].envelope.client;
+  BOOST_TEST(client.protocol == "ESMTPA");
+  BOOST_TEST(client.sasl_method == "PLAIN");
+  BOOST_TEST(client.sasl_username == "anna");
+  BOOST_TEST(client.sasl_sender == "b+c@x.example");
+}
+
+BOOST_AUTO_TEST_CASE(sender_addresses_belong_to_logins) {
+  struct Row {
+    const char* restriction;
+    const char* login;  // "": none
+    const char* sender;
+    const char* code;
+  };
+  const Row rows[] = {
+      {"reject_sender_login_mismatch", "", "a@x.example", "553"},
+      {"reject_sender_login_mismatch", "", "free@x.example", "250"},
+      {"reject_sender_login_mismatch", "", "", "250"},
+      {"reject_sender_login_mismatch", "ANNA", "a@x.example", "250"},
+      {"reject_sender_login_mismatch", "berta", "a@x.example", "553"},
+      {"reject_sender_login_mismatch", "anna", "free@x.example", "553"},
+      {"reject_sender_login_mismatch", "berta", "any@y.example", "250"},
+      {"reject_authenticated_sender_login_mismatch", "", "a@x.example", "250"},
+      {"reject_authenticated_sender_login_mismatch", "berta", "a@x.example", "553"},
+      {"reject_authenticated_sender_login_mismatch", "berta", "free@x.example", "553"},
+      {"reject_unauthenticated_sender_login_mismatch", "", "a@x.example", "553"},
+      {"reject_unauthenticated_sender_login_mismatch", "berta", "a@x.example", "250"},
+      {"reject_known_sender_login_mismatch", "", "a@x.example", "553"},
+      {"reject_known_sender_login_mismatch", "berta", "a@x.example", "553"},
+      {"reject_known_sender_login_mismatch", "berta", "free@x.example", "250"},
+      {"check_sasl_access inline:{{anna=reject}}", "", "a@x.example", "250"},
+      {"check_sasl_access inline:{{anna=reject}}", "anna", "a@x.example", "554"},
+      {"check_sasl_access inline:{{anna=reject}}", "berta", "a@x.example", "250"},
+  };
+  for (const auto& row : rows) {
+    AuthRig rig(
+        "smtpd_sender_login_maps = inline:{{a@x.example = anna, clara} {@y.example = berta}}\n"
+        "smtpd_sender_restrictions = " +
+        std::string(row.restriction) + "\n");
+    BOOST_REQUIRE(rig.problem == "");
+    rig.greet();
+    if (*row.login != '\0') rig.log_in(row.login);
+    rig.say("MAIL FROM:<" + std::string(row.sender) + ">\r\n");
+    BOOST_TEST(rig.say("RCPT TO:<user@example.org>\r\n").substr(0, 3) == row.code,
+               row.restriction << " " << row.login << " " << row.sender);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::smtpd
