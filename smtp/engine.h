@@ -277,7 +277,7 @@ class Engine {
   bool login_settled_ = false;
   std::optional<mail::DeliveryStatus> not_for_us_;  // what every job gets: we may not log in
   bool encrypted_ = false;                          // by STARTTLS
-  bool starttls_said_ = false;                      // and the peer has not declined
+  bool starttls_said_ = false;  // and neither declined nor, with an EHLO after it, done
   bool misbehaved_ = false;
   bool finished_ = false;
   Trouble trouble_ = Trouble::none;

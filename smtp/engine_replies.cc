@@ -213,6 +213,7 @@ void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
 }
 
 void Engine::become_ready() {
+  starttls_said_ = false;  // whatever goes wrong from here on is not TLS's fault
   if (login_comes_first()) return;
   phase_ = Phase::ready;
   opened_ = true;

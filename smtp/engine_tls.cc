@@ -31,8 +31,7 @@ void Engine::on_starttls_reply(const mail::Reply& reply) {
     if (reply.code == 421) trouble_ = Trouble::peer_421;
     return;
   }
-  starttls_said_ = false;  // what it said to EHLO still holds
-  become_ready();
+  become_ready();  // what it said to EHLO still holds
 }
 
 /// why: what the peer did instead, as a sentence goes on after its name; empty: it did not offer TLS.

@@ -20,12 +20,15 @@ constexpr seconds kHelloWait{30};
 constexpr milliseconds kDrainLook{
     200};  // how often a draining process looks whether its connections have ended
 
+/// Made while keys that only root can read can be read.
+std::shared_ptr<smtp::ClientTls> client_tls;
+
 struct Server {
   async::Loop& loop;
   async::Cancel& draining;
   ipc::AllowedPeers peers;
   smtp::Settings settings;
-  smtp::ClientTls tls;
+  std::shared_ptr<smtp::ClientTls> tls;
   std::shared_ptr<smtp::Logins> logins;     // nullptr: nobody logs in
   std::set<const smtp::Session*> sessions;  // for status
 };
@@ -55,7 +58,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
             },
             message);
       },
-      &server->tls, server->logins);
+      server->tls.get(), server->logins);
   server->sessions.insert(&deliveries);
   bool draining = false;
   for (;;) {
@@ -88,6 +91,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
 }
 
 Result<service::Hooks> start(service::Context& context, bool lmtp) {
+  client_tls->watch();
   PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
   const smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
   auto server =
@@ -95,7 +99,7 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
                                       context.draining(),
                                       {.everyone = false, .mail_owner = context.owner().uid},
                                       settings,
-                                      smtp::ClientTls(settings.tls, context.loop().clock()),
+                                      client_tls,
                                       std::move(logins),
                                       {}});
   context.serve([server](async::Listener::Accepted accepted) {
@@ -114,8 +118,14 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
 int main(int argc, char** argv) {
   const std::string_view self(argc > 0 ? argv[0] : "smtp");
   const bool lmtp = self.substr(self.rfind('/') + 1) == "lmtp";
+  const auto with_privileges = [lmtp](const pen::config::Config& config) {
+    client_tls = std::make_shared<pen::smtp::ClientTls>(
+        pen::smtp::settings_from(config.settings(), lmtp).tls, pen::system_clock());
+    client_tls->preload();
+  };
   return pen::service::run(argc, argv,
                            {.name = lmtp ? "lmtp" : "smtp",
-                            .summary = lmtp ? "delivers mail by LMTP" : "delivers mail by SMTP"},
+                            .summary = lmtp ? "delivers mail by LMTP" : "delivers mail by SMTP",
+                            .with_privileges = with_privileges},
                            [lmtp](pen::service::Context& context) { return start(context, lmtp); });
 }

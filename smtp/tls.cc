@@ -1,5 +1,8 @@
 #include "smtp/tls.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -23,6 +26,31 @@ const std::string* grade_list(const TlsSettings& s, std::string_view grade) {
   return medium ? &s.medium_ciphers : nullptr;
 }
 
+std::vector<std::string> files_of(const tls::ContextOptions& o) {
+  std::vector<std::string> files = o.chain_files;
+  for (const auto& pair : o.pairs) {
+    files.push_back(pair.cert_file);
+    if (!pair.key_file.empty()) files.push_back(pair.key_file);
+  }
+  if (!o.ca_file.empty()) files.push_back(o.ca_file);
+  files.insert(files.end(), o.trust_anchor_files.begin(), o.trust_anchor_files.end());
+  return files;
+}
+
+/// What tells that a file is another one now.
+std::vector<std::string> look(const std::vector<std::string>& files) {
+  std::vector<std::string> facts;
+  for (const auto& file : files) {
+    struct stat s{};
+    facts.push_back(::stat(file.c_str(), &s) != 0
+                        ? fmt::format("errno {}", errno)
+                        : fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size,
+                                      s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
+                                      s.st_ctim.tv_nsec));
+  }
+  return facts;
+}
+
 void append_words(std::vector<std::string>& to, std::string_view text) {
   for (const auto word : split(text, " \t\r\n,:")) to.emplace_back(word);
 }
@@ -31,11 +59,11 @@ void append_words(std::vector<std::string>& to, std::string_view text) {
 
 ClientTls::ClientTls(TlsSettings settings, const Clock& clock)
     : settings_(std::move(settings)),
-      clock_(clock),
       sessions_(tls::memory_session_cache(
           kSessions, std::chrono::duration_cast<seconds>(settings_.session_lifetime), clock)) {}
+ClientTls::~ClientTls() = default;
 
-Result<std::shared_ptr<const tls::Context>> ClientTls::open(const ipc::TlsPolicy& policy) const {
+tls::ContextOptions ClientTls::context_options(const ipc::TlsPolicy& policy) const {
   const TlsSettings& s = settings_;
   tls::ContextOptions o;
   o.role = tls::Role::client;
@@ -60,25 +88,40 @@ Result<std::shared_ptr<const tls::Context>> ClientTls::open(const ipc::TlsPolicy
   o.ssl_options = s.ssl_options;
   o.wildcard_matches_several_labels = s.wildcard_matches_several_labels;
   o.sessions = sessions_;
-  return tls::Context::open(std::move(o));
+  return o;
 }
 
 Result<std::shared_ptr<const tls::Context>> ClientTls::context(const ipc::TlsPolicy& policy) {
   const std::string key = join(policy.trust_anchors, "\n");
   const auto found = contexts_.find(key);
   const bool known = found != contexts_.end();
-  if (known && clock_.now() < found->second.read + kReread) return found->second.context;
-  auto opened = open(policy);
-  if (!opened) {
-    if (!known) return opened;
-    log::warning("the certificates read before stay in use: {}", opened.error().message());
-    found->second.read = clock_.now();
-    return found->second.context;
+  if (known && look(found->second.files) == found->second.seen) return found->second.context;
+  auto options = context_options(policy);
+  Opened now;
+  now.files = files_of(options);
+  now.seen = look(now.files);  // before: what changes while we read is seen as a change
+  auto opened = tls::Context::open(std::move(options));
+  if (!opened && !known) return opened;
+  if (opened) {
+    for (const auto& warning : (*opened)->warnings()) log::warning("{}", warning);
+    now.context = *opened;
+  } else {
+    log::warning("{}: the certificates read before stay in use", opened.error().message());
+    now.context = found->second.context;
   }
-  for (const auto& warning : (*opened)->warnings()) log::warning("{}", warning);
   if (!known && contexts_.size() >= kContexts) contexts_.clear();
-  contexts_[key] = {*opened, clock_.now()};
-  return opened;
+  auto context = now.context;
+  contexts_[key] = std::move(now);
+  return context;
+}
+
+void ClientTls::preload() {
+  if (files_of(context_options({})).empty()) return;
+  if (auto opened = context({}); !opened) log::warning("{}", opened.error().message());
+}
+
+void ClientTls::watch() {
+  for (auto& [key, opened] : contexts_) opened.seen = look(opened.files);
 }
 
 Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {

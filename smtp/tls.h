@@ -2,11 +2,13 @@
 /// The client's TLS: what a handshake with a destination is done with, and whether what it proved is enough.
 ///
 /// Use:     ClientTls tls(settings, clock);                           // one per process
+///          tls.preload();                                             // with privileges
+///          tls.watch();                                               // without: what it sees from here on is a change
 ///          auto plan = tls.plan(destination);                         // before connecting: it may be impossible
 ///          auto info = co_await tls::connect(stream, plan->context, plan->options, until);
 ///          if (auto no = refusal(destination, *info)) …               // nothing but STARTTLS has been said yet
-/// Files:   certificates, keys and authorities are read when first needed and again after kReread, so that renewed ones
-///          count without a restart; broken new ones leave the old ones in use, with a warning.
+/// Files:   certificates, keys and authorities of the settings are read by preload(), with root's rights, and all files
+///          again when they change; what cannot be read or used then leaves the old ones in use, with a warning.
 /// Memory:  sessions of at most kSessions destinations, contexts of at most kContexts sets of trust anchors.
 /// Thread:  the loop's.
 /// Source:  Postfix TLS_README "SMTP client"; RFC 3207, RFC 6125 (names), RFC 6066 (SNI).
@@ -32,25 +34,27 @@ class ClientTls {
  public:
   static constexpr std::size_t kSessions = 5000;  // a few kilobytes each
   static constexpr std::size_t kContexts = 100;
-  static constexpr seconds kReread{600};
 
   /// The clock must outlive the object.
   ClientTls(TlsSettings settings, const Clock& clock);
+  ~ClientTls();
   /// Errors: files that cannot be read or do not fit together, protocols or ciphers that do not exist: ours to mend.
   Result<TlsPlan> plan(const ipc::Destination& destination);
 
-  const TlsSettings& settings() const { return settings_; }
+  /// Reads the files that the settings name, if any. What is wrong with them is logged, and is plan()'s error later.
+  void preload();
+  /// Takes the files as they are seen now (by other rights, from another root) for those that were read.
+  void watch();
 
  private:
   struct Opened {
     std::shared_ptr<const tls::Context> context;
-    SteadyTime read{};
+    std::vector<std::string> files, seen;
   };
   Result<std::shared_ptr<const tls::Context>> context(const ipc::TlsPolicy& policy);
-  Result<std::shared_ptr<const tls::Context>> open(const ipc::TlsPolicy& policy) const;
+  tls::ContextOptions context_options(const ipc::TlsPolicy& policy) const;
 
   TlsSettings settings_;
-  const Clock& clock_;
   std::shared_ptr<tls::SessionCache> sessions_;
   std::map<std::string, Opened> contexts_;  // by trust anchors
 };

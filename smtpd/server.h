@@ -16,6 +16,7 @@
 #include "lib/sessions/holder.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
+#include "smtpd/rates.h"
 #include "smtpd/tls.h"
 
 namespace pen::smtpd {
@@ -58,6 +59,7 @@ class Server {
   async::HandlerPool& pool;
   Names& names;
   intake::Intake& intake;
+  Rates rates;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
   /// For STARTTLS; none: level none, or a test without.

@@ -75,6 +75,8 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
     peer_.address.erase(0, 7);  // IPv4 on an IPv6 socket
   peer_.port = from.port;
   peer_.show_port = settings().smtpd_client_port_logging;
+  block_ = client_block(peer_.address, settings().smtpd_client_ipv4_prefix_length,
+                        settings().smtpd_client_ipv6_prefix_length);
 }
 
 async::Until Session::until() const {
@@ -208,7 +210,7 @@ async::Task<void> Session::serve(Server& server, async::Stream stream, async::So
 }
 
 async::Task<void> Session::run() {
-  const Server::ClientCount clients(server_, peer_.address);
+  const Server::ClientCount clients(server_, block_);
   const auto& s = settings();
   if (s.smtpd_peername_lookup) {
     ClientName name = co_await server_.names.client(peer_.address, until());
@@ -237,6 +239,10 @@ async::Task<void> Session::run() {
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
                         peer_.address));
+  } else if (too_often(Rates::Event::connection, s.smtpd_client_connection_rate_limit)) {
+    if (!policy_->tls.wrapper)
+      reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
+                        peer_.address));
   } else if (const auto place = co_await class_place(); !place.granted) {
     log::warning(
         "Session limit exceeded: {} sessions or more in class {} from {} for service smtpd",
@@ -258,6 +264,20 @@ async::Task<void> Session::say_goodbye() {
     (void)co_await stream_.shutdown(soon);  // with close_notify
   else
     (void)co_await stream_.flush(soon);
+}
+
+bool Session::too_often(Rates::Event event, int limit) {
+  if (limit <= 0 ||
+      policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false))
+    return false;
+  server_.rates.set_unit(settings().anvil_rate_time_unit);
+  const auto rate = server_.rates.count(event, block_, server_.loop.now());
+  if (rate <= static_cast<std::uint32_t>(limit)) return false;
+  static constexpr std::string_view kNames[Rates::kEvents] = {
+      "Connection", "Message delivery request", "Recipient address", "AUTH command"};
+  log::warning("{} rate limit exceeded: {} from {} for service smtpd",
+               kNames[static_cast<std::size_t>(event)], rate, peer_.shown());
+  return true;
 }
 
 async::Task<sessions::Holder::Entry> Session::class_place() {

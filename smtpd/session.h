@@ -101,6 +101,8 @@ class Session {
   // counts an error, waits after too many
   [[gnu::noinline]] async::Task<void> refuse(std::string_view text);
   void reset_transaction() { transaction_.reset(); }
+  /// Counts it for the client; true: it is more than `limit` (0: none), which has been logged.
+  bool too_often(Rates::Event event, int limit);
   Subject subject() const;
   bool secured() const { return tls_ != nullptr; }  // the connection is encrypted
   async::Until until() const;
@@ -110,6 +112,7 @@ class Session {
   std::shared_ptr<const Policy> policy_;
   async::Stream stream_;
   Peer peer_;
+  std::string block_;  // what the client is counted by
   std::string helo_;
   std::string access_denied_;          // without delay_reject: what the client was told at connect
   std::unique_ptr<Login> login_;       // nullptr: nobody

@@ -233,6 +233,17 @@ BOOST_AUTO_TEST_CASE(sender_addresses_belong_to_logins) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_client_has_so_many_attempts_over_all_its_sessions) {
+  AuthRig rig("smtpd_client_auth_rate_limit = 2\n");
+  rig.script->answers = {{.kind = Kind::failed, .text = {}, .user = {}},
+                         {.kind = Kind::failed, .text = {}, .user = {}}};
+  for (const char* code : {"535", "535", "450"}) {
+    rig.greet();
+    BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with(code));
+  }
+  BOOST_TEST(rig.script->asked.size() == 2u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

@@ -85,6 +85,8 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto transports, read_transports(context.config(), options.own_addresses));
   PEN_TRY_ASSIGN(auto resolving, resolve::Resolve::open(std::move(options)));
   for (const auto& problem : resolving->problems()) log::warning("{}", map::advice(problem));
+  for (const auto& [name, transport] : transports)
+    for (const auto& problem : transport.tls.problems()) log::warning("{}: {}", name, problem);
   auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolving),
                                          std::move(transports));
   context.serve([server](async::Listener::Accepted accepted) {

@@ -177,9 +177,14 @@ bool TlsPolicies::same_for_all() const {
   return policy_maps_.empty() && per_site_.empty() && level_ == TlsLevel::none && !options_.wrapped;
 }
 
-std::vector<Error> TlsPolicies::problems() const {
-  auto all = policy_maps_.problems();
-  std::ranges::move(per_site_.problems(), std::back_inserter(all));
+std::vector<std::string> TlsPolicies::problems() const {
+  std::vector<std::string> all;
+  for (const auto* maps : {&policy_maps_, &per_site_})
+    for (const Error& e : maps->problems()) all.push_back(map::advice(e));
+  NextHop any;
+  any.host = "any.invalid";
+  const Decision usual = finish({}, any, "any.invalid");
+  if (!usual.problem.empty()) all.push_back(usual.problem + ": mail is deferred");
   return all;
 }
 

@@ -55,7 +55,8 @@ class TlsPolicies {
   bool same_for_all() const;
   /// One Decision for each host.
   std::vector<Decision> decide(const NextHop& hop, std::span<const std::string> hosts) const;
-  std::vector<Error> problems() const;
+  /// What is wrong with tables and settings now, as lines for the log.
+  std::vector<std::string> problems() const;
 
  private:
   struct Entry;

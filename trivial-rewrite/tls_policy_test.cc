@@ -215,6 +215,21 @@ BOOST_AUTO_TEST_CASE(wrapped_connections_need_a_level_that_insists) {
   BOOST_TEST(said("example.org") == "encrypt");
 }
 
+BOOST_AUTO_TEST_CASE(what_cannot_work_is_known_at_the_start) {
+  const auto problems = [this] { return join(TlsPolicies::open(options)->problems(), "|"); };
+  options.security_level = "secure";
+  BOOST_TEST(problems().empty());
+  options.security_level = "dane";
+  BOOST_TEST(problems() ==
+             "TLS is required at level dane, which this version does not have "
+             "(smtp_tls_security_level): mail is deferred");
+  options.security_level = "fingerprint";
+  BOOST_TEST(problems().find("no fingerprint to match: mail is deferred") != std::string::npos);
+  options.security_level = "may";
+  options.policy_maps = "texthash:/nonexistent/tls_policy";
+  BOOST_TEST(problems().find("/nonexistent/tls_policy") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(lmtp_goes_by_its_own_settings_and_sockets_by_their_path) {
   lmtp = true;
   options.program = "lmtp";

@@ -264,8 +264,8 @@ class Policies(Certified):
             send(mx.port, "ada@sender.example", ["large@rcpt.example"], large)
             for i in range(30):
                 send(mx.port, "ada@sender.example", [f"r{i}@rcpt.example"], mail(body=f"message {i}\r\n"))
-            got = {m.recipients[0]: without_trace(m.content) for m in peer.wait_messages(31)}
-            self.assertEqual(got["large@rcpt.example"], without_trace(large))
+            got = {m.recipients[0]: m.content for m in peer.wait_messages(31)}
+            self.assertIsNone(without_trace(got["large@rcpt.example"], large))
             for i in range(30):
                 self.assertEqual(split(got[f"r{i}@rcpt.example"])[1], b"message %d\r\n" % i)
             self.assertEqual({m.session.tls for m in peer.messages}, {"TLSv1.3"})
