@@ -18,6 +18,12 @@ std::string client_block(std::string_view address, int ipv4_bits, int ipv6_bits)
   return ip->text();
 }
 
+std::uint32_t Rates::seen(Event event, const std::string& client, SteadyTime now) const {
+  const auto found = clients_.find(client);
+  if (found == clients_.end() || now >= found->second.begun + unit_) return 0;
+  return found->second.events[static_cast<std::size_t>(event)];
+}
+
 std::uint32_t Rates::count(Event event, const std::string& client, SteadyTime now) {
   while (!oldest_.empty()) {
     const auto found = clients_.find(oldest_.front());

@@ -26,13 +26,15 @@ std::string client_block(std::string_view address, int ipv4_bits, int ipv6_bits)
 
 class Rates {
  public:
-  enum class Event : std::uint8_t { connection, message, recipient, auth };
-  static constexpr std::size_t kEvents = 4;
+  enum class Event : std::uint8_t { connection, message, recipient, auth, tls };
+  static constexpr std::size_t kEvents = 5;
   static constexpr std::size_t kMaxClients = 100'000;
 
   void set_unit(milliseconds unit) { unit_ = unit; }
   /// Counts one; returns how many there were of it in this window, this one included. 0: it is not counted.
   std::uint32_t count(Event event, const std::string& client, SteadyTime now);
+  /// How many there were in this window, without counting one.
+  std::uint32_t seen(Event event, const std::string& client, SteadyTime now) const;
   std::size_t clients() const { return clients_.size(); }
 
  private:

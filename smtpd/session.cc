@@ -274,7 +274,8 @@ bool Session::too_often(Rates::Event event, int limit) {
   const auto rate = server_.rates.count(event, block_, server_.loop.now());
   if (rate <= static_cast<std::uint32_t>(limit)) return false;
   static constexpr std::string_view kNames[Rates::kEvents] = {
-      "Connection", "Message delivery request", "Recipient address", "AUTH command"};
+      "Connection", "Message delivery request", "Recipient address", "AUTH command",
+      "New TLS session"};
   log::warning("{} rate limit exceeded: {} from {} for service smtpd",
                kNames[static_cast<std::size_t>(event)], rate, peer_.shown());
   return true;

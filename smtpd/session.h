@@ -65,6 +65,8 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> starttls(std::string_view args);
   /// Its certificate's or its key's fingerprint is in relay_clientcerts.
   bool known_certificate() const;
+  /// The client has had as many full handshakes as it may in this time unit.
+  bool no_more_tls() const;
   /// TLS before anything else.
   [[gnu::noinline]] async::Task<Flow> wrap();
   /// The handshake; what was known of the client is forgotten.
