@@ -421,6 +421,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_crash_left_half_made_is_made_whole) {
   Random random(1);
   Options options;
   options.segment_size = 8192;
+  options.reserve = 60000;
   options.intervals = {seconds(300)};
   std::size_t short_files = 0;
   disk.before_operation = [&](const FaultStorage& now) {
