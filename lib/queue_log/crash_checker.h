@@ -26,6 +26,7 @@ struct Message {
   OrdinalSet delivered;            // and its ticket was durable: told to the peer
   bool finish_called = false;
   bool remove_called = false;
+  int asked_in = 0;  // number of the process that was asked for its end
   bool removed = false;  // success was told
 };
 using Ledger = std::map<std::string, Message>;

@@ -69,7 +69,7 @@ class Workload {
       if (i > 300) throw Violation{"a full disk does not drain"};
       while (!working_.empty()) {
         const std::string id = working_.begin()->first;
-        ledger_[id].finish_called = true;
+        note_end(id).finish_called = true;
         if (!log_->finish(id)) throw Violation{"finish: no space"};
         working_.erase(working_.begin());
       }
@@ -155,8 +155,12 @@ class Workload {
       if (!some) throw Violation{"scan failed: " + some.error().message()};
       for (const auto& listed : *some) there.insert(listed.queue_id);
     }
-    std::erase_if(ledger_, [&](const auto& entry) { return !there.contains(entry.first); });
-    for (auto& [id, m] : ledger_) m.finish_called = m.remove_called = false;
+    // But what this process was asked for during its start is not yet the truth.
+    std::erase_if(ledger_, [&](const auto& entry) {
+      return !there.contains(entry.first) && entry.second.asked_in != process_;
+    });
+    for (auto& [id, m] : ledger_)
+      if (m.asked_in != process_) m.finish_called = m.remove_called = false;
   }
 
   void commit_only() { commit(true); }
@@ -295,8 +299,13 @@ class Workload {
   /// Versions in a log that was not synced yet are listed, but must not be started.
   bool committed_place(const Place& place) const { return log_->durable(place); }
 
+  Message& note_end(const std::string& id) {
+    Message& m = ledger_[id];
+    m.asked_in = process_;
+    return m;
+  }
   void note_removal(const std::string& id, Ticket ticket) {
-    ledger_[id].remove_called = true;
+    note_end(id).remove_called = true;
     tickets_.emplace(ticket, [this, id] { ledger_[id].removed = true; });
   }
 
@@ -321,7 +330,7 @@ class Workload {
       left.remove(ordinal);
       tickets_.emplace(*t, [this, id, ordinal] { ledger_[id].delivered.add(ordinal); });
     } else if (left.empty()) {
-      m.finish_called = true;
+      note_end(id).finish_called = true;
       if (log_->finish(id)) working_.erase(id);
     } else if (choice < 15) {
       const auto log = static_cast<LogId>(kFirstRetry + random_.below(2));
