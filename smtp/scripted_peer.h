@@ -172,6 +172,7 @@ class ScriptedPeer {
         all += (i ? "\r\n" : "") + std::string(i + 1 < words.size() ? "250-" : "250 ") + words[i];
       reply("ehlo", all);
     } else if (line.starts_with("HELO ")) {
+      greeted_ = true;
       reply("helo", "250 peer");
     } else if (line.starts_with("MAIL FROM:<")) {
       if (encrypted_ && !greeted_) {
