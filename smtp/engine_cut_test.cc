@@ -69,6 +69,11 @@ std::size_t all_commands(int bits) {
   h.finish(End::by_engine);
   return size;
 }
+/// 8BITMIME changes no order, and STARTTLS comes before all that the others change.
+bool worth_cutting(int bits) {
+  if ((bits & 4) != 0) return false;
+  return (bits & 16) == 0 || (bits & 3) == 0 || (bits & 3) == 3;
+}
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(smtp_engine_cut)
@@ -76,7 +81,7 @@ BOOST_AUTO_TEST_SUITE(smtp_engine_cut)
 BOOST_AUTO_TEST_CASE(
     a_connection_lost_after_any_byte_of_the_replies_leaves_every_message_its_fate) {
   for (int bits = 0; bits < 32; ++bits) {
-    if ((bits & 4) != 0) continue;  // 8BITMIME changes no order
+    if (!worth_cutting(bits)) continue;
     Harness whole(settings(bits));
     fill(whole, 3, 2);
     ScriptedPeer all(offers(bits));
@@ -98,7 +103,7 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(
     a_connection_lost_after_any_byte_that_the_peer_read_leaves_every_message_its_fate) {
   for (int bits = 0; bits < 32; ++bits) {
-    if ((bits & 4) != 0) continue;
+    if (!worth_cutting(bits)) continue;
     const std::size_t size = all_commands(bits);
     BOOST_REQUIRE(size > 200);
     for (std::size_t at = 0; at < size; ++at) {

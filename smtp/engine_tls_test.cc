@@ -196,6 +196,22 @@ BOOST_AUTO_TEST_CASE(what_was_offered_before_the_handshake_is_forgotten) {
   BOOST_TEST(!said(peer, "BDAT"));
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_knows_no_ehlo_under_tls_has_offered_nothing) {
+  Harness h(with(StartTls::required));
+  fill(h, 2, 1);
+  auto o = offers(kBits);
+  int hellos = 0;
+  o.fault = [&](std::string_view c) -> std::string {
+    return c == "ehlo" && ++hellos == 2 ? "502 5.5.1 what" : "";
+  };
+  ScriptedPeer peer(o);
+  h.run(peer);
+  check_ledger(h, peer);
+  BOOST_TEST(peer.commands().at(3) == "HELO me.example");
+  BOOST_TEST(!h.offers.pipelining);
+  BOOST_TEST(!said(peer, "BDAT"));
+}
+
 BOOST_AUTO_TEST_CASE(a_connection_lost_between_handshake_and_ehlo_is_trouble_with_tls) {
   Harness h(with(StartTls::if_offered));
   fill(h, 1, 1);

@@ -102,12 +102,19 @@ class ScriptedPeer {
       if (in_.starts_with(".\r\n")) {
         in_.erase(0, 3);
       } else {
-        const auto end = in_.find("\r\n.\r\n");
-        if (end == std::string::npos) return false;
-        std::string raw = in_.substr(0, end + 2);
+        const auto end = in_.find("\r\n.\r\n", scanned_);
+        if (end == std::string::npos) {
+          scanned_ = in_.size() < 4 ? 0 : in_.size() - 4;
+          return false;
+        }
+        scanned_ = 0;
+        std::string raw;
+        raw.reserve(end + 2);
+        for (std::size_t at = 0, next; at < end + 2; at = next) {
+          next = in_.find("\r\n", at) + 2;
+          raw.append(in_, at + (in_[at] == '.' ? 1 : 0), next - at - (in_[at] == '.' ? 1 : 0));
+        }
         in_.erase(0, end + 5);
-        for (std::size_t at = 0; at < raw.size(); at = raw.find("\r\n", at) + 2)
-          if (raw[at] == '.') raw.erase(at, 1);
         data_ = std::move(raw);
       }
       in_data_ = false;
@@ -165,6 +172,7 @@ class ScriptedPeer {
         all += (i ? "\r\n" : "") + std::string(i + 1 < words.size() ? "250-" : "250 ") + words[i];
       reply("ehlo", all);
     } else if (line.starts_with("HELO ")) {
+      greeted_ = true;
       reply("helo", "250 peer");
     } else if (line.starts_with("MAIL FROM:<")) {
       if (encrypted_ && !greeted_) {
@@ -221,6 +229,7 @@ class ScriptedPeer {
   std::size_t bdat_left_ = npos_;
   bool encrypted_ = false, greeted_ = false;
   std::size_t in_after_starttls_ = 0;
+  std::size_t scanned_ = 0;  // of the data without its end
   bool mail_ = false, in_data_ = false, bdat_started_ = false, gone_ = false, quit_ = false;
 };
 

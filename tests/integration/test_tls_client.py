@@ -324,50 +324,63 @@ class Broken(Certified):
 
     CASES = ("drops", "garbage", "half_closed", "silent", "injects", "injects_half_a_line")
 
+    def first_broken(self, peer, case):
+        """The first connection meets the broken side, later ones the whole peer."""
+        broken, usual = getattr(self, case), peer._serve
+
+        def serve(connection, session):
+            if session.number > 0:
+                return usual(connection, session)
+            with connection:
+                try:
+                    broken(connection, connection.makefile("rb"))
+                except (OSError, EOFError):
+                    pass
+
+        peer._serve = serve
+
+    def to(self, servers, **settings):
+        hops = {f"{case.replace('_', '-')}.example": f"smtp:[127.0.0.1]:{server.port}" for case, server in servers.items()}
+        return self.settings(relay_domains=", ".join(hops), transport_maps=inline(hops), smtp_starttls_timeout="1s", **settings)
+
     def test_level_may_goes_on_at_once_in_clear_text_and_remembers(self):
-        for case in self.CASES:
-            with self.subTest(case), Peer(tls=True) as peer:
-                peer.replies["STARTTLS"] = DROP
-                broken = getattr(self, case)
-                usual = peer._serve
-
-                def serve(connection, session, broken=broken, usual=usual):
-                    # The first connection meets the broken side, later ones the whole peer.
-                    if session.number == 0:
-                        with connection:
-                            try:
-                                broken(connection, connection.makefile("rb"))
-                            except (OSError, EOFError):
-                                pass
-                        return
-                    usual(connection, session)
-
-                peer._serve = serve
-                settings = self.settings(relay_to(peer), smtp_tls_security_level="may", smtp_starttls_timeout="1s")
-                with Instance(settings) as mx:
-                    send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+        servers = {case: Peer(tls=server_context(self.right)) for case in self.CASES}
+        with Instance(self.to(servers, smtp_tls_security_level="may")) as mx:
+            for case, peer in servers.items():
+                self.addCleanup(peer.close)
+                self.first_broken(peer, case)
+                send(mx.port, "ada@sender.example", [f"a@{case.replace('_', '-')}.example"], mail())
+            for case, peer in servers.items():
+                with self.subTest(case):
                     message = peer.wait_messages(1)[0]
                     self.assertNotIn("STARTTLS", message.session.commands)
-                    self.assertNotIn("status=deferred", mx.log())
-                    mx.wait_log(r"to=<a@rcpt\.example>.*status=sent")
-                    shown = json.loads(mx.tool("pendest", "--json", "list", check=True).stdout.splitlines()[-1])
-                    self.assertGreater(shown["clear_text_until"], 0)
-                    self.assertEqual(shown["failures"], 0)
-                    if case == "drops":  # it is on disk
-                        mx.kill("smtp")
-                        mx.kill("qmgr")
-                        send(mx.port, "ada@sender.example", ["b@rcpt.example"], mail())
-                        self.assertNotIn("STARTTLS", peer.wait_messages(2)[1].session.commands)
-                    self.assertEqual(len([s for s in peer.sessions if s.number == 0]), 1)
+                    mx.wait_log(rf"to=<a@{case.replace('_', '-')}\.example>.*status=sent")
                     self.clean(peer)
+            self.assertNotIn("status=deferred", mx.log())
+            shown = [json.loads(line) for line in mx.tool("pendest", "--json", "list", check=True).stdout.splitlines()]
+            shown = [d for d in shown if d["type"] == "destination"]
+            self.assertEqual(len(shown), len(servers))
+            for d in shown:
+                self.assertGreater(d["clear_text_until"], 0)
+                self.assertEqual(d["failures"], 0)
+            # On disk, not in the memory of any program.
+            mx.stop()
+            eventually(lambda: not mx.pids(), "stopped")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["b@drops.example"], mail())
+            servers["drops"].wait_messages(2)
+            for peer in servers.values():
+                self.assertEqual([s.number for s in peer.sessions[1:] if "STARTTLS" in s.commands], [])
 
     def test_above_may_mail_waits_and_nothing_is_said(self):
-        for case in self.CASES:
-            with self.subTest(case), Plain(getattr(self, case)) as peer:
-                settings = self.settings(relay_to(peer), smtp_tls_security_level="encrypt", smtp_starttls_timeout="1s")
-                with Instance(settings) as mx:
-                    send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
-                    line = mx.wait_log(r"to=<a@rcpt\.example>, .*status=.*").group(0)
+        servers = {case: Plain(getattr(self, case)) for case in self.CASES}
+        with Instance(self.to(servers, smtp_tls_security_level="encrypt")) as mx:
+            for case, server in servers.items():
+                self.addCleanup(server.__exit__)
+                send(mx.port, "ada@sender.example", [f"a@{case.replace('_', '-')}.example"], mail())
+            for case in servers:
+                with self.subTest(case):
+                    line = mx.wait_log(rf"to=<a@{case.replace('_', '-')}\.example>, .*status=.*").group(0)
                     self.assertIn("status=deferred", line)
                     self.assertNotIn("evil", line)
 
@@ -408,13 +421,13 @@ class Broken(Certified):
 class RealPeers(Certified):
     def test_postfix_takes_mail_over_tls_and_says_so(self):
         port = free_port()
-        with Peer() as sink, peers.Postfix(port, relay_port=sink.port) as postfix:
+        with Peer() as sink:
+            postfix = peers.Postfix(port, relay_port=sink.port, settings="smtpd_tls_security_level = encrypt\n"
+                                    "smtpd_tls_cert_file = /var/lib/tls.pem\nsmtpd_tls_key_file = /var/lib/tls.key\n"
+                                    "smtpd_tls_received_header = yes\n")
             for name in ("pem", "key"):
-                shutil.copy(getattr(self.right, name), os.path.join(postfix.dir, "etc/postfix", f"tls.{name}"))
-            postfix.run("/usr/sbin/postconf", "-e", "smtpd_tls_security_level=encrypt", "smtpd_tls_loglevel=1",
-                        "smtpd_tls_cert_file=/etc/postfix/tls.pem", "smtpd_tls_key_file=/etc/postfix/tls.key",
-                        "smtpd_tls_received_header=yes")
-            postfix.run("/usr/sbin/postfix", "reload")
+                shutil.copy(getattr(self.right, name), os.path.join(postfix.dir, "lib", f"tls.{name}"))
+            self.enterContext(postfix)
             hop = f"[127.0.0.1]:{port}"
             with Instance(self.settings(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": f"smtp:{hop}"}),
                                         smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}))) as mx:
