@@ -132,6 +132,16 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   tls::ConnectOptions& o = plan.options;
   o.server_name = policy.servername;
   if (policy.level == TlsLevel::verify || policy.level == TlsLevel::secure) o.names = policy.match;
+  if (policy.level == TlsLevel::dane) {
+    o.names = policy.match;
+    o.tlsa_base = policy.servername;
+    for (const auto& record : policy.tlsa) {
+      const auto parsed = tls::parse_tlsa(record);
+      if (!parsed)
+        return fail(tls::TlsError::setup, "TLSA record \"" + printable(record, 100) + "\"");
+      o.tlsa.push_back(*parsed);
+    }
+  }
   o.session_key = destination.key();
   const std::string& by_setting = mandatory ? settings_.mandatory_protocols : settings_.protocols;
   PEN_TRY_ASSIGN(o.protocols,
@@ -182,7 +192,7 @@ std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
       break;
     case TlsLevel::dane:
     case TlsLevel::dane_only:
-      why = ": DANE does not exist yet";
+      if (info.trusted && info.matched) return std::nullopt;
       break;
   }
   const bool named = info.trusted || policy.level == TlsLevel::fingerprint;

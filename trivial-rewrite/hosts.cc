@@ -105,6 +105,7 @@ Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptio
   out.status = mail::make_status(mail::Action::failed, "5.4.4",
                                  "unable to look up host " + printable(name, 255));
   bool temporary = false;
+  out.secure = true;
   for (const bool six : {false, true}) {
     if (six ? !options.ipv6 : !options.ipv4) continue;
     const RecordType type = six ? RecordType::aaaa : RecordType::a;
@@ -112,6 +113,8 @@ Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptio
     if (answer.outcome == DnsOutcome::found) {
       out.ttl = std::min(out.ttl, answer.ttl);
       for (const auto& record : answer.records) out.addresses.push_back(record.data);
+      out.canonical = answer.name;
+      out.secure = out.secure && answer.authenticated;
       continue;
     }
     // One family's trouble may hide an address: as long as the other gives one, that one serves.
@@ -121,6 +124,7 @@ Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptio
     if (!temporary) out.ttl = std::min(out.ttl, std::max(answer.ttl, seconds(1)));
     if (answer.outcome == DnsOutcome::no_domain) break;
   }
+  out.secure = out.secure && !out.addresses.empty();
   co_return out;
 }
 
@@ -177,6 +181,9 @@ Task<Found> HostFinder::by_host(NextHop hop, const HostOptions& options) {
   }
   found.ttl = addresses.ttl;
   found.status = std::move(addresses.status);
+  if (options.dnssec)
+    found.facts[{hop.text, hop.host}] = {addresses.canonical, addresses.secure, false, false,
+                                         std::string()};
   std::vector<Destination> destinations;
   for (const auto& address : addresses.addresses) {
     if (watches_for_loops(hop, options) && is_own(address, options)) {
@@ -220,6 +227,11 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
       co_return found;
     case DnsOutcome::no_data: {
       Found own = co_await by_host(std::move(hop), options);
+      for (auto& [key, facts] : own.facts) {
+        facts.by_mx = true;
+        facts.mx_secure = mx.authenticated;
+        facts.mx_canonical = mx.name;
+      }
       own.ttl = std::min(own.ttl, std::max(mx.ttl, seconds(1)));
       co_return own;
     }
@@ -239,6 +251,9 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
   for (const auto& host : hosts) names.push_back(host.name);
   const auto resolved = co_await resolve_all(std::move(names), options);
   take_levels(found, hop, hosts, resolved, options);
+  for (std::size_t i = 0; options.dnssec && i < hosts.size(); ++i)
+    found.facts[{hop.text, hosts[i].name}] = {resolved[i].canonical, resolved[i].secure, true,
+                                              mx.authenticated, mx.name};
   co_return found;
 }
 
@@ -255,7 +270,7 @@ void HostFinder::take_levels(Found& found, const NextHop& hop, const std::vector
     std::vector<Destination> destinations;
     const unsigned preference = hosts[i].preference;
     for (; i < hosts.size() && hosts[i].preference == preference; ++i) {
-      const auto& [addresses, ttl, why] = resolved[i];
+      const auto& [addresses, ttl, why, canonical, secure] = resolved[i];
       found.ttl = std::min(found.ttl, ttl);
       any_address = any_address || !addresses.empty();
       if (addresses.empty() && (!any_temporary || !permanent(why))) {
@@ -321,6 +336,7 @@ Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
     first = false;
     limit_addresses(one.levels, options.address_limit, options.balance);
     std::ranges::move(one.levels, std::back_inserter(found.levels));
+    found.facts.merge(one.facts);
     found.hops.resize(found.levels.size(), (*hops)[i]);
   }
   co_return found;

@@ -32,6 +32,7 @@ struct HostOptions {
   bool balance = true;
   net::HostLookup lookup = net::HostLookup::dns;
   bool dns_disabled = false;                  // disable_dns_lookups
+  bool dnssec = false;                        // smtp_dns_support_level = dnssec
   bool defer_if_no_mx_address = false;        // smtp_defer_if_no_mx_address_found
   bool ignore_mx_error = false;               // ignore_mx_lookup_error
   std::string fallback_relay;                 // next hops that are tried last
@@ -39,9 +40,20 @@ struct HostOptions {
   std::set<unsigned short> own_ports = {25};  // where this host itself takes mail
 };
 
+/// What DNSSEC says of a host that was found for a next hop.
+struct HostFacts {
+  std::string canonical;     // its name after aliases
+  bool secure = false;       // every answer on the way to its addresses was
+  bool by_mx = false;        // MX records (or that there are none) led to it
+  bool mx_secure = false;    // and were secure
+  std::string mx_canonical;  // whose they are, after aliases
+};
+
 struct Found {
   std::vector<ipc::route::Level> levels;  // destinations with host, address, port, unix_path only
   std::vector<NextHop> hops;              // for each level, the next hop it is of
+  // by next hop as written, and host: only with HostOptions::dnssec
+  std::map<std::pair<std::string, std::string>, HostFacts> facts;
   seconds ttl{3600};
   /// Why there is none; meaningful only when levels is empty.
   mail::DeliveryStatus status;
@@ -65,6 +77,8 @@ class HostFinder {
     std::vector<std::string> addresses;
     seconds ttl{3600};
     mail::DeliveryStatus status;
+    std::string canonical;
+    bool secure = false;
   };
   async::Task<Found> find_one(NextHop hop, const HostOptions& options);
   async::Task<Found> by_mx(NextHop hop, const HostOptions& options);

@@ -83,6 +83,8 @@ Result<service::Hooks> start(service::Context& context) {
   resolve::Options options = resolve::from_settings(context.settings());
   PEN_TRY_ASSIGN(auto dns, resolver_options(context.settings(), read_resolv_conf()));
   PEN_TRY_ASSIGN(auto transports, read_transports(context.config(), options.own_addresses));
+  for (const auto& [name, transport] : transports)
+    dns.dnssec = dns.dnssec || transport.hosts.dnssec;
   PEN_TRY_ASSIGN(auto resolving, resolve::Resolve::open(std::move(options)));
   for (const auto& problem : resolving->problems()) log::warning("{}", map::advice(problem));
   for (const auto& [name, transport] : transports)

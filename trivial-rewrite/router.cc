@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "trivial-rewrite/dane.h"
 
 namespace pen::rewrite {
 
@@ -54,6 +55,7 @@ Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
                std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
                std::uint64_t seed)
     : pool_(pool),
+      dns_(dns),
       resolve_(std::move(resolve)),
       transports_(std::move(transports)),
       random_(seed),
@@ -73,6 +75,21 @@ Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::
   co_return Result<void>{};
 }
 
+Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
+                            ipc::TlsLevel insecure_mx) {
+  const NextHop& hop = found.hops[level];
+  for (std::size_t n = 0; n < decisions.size(); ++n) {
+    if (!decisions[n].problem.empty() || decisions[n].policy.level < ipc::TlsLevel::dane) continue;
+    const std::string& host = found.levels[level].destinations[n].host;
+    const auto known = found.facts.find({hop.text, host});
+    const HostFacts facts = known == found.facts.end() ? HostFacts() : known->second;
+    // The resolver's cache answers for a host's further addresses.
+    const TlsaSet set = co_await find_tlsa(dns_, host, hop.port, facts);
+    found.ttl = std::min(found.ttl, set.ttl);
+    apply_dane(decisions[n], hop, host, facts, set, insecure_mx);
+  }
+}
+
 Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
   std::string decided;
   std::vector<ipc::route::Level> kept;
@@ -83,12 +100,13 @@ Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
     auto look_up = [&policies, &hosts, &hop = found.hops[i]] {
       return policies.decide(hop, hosts);
     };
-    const auto decisions = policies.blocking() ? co_await pool_.run(look_up) : look_up();
+    auto decisions = policies.blocking() ? co_await pool_.run(look_up) : look_up();
+    co_await add_dane(decisions, found, i, policies.insecure_mx());
     std::vector<ipc::Destination> usable;
     for (std::size_t n = 0; n < decisions.size(); ++n) {
       const Decision& decision = decisions[n];
       if (!decision.problem.empty()) {
-        const bool level = decision.policy.level >= ipc::TlsLevel::dane;
+        const bool level = decision.policy.level >= ipc::TlsLevel::dane;  // TLS itself is at issue
         found.status =
             mail::make_status(mail::Action::deferred, level ? "4.7.4" : "4.7.5", decision.problem);
         continue;

@@ -43,7 +43,11 @@ class Router {
   /// Puts the TLS policy of each destination into found; those that have to wait are left out, and found.status says
   /// why when none is left. Returns what decided for the first one, for people.
   async::Task<std::string> add_tls(Found& found, const TlsPolicies& policies);
+  /// Settles decisions of level dane and dane-only for the destinations of one level.
+  async::Task<void> add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
+                             ipc::TlsLevel insecure_mx);
   async::HandlerPool& pool_;
+  net::Resolver& dns_;
   std::shared_ptr<const resolve::Resolve> resolve_;
   Transports transports_;
   Random random_;

@@ -165,6 +165,14 @@ Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
     p.level_ = options.use_tls ? TlsLevel::may : TlsLevel::none;
     p.level_from_ = options.program + (options.use_tls ? "_use_tls" : "_tls_security_level");
   }
+  const auto insecure_mx = level_of(options.insecure_mx);
+  if (!insecure_mx || (*insecure_mx != TlsLevel::may && *insecure_mx != TlsLevel::encrypt &&
+                       *insecure_mx != TlsLevel::dane)) {
+    return fail(resolve::ResolveError::bad_setting,
+                options.program + "_tls_dane_insecure_mx_policy: \"" +
+                    printable(options.insecure_mx, 50) + "\" is not may, encrypt or dane");
+  }
+  p.insecure_mx_ = *insecure_mx;
   PEN_TRY_ASSIGN(p.policy_maps_, map::MapList::open(options.policy_maps, options.maps));
   // Postfix asks the older table only where the newer one is not set.
   if (p.policy_maps_.empty()) {
@@ -276,9 +284,14 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop,
     d.policy = {};
     return d;
   }
-  if (level == TlsLevel::dane || level == TlsLevel::dane_only) {
-    d.problem = "TLS is required at level " + std::string(level_name(level)) +
-                ", which this version does not have (" + d.rule + ")";
+  const bool by_dane = level == TlsLevel::dane || level == TlsLevel::dane_only;
+  if (by_dane && (!options_.dnssec || options_.wrapped || !hop.unix_path.empty())) {
+    d.problem = "client TLS configuration problem: " + d.rule + ": level " +
+                std::string(level_name(level)) +
+                (!options_.dnssec ? " needs " + options_.program + "_dns_support_level = dnssec"
+                 : options_.wrapped
+                     ? " goes with STARTTLS, not with " + options_.program + "_tls_wrappermode"
+                     : " is for hosts in DNS");
     return d;
   }
   const std::string& domain = hop.unix_path.empty() ? hop.host : host;

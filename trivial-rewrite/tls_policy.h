@@ -31,8 +31,10 @@ struct TlsOptions {
   std::string verify_match = "hostname";
   std::string secure_match = "nexthop, dot-nexthop";
   std::string fingerprint_match;
-  std::string servername;  // SNI: "hostname", "nexthop", or a name
-  bool wrapped = false;    // TLS from the first byte
+  std::string servername;           // SNI: "hostname", "nexthop", or a name
+  bool wrapped = false;             // TLS from the first byte
+  bool dnssec = false;              // answers of DNS may be secure: without it there is no dane
+  std::string insecure_mx = "may";  // smtp_tls_dane_insecure_mx_policy: may, encrypt, dane
   map::OpenOptions maps;
 };
 
@@ -55,6 +57,8 @@ class TlsPolicies {
   bool same_for_all() const;
   /// One Decision for each host.
   std::vector<Decision> decide(const NextHop& hop, std::span<const std::string> hosts) const;
+  /// The level of hosts that insecure MX records led to, where dane was asked for.
+  ipc::TlsLevel insecure_mx() const { return insecure_mx_; }
   /// What is wrong with tables and settings now, as lines for the log.
   std::vector<std::string> problems() const;
 
@@ -66,6 +70,7 @@ class TlsPolicies {
 
   TlsOptions options_;
   ipc::TlsLevel level_ = ipc::TlsLevel::none;
+  ipc::TlsLevel insecure_mx_ = ipc::TlsLevel::may;
   std::string level_from_;
   map::MapList policy_maps_, per_site_;
 };

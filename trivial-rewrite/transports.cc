@@ -63,7 +63,10 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   o.randomize = s.smtp_randomize_addresses;
   o.balance = s.smtp_balance_inet_protocols;
   o.lookup = lookup_order(s.smtp_host_lookup);
-  o.dns_disabled = s.disable_dns_lookups;
+  const config::DnsSupport support = lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level;
+  o.dns_disabled = support == config::DnsSupport::unset ? s.disable_dns_lookups
+                                                        : support == config::DnsSupport::disabled;
+  o.dnssec = support == config::DnsSupport::dnssec;
   o.defer_if_no_mx_address = s.smtp_defer_if_no_mx_address_found;
   o.ignore_mx_error = s.ignore_mx_lookup_error;
   o.fallback_relay = join(s.smtp_fallback_relay);
@@ -92,6 +95,10 @@ TlsOptions tls_options(const config::Config& config, bool lmtp) {
       lmtp ? s.lmtp_tls_fingerprint_cert_match : s.smtp_tls_fingerprint_cert_match;
   o.servername = lmtp ? s.lmtp_tls_servername : s.smtp_tls_servername;
   o.wrapped = lmtp ? s.lmtp_tls_wrappermode : s.smtp_tls_wrappermode;
+  o.dnssec =
+      (lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level) == config::DnsSupport::dnssec;
+  // The setting is smtp's alone, in Postfix too.
+  o.insecure_mx = lmtp ? "may" : s.smtp_tls_dane_insecure_mx_policy;
   o.maps.default_type = s.default_database_type;
   return o;
 }

@@ -59,6 +59,12 @@ std::optional<AddressPreference> parse_choice(std::string_view word, AddressPref
                                         {"ipv4", AddressPreference::ipv4},
                                         {"ipv6", AddressPreference::ipv6}});
 }
+std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport) {
+  return pick<DnsSupport>(word, {{"", DnsSupport::unset},
+                                 {"disabled", DnsSupport::disabled},
+                                 {"enabled", DnsSupport::enabled},
+                                 {"dnssec", DnsSupport::dnssec}});
+}
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle) {
   return pick<NetworksStyle>(word, {{"host", NetworksStyle::host},
                                     {"subnet", NetworksStyle::subnet},

@@ -27,6 +27,8 @@ namespace pen::config {
 enum class BareNewline { no, normalize, reject, note };
 /// smtp_address_preference, lmtp_address_preference.
 enum class AddressPreference { any, ipv4, ipv6 };
+/// smtp_dns_support_level, lmtp_dns_support_level; unset: enabled, unless disable_dns_lookups says otherwise.
+enum class DnsSupport { unset, disabled, enabled, dnssec };
 /// mynetworks_style.
 enum class NetworksStyle { host, subnet, address_class };
 /// reject_tempfail_action and its children.
@@ -37,6 +39,7 @@ enum class DestdbBackend { lmdb, redis };
 /// The word of main.cf for a choice; nullopt: not a word of this setting.
 std::optional<BareNewline> parse_choice(std::string_view word, BareNewline);
 std::optional<AddressPreference> parse_choice(std::string_view word, AddressPreference);
+std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport);
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);

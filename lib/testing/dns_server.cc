@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <optional>
 
 #include "lib/base/check.h"
@@ -133,9 +134,11 @@ std::vector<std::string> DnsServer::answer(const Query& query) {
       handler = found->second;
     std::string name = query.name;
     bool exists = false;
+    reply.authenticated = true;
     for (int hops = 0; hops < 20; ++hops) {
       std::string next;
       exists = false;
+      reply.authenticated = reply.authenticated && secure_.contains(name);
       for (const auto& r : records_) {
         if (r.name != name) continue;
         exists = true;
@@ -167,6 +170,20 @@ void DnsServer::aaaa(const std::string& name, const std::string& address, std::u
   std::string data(16, '\0');
   PEN_CHECK(inet_pton(AF_INET6, address.c_str(), data.data()) == 1);
   add({name, 28, ttl, data});
+}
+void DnsServer::tlsa(const std::string& name, const std::string& text, std::uint32_t ttl) {
+  unsigned usage = 0, selector = 0, matching = 0;
+  char hex[1025] = "";
+  PEN_CHECK(std::sscanf(text.c_str(), "%u %u %u %1024s", &usage, &selector, &matching, hex) == 4);
+  std::string data = {static_cast<char>(usage), static_cast<char>(selector),
+                      static_cast<char>(matching)};
+  for (const char* at = hex; at[0] != '\0' && at[1] != '\0'; at += 2)
+    data += static_cast<char>(std::stoi(std::string(at, 2), nullptr, 16));
+  add({name, 52, ttl, data});
+}
+void DnsServer::secure(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  secure_.insert(name);
 }
 void DnsServer::mx(const std::string& name, unsigned preference, const std::string& host,
                    std::uint32_t ttl) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,6 +56,10 @@ class DnsServer {
   void mx(const std::string& name, unsigned preference, const std::string& host,
           std::uint32_t ttl = 300);
   void cname(const std::string& name, const std::string& target, std::uint32_t ttl = 300);
+  /// "usage selector matching hex".
+  void tlsa(const std::string& name, const std::string& text, std::uint32_t ttl = 300);
+  /// Answers for this name carry the AD bit, if all names that they are about do.
+  void secure(const std::string& name);
   /// Every question for the name gets this rcode.
   void rcode(const std::string& name, unsigned code);
   void on(const std::string& name, Handler handler);
@@ -78,6 +83,7 @@ class DnsServer {
   std::vector<Record> records_;
   std::map<std::string, Handler> handlers_;
   std::map<std::string, unsigned> asked_;
+  std::set<std::string> secure_;
   std::thread thread_;
 };
 

@@ -3,6 +3,9 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
+#include <charconv>
+
+#include "lib/base/text.h"
 #include "lib/net/tls/facts.h"
 #include "lib/net/tls/transport.h"
 
@@ -61,6 +64,25 @@ Result<void> prepare(TlsTransport& transport, const ConnectOptions& options) {
 }
 
 }  // namespace
+
+std::optional<Tlsa> parse_tlsa(std::string_view text) {
+  const auto fields = split(text);
+  if (fields.size() != 4 || fields[3].empty() || fields[3].size() % 2 != 0) return std::nullopt;
+  Tlsa record;
+  std::uint8_t* const numbers[] = {&record.usage, &record.selector, &record.matching};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto number = parse_unsigned(fields[i]);
+    if (!number || *number > 255) return std::nullopt;
+    *numbers[i] = static_cast<std::uint8_t>(*number);
+  }
+  for (std::size_t i = 0; i < fields[3].size(); i += 2) {
+    unsigned byte = 0;
+    const char* const from = fields[3].data() + i;
+    if (std::from_chars(from, from + 2, byte, 16).ptr != from + 2) return std::nullopt;
+    record.data += static_cast<char>(byte);
+  }
+  return record;
+}
 
 Task<Result<SessionInfo>> accept(Stream& stream, std::shared_ptr<const Context> context,
                                  Until until) {

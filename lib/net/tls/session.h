@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/async/stream.h"
@@ -31,6 +32,9 @@ struct Tlsa {
   std::uint8_t usage = 3, selector = 1, matching = 1;
   std::string data;  // bytes
 };
+
+/// From "usage selector matching hex", as lib/net/dns.h gives it; nullopt: it is none.
+std::optional<Tlsa> parse_tlsa(std::string_view text);
 
 /// What a handshake agreed on and proved.
 struct SessionInfo {

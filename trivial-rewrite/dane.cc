@@ -1,0 +1,120 @@
+#include "trivial-rewrite/dane.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lib/base/text.h"
+
+namespace pen::rewrite {
+
+using ipc::TlsLevel;
+using net::DnsAnswer;
+using net::DnsOutcome;
+using net::RecordType;
+
+namespace {
+
+constexpr std::size_t kMaxRecords = 100;     // of a host
+constexpr std::size_t kMaxHex = 2 * 16'384;  // of a record: a whole certificate
+
+bool usable(std::string_view record) {
+  const auto fields = split(record);
+  if (fields.size() != 4 || fields[3].size() > kMaxHex) return false;
+  const bool usage = fields[0] == "2" || fields[0] == "3";
+  const bool selector = fields[1] == "0" || fields[1] == "1";
+  if (!usage || !selector) return false;
+  // RFC 6698 section 2.1.3: a digest has its length; whole data must be there.
+  if (fields[2] == "1") return fields[3].size() == 2 * 32;
+  if (fields[2] == "2") return fields[3].size() == 2 * 64;
+  return fields[2] == "0" && !fields[3].empty();
+}
+
+/// The level stays unkept: with dane-only mail waits, with dane it goes at `level`.
+void settle_for(Decision& d, TlsLevel level, const std::string& why) {
+  if (d.policy.level == TlsLevel::dane_only) {
+    d.problem = "TLS is required at level dane-only (" + d.rule + "), but " + why;
+    return;
+  }
+  d.policy.level = level;
+  d.rule += ": " + why;
+}
+
+}  // namespace
+
+TlsaSet read_tlsa(const DnsAnswer& answer) {
+  TlsaSet set;
+  set.ttl = answer.ttl;
+  for (const auto& record : answer.records)
+    if (set.records.size() < kMaxRecords && usable(record.data)) set.records.push_back(record.data);
+  set.kind = set.records.empty() ? TlsaSet::Kind::unusable : TlsaSet::Kind::usable;
+  return set;
+}
+
+async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned short port,
+                               HostFacts facts) {
+  std::vector<std::string> bases;
+  if (facts.secure) {
+    bases.push_back(facts.canonical);
+    if (facts.canonical != host) bases.push_back(host);
+  } else if (!facts.canonical.empty() && facts.canonical != host) {
+    // The addresses are not secure, the first alias may be: then its owner's word counts (section 2.1.3).
+    const DnsAnswer alias = co_await dns.lookup(host, RecordType::cname);
+    if (alias.outcome == DnsOutcome::found && alias.authenticated) bases.push_back(host);
+  }
+  TlsaSet none;
+  for (const std::string& base : bases) {
+    const DnsAnswer answer =
+        co_await dns.lookup("_" + std::to_string(port) + "._tcp." + base, RecordType::tlsa);
+    none.ttl = std::min(none.ttl, std::max(answer.ttl, seconds(1)));
+    if (answer.outcome == DnsOutcome::temporary) {
+      none.kind = TlsaSet::Kind::failed;
+      none.text = answer.text;
+      co_return none;
+    }
+    if (answer.outcome != DnsOutcome::found || !answer.authenticated) continue;
+    TlsaSet set = read_tlsa(answer);
+    set.base = base;
+    set.ttl = std::min(set.ttl, none.ttl);
+    co_return set;
+  }
+  co_return none;
+}
+
+void apply_dane(Decision& decision, const NextHop& hop, const std::string& host,
+                const HostFacts& facts, const TlsaSet& set, TlsLevel insecure_mx) {
+  ipc::TlsPolicy& policy = decision.policy;
+  const bool only = policy.level == TlsLevel::dane_only;
+  if (facts.by_mx && !facts.mx_secure && (only || insecure_mx < TlsLevel::dane)) {
+    settle_for(decision, insecure_mx, "the MX records of " + hop.host + " are not secure in DNS");
+    return;
+  }
+  switch (set.kind) {
+    case TlsaSet::Kind::failed:
+      decision.problem = "TLSA look-up error for " + host + ":" + std::to_string(hop.port) + ": " +
+                         printable(set.text, 200);
+      return;
+    case TlsaSet::Kind::none:
+      settle_for(decision, TlsLevel::may, "host " + host + " has no secure TLSA records");
+      return;
+    case TlsaSet::Kind::unusable:
+      settle_for(decision, TlsLevel::encrypt,
+                 "the TLSA records of host " + host + " cannot be used");
+      return;
+    case TlsaSet::Kind::usable:
+      break;
+  }
+  policy.level = TlsLevel::dane;
+  policy.tlsa = set.records;
+  std::ranges::sort(policy.tlsa);  // equal sets, equal keys
+  // Section 3.2.2: for DANE-TA the certificate is for the base, or for what the mail is addressed to.
+  policy.servername = set.base;
+  policy.match = {set.base};
+  if (facts.by_mx && facts.mx_secure) {
+    for (const std::string& name : {hop.host, facts.mx_canonical})
+      if (!name.empty() && std::ranges::find(policy.match, name) == policy.match.end())
+        policy.match.push_back(name);
+  }
+  policy.trust_anchors.clear();  // only the records count
+}
+
+}  // namespace pen::rewrite

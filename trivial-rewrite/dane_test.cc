@@ -1,0 +1,249 @@
+#include "trivial-rewrite/dane.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+
+#include "lib/async/test_support.h"
+#include "lib/base/text.h"
+#include "lib/testing/dns_server.h"
+#include "trivial-rewrite/router.h"
+
+using namespace pen;
+using namespace pen::rewrite;
+using async::testing::run;
+using pen::testing::DnsServer;
+
+namespace {
+
+const std::string kHash(64, 'a');                 // of SHA-256, in hex
+const std::string kEndEntity = "3 1 1 " + kHash;  // the record that most hosts publish
+
+/// The way of a route from MX records to a TLS policy, with a name server that says what is secure.
+struct Dane {
+  DnsServer server;
+  async::Loop loop;
+  async::HandlerPool pool{loop, 1};
+  std::map<std::string, Transport> transports;
+  TlsOptions tls;
+
+  Dane() {
+    tls.security_level = "dane";
+    tls.dnssec = true;
+    tls.insecure_mx = "dane";
+  }
+  void secure(std::initializer_list<const char*> names) {
+    for (const char* name : names) server.secure(name);
+  }
+  /// d.example with one host, all of it secure.
+  void usual() {
+    server.mx("d.example", 10, "mx.example");
+    server.a("mx.example", "198.51.100.1");
+    server.tlsa("_25._tcp.mx.example", kEndEntity);
+    secure({"d.example", "mx.example", "_25._tcp.mx.example"});
+  }
+  /// "host level records [names]" of each destination, or "deferred code text".
+  std::string policy(const std::string& domain = "d.example") {
+    Transport smtp;
+    smtp.program = Transport::Program::smtp;
+    smtp.hosts.dnssec = tls.dnssec;
+    auto policies = TlsPolicies::open(tls);
+    BOOST_REQUIRE(policies.has_value());
+    smtp.tls = *std::move(policies);
+    transports["smtp"] = std::move(smtp);
+    auto resolve = resolve::Resolve::open({});
+    BOOST_REQUIRE(resolve.has_value());
+    net::ResolverOptions options;
+    options.servers = {async::SocketAddress::inet("127.0.0.1", server.port())};
+    options.timeout = milliseconds(300);
+    options.tries = 1;
+    options.dnssec = true;
+    net::Resolver dns(loop, pool, options);
+    Router router(
+        loop, pool, dns, *resolve,
+        [this](const std::string& name) {
+          const auto t = transports.find(name);
+          return t == transports.end() ? nullptr : &t->second;
+        },
+        1);
+    const Answer a = run(loop, router.route("s@example.org", "user@" + domain));
+    if (const auto* u = std::get_if<ipc::route::Unroutable>(&a))
+      return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn +
+             " " + u->status.text;
+    std::vector<std::string> all;
+    for (const auto& level : std::get<ipc::route::Resolved>(a).levels) {
+      for (const auto& d : level.destinations) {
+        std::string one = d.host + " " + std::string(level_name(d.tls.level));
+        for (const auto& record : d.tls.tlsa) one += " {" + record.substr(0, 5) + "}";
+        if (!d.tls.match.empty()) one += " [" + join(d.tls.match, " ") + "]";
+        all.push_back(one);
+      }
+    }
+    std::ranges::sort(all);
+    return join(all, "; ");
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(dane, Dane)
+
+BOOST_AUTO_TEST_CASE(secure_records_of_a_secure_host_decide) {
+  usual();
+  for (const char* level : {"dane", "dane-only"}) {
+    tls.security_level = level;
+    BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example]");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_secure_records_dane_is_may_and_dane_only_waits) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  secure({"d.example", "mx.example", "_25._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example may");
+  tls.security_level = "dane-only";
+  BOOST_TEST(
+      policy() ==
+      "deferred 4.7.4 TLS is required at level dane-only (smtp_tls_security_level), but host "
+      "mx.example has no secure TLSA records");
+}
+
+BOOST_AUTO_TEST_CASE(insecure_records_are_as_none) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  secure({"d.example", "mx.example"});
+  BOOST_TEST(policy() == "mx.example may");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_with_insecure_addresses_is_not_asked_for_records) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  secure({"d.example", "_25._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example may");
+  BOOST_TEST(server.asked("_25._tcp.mx.example") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(one_insecure_family_makes_a_host_insecure) {
+  usual();
+  server.on("mx.example", [](const DnsServer::Query& q) {
+    DnsServer::Reply reply;
+    reply.authenticated = q.type == 1;
+    reply.answers.push_back({"mx.example", q.type, 300,
+                             q.type == 1 ? DnsServer::a_data("198.51.100.1") : std::string(16, 1)});
+    return std::vector{DnsServer::wire(q, reply)};
+  });
+  BOOST_TEST(policy() == "mx.example may; mx.example may");
+}
+
+BOOST_AUTO_TEST_CASE(a_look_up_that_fails_makes_the_host_unusable_at_both_levels) {
+  usual();
+  server.mx("d.example", 20, "second.example");
+  server.a("second.example", "198.51.100.2");
+  secure({"second.example", "_25._tcp.second.example"});
+  server.rcode("_25._tcp.mx.example", 2);  // what a validating resolver says of a bogus answer
+  BOOST_TEST(policy() == "second.example may");
+  server.rcode("_25._tcp.second.example", 2);
+  for (const char* level : {"dane", "dane-only"}) {
+    tls.security_level = level;
+    BOOST_TEST(policy().starts_with("deferred 4.7.4 TLSA look-up error for "));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(records_that_smtp_cannot_use_demand_encryption_alone) {
+  usual();
+  server.mx("e.example", 10, "other.example");
+  server.a("other.example", "198.51.100.2");
+  secure({"e.example", "other.example", "_25._tcp.other.example"});
+  for (const std::string& text :
+       {"0 0 1 " + kHash, "1 1 1 " + kHash, "3 2 1 " + kHash, "3 1 3 " + kHash,
+        "3 1 1 " + kHash.substr(2), std::string("3 1 2 aa")})
+    server.tlsa("_25._tcp.other.example", text);
+  BOOST_TEST(policy("e.example") == "other.example encrypt");
+  tls.security_level = "dane-only";
+  BOOST_TEST(
+      policy("e.example").ends_with("the TLSA records of host other.example cannot be used"));
+  tls.security_level = "dane";
+  server.tlsa("_25._tcp.other.example", "2 0 1 " + kHash);
+  BOOST_TEST(policy("e.example") == "other.example dane {2 0 1} [other.example e.example]");
+}
+
+BOOST_AUTO_TEST_CASE(insecure_mx_records_count_as_the_setting_says) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  secure({"mx.example", "_25._tcp.mx.example"});
+  // The domain's name proves nothing then.
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example]");
+  tls.insecure_mx = "encrypt";
+  BOOST_TEST(policy() == "mx.example encrypt");
+  tls.insecure_mx = "may";
+  BOOST_TEST(policy() == "mx.example may");
+  tls.insecure_mx = "dane";
+  tls.security_level = "dane-only";
+  BOOST_TEST(policy().ends_with("the MX records of d.example are not secure in DNS"));
+  tls.insecure_mx = "none";
+  BOOST_TEST(!TlsPolicies::open(tls));
+}
+
+BOOST_AUTO_TEST_CASE(a_domain_without_mx_records_is_its_own_host) {
+  server.a("d.example", "198.51.100.1");
+  server.tlsa("_25._tcp.d.example", kEndEntity);
+  secure({"d.example", "_25._tcp.d.example"});
+  tls.security_level = "dane-only";
+  BOOST_TEST(policy() == "d.example dane {3 1 1} [d.example]");
+}
+
+BOOST_AUTO_TEST_CASE(records_are_looked_for_where_aliases_lead_and_then_at_the_hosts_own_name) {
+  server.mx("d.example", 10, "mx.example");
+  server.cname("mx.example", "real.example");
+  server.a("real.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", "3 0 1 " + kHash);
+  secure(
+      {"d.example", "mx.example", "real.example", "_25._tcp.mx.example", "_25._tcp.real.example"});
+  BOOST_TEST(policy() == "mx.example dane {3 0 1} [mx.example d.example]");
+  server.tlsa("_25._tcp.real.example", kEndEntity);
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [real.example d.example]");
+}
+
+BOOST_AUTO_TEST_CASE(an_alias_out_of_a_secure_zone_keeps_the_records_of_the_name_before_it) {
+  server.mx("d.example", 10, "mx.example");
+  server.cname("mx.example", "hosted.example");  // an insecure zone
+  server.a("hosted.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  server.tlsa("_25._tcp.hosted.example", "3 0 1 " + kHash);
+  secure({"d.example", "mx.example", "_25._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example]");
+}
+
+BOOST_AUTO_TEST_CASE(an_alias_in_an_insecure_zone_proves_nothing) {
+  server.mx("d.example", 10, "mx.example");
+  server.cname("mx.example", "hosted.example");
+  server.a("hosted.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  secure({"d.example", "hosted.example", "_25._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example may");
+}
+
+BOOST_AUTO_TEST_CASE(the_resolvers_word_counts_only_where_the_setting_says_so) {
+  usual();
+  tls.dnssec = false;
+  BOOST_TEST(policy().ends_with("level dane needs smtp_dns_support_level = dnssec"));
+}
+
+BOOST_AUTO_TEST_CASE(records_are_read_strictly_and_bounded) {
+  net::DnsAnswer answer;
+  const auto add = [&](const std::string& text) {
+    net::DnsRecord record;
+    record.data = text;
+    answer.records.push_back(record);
+  };
+  for (const std::string& text : {std::string(), std::string("3 1 1"), "3 1 1 " + kHash + " x",
+                                  "3 1 0 " + std::string(40'000, 'a'), std::string("3 1 0 ")})
+    add(text);
+  BOOST_TEST((read_tlsa(answer).kind == TlsaSet::Kind::unusable));
+  for (int i = 0; i < 1000; ++i) add(kEndEntity);
+  BOOST_TEST(read_tlsa(answer).records.size() == 100U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
