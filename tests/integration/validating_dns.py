@@ -91,6 +91,7 @@ class ValidatingDns:
     use-syslog: no
     logfile: ""
     module-config: "validator iterator"
+    do-tcp: no
     do-not-query-localhost: no
     aggressive-nsec: no
 """ + "\n".join(zones) + "\nremote-control:\n    control-enable: no\n")
