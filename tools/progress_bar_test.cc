@@ -1,6 +1,7 @@
 #include "tools/progress_bar.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -25,11 +26,18 @@ class StandardError {
   async::Fd before_;
 };
 
-std::string waiting(int fd) {
+/// What is there of at least `size` bytes, and all that came with them: a terminal passes text on in its own time.
+std::string arrived(int fd, std::size_t size) {
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
-  char bytes[4096];
-  const auto n = ::read(fd, bytes, sizeof bytes);
-  return n > 0 ? std::string(bytes, static_cast<std::size_t>(n)) : std::string();
+  std::string all;
+  for (;;) {
+    char bytes[4096];
+    const auto n = ::read(fd, bytes, sizeof bytes);
+    if (n > 0) all.append(bytes, static_cast<std::size_t>(n));
+    if (all.size() >= size) return all;
+    pollfd ready{fd, POLLIN, 0};
+    if (::poll(&ready, 1, 20'000) <= 0) return all;
+  }
 }
 
 }  // namespace
@@ -53,19 +61,21 @@ BOOST_AUTO_TEST_CASE(a_terminal_sees_one_line_drawn_over_itself_and_taken_away) 
   BOOST_REQUIRE(::grantpt(terminal.get()) == 0 && ::unlockpt(terminal.get()) == 0);
   const async::Fd slave(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
   BOOST_REQUIRE(slave.get() >= 0);
+  const std::string first = "\r" + ProgressBar::line("Deleting", 1, 4, 5) + "\033[K";
+  const std::string second = "\r" + ProgressBar::line("Deleting", 2, 4, 7) + "\033[K";
+  const std::string away = "\r\033[K";
   std::string drawn, taken_away;
   {
     const StandardError instead(slave.get());
     ProgressBar bar("Deleting");
     bar.show(1, 4, 5);
     bar.show(2, 4, 7);
-    drawn = waiting(terminal.get());
+    drawn = arrived(terminal.get(), first.size() + second.size());
     bar.clear();
-    taken_away = waiting(terminal.get());
+    taken_away = arrived(terminal.get(), away.size());
   }
-  const std::string before = "\r" + ProgressBar::line("Deleting", 1, 4, 5) + "\033[K";
-  BOOST_TEST(drawn == before + "\r" + ProgressBar::line("Deleting", 2, 4, 7) + "\033[K");
-  BOOST_TEST(taken_away == "\r\033[K");
+  BOOST_TEST(drawn == first + second);
+  BOOST_TEST(taken_away == away);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_terminal_gets_nothing) {
@@ -77,7 +87,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_terminal_gets_nothing) {
     ProgressBar bar("Deleting");
     bar.show(1, 4, 5);
   }
-  BOOST_TEST(waiting(reader.get()) == "");
+  BOOST_TEST(arrived(reader.get(), 0) == "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
