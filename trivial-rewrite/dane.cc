@@ -32,6 +32,7 @@ bool usable(std::string_view record) {
 /// The level stays unkept: with dane-only mail waits, with dane it goes at `level`.
 void settle_for(Decision& d, TlsLevel level, const std::string& why) {
   if (d.policy.level == TlsLevel::dane_only) {
+    d.dsn = "4.7.4";
     d.problem = "TLS is required at level dane-only (" + d.rule + "), but " + why;
     return;
   }
@@ -90,6 +91,7 @@ void apply_dane(Decision& decision, const NextHop& hop, const std::string& host,
   }
   switch (set.kind) {
     case TlsaSet::Kind::failed:
+      decision.dsn = "4.7.4";
       decision.problem = "TLSA look-up error for " + host + ":" + std::to_string(hop.port) + ": " +
                          printable(set.text, 200);
       return;

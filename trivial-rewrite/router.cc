@@ -106,9 +106,7 @@ Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
     for (std::size_t n = 0; n < decisions.size(); ++n) {
       const Decision& decision = decisions[n];
       if (!decision.problem.empty()) {
-        const bool level = decision.policy.level >= ipc::TlsLevel::dane;  // TLS itself is at issue
-        found.status =
-            mail::make_status(mail::Action::deferred, level ? "4.7.4" : "4.7.5", decision.problem);
+        found.status = mail::make_status(mail::Action::deferred, decision.dsn, decision.problem);
         continue;
       }
       if (decided.empty())
