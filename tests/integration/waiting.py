@@ -1,4 +1,5 @@
 """Waiting for what happens elsewhere, always bounded."""
+import random
 import socket
 import time
 
@@ -25,10 +26,19 @@ def eventually(check, what, seconds=30.0):
 
 
 def free_port(kind=socket.SOCK_STREAM):
-    """A port of the loopback that nobody uses at this moment."""
-    with socket.socket(socket.AF_INET, kind) as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port of the loopback that nobody uses at this moment, and that the kernel gives to no connection by itself."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        first = int(file.read().split()[0])
+    low, high = (10000, first) if first > 12000 else (first, 65536)
+    for _ in range(1000):
+        port = random.randrange(low, high)
+        with socket.socket(socket.AF_INET, kind) as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise AssertionError("no port is free")
 
 
 def answers(port, host="127.0.0.1"):
