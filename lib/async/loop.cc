@@ -99,6 +99,9 @@ struct Loop::Impl {
       node.run(node);
     }
   }
+  /// An alarm that is due when uv_run() begins, because the turn took longer than the alarm had to go, rings before the
+  /// poll; without this uv_run() would then wait for I/O with no alarm left.
+  static void ring(uv_timer_t* timer) { uv_stop(timer->loop); }
   void arm_wheel() {
     const SteadyTime next = wheel.next();
     if (next >= wheel_armed) return;  // an earlier alarm is harmless
@@ -106,7 +109,11 @@ struct Loop::Impl {
     const auto wait = std::max(next - now, std::chrono::nanoseconds(0));
     const auto ms = std::chrono::ceil<milliseconds>(wait).count();
     uv_timer_start(
-        &wheel_timer, [](uv_timer_t* t) { static_cast<Impl*>(t->data)->wheel_armed = kNever; },
+        &wheel_timer,
+        [](uv_timer_t* t) {
+          static_cast<Impl*>(t->data)->wheel_armed = kNever;
+          ring(t);
+        },
         static_cast<std::uint64_t>(ms), 0);
   }
   bool anything_left() {
@@ -175,8 +182,7 @@ void Loop::run_once(milliseconds max_wait) {
   const bool wait = max_wait.count() > 0 && !i.runnable();
   if (wait) {
     uv_update_time(&i.uv);
-    uv_timer_start(
-        &i.wait_timer, [](uv_timer_t*) {}, static_cast<std::uint64_t>(max_wait.count()), 0);
+    uv_timer_start(&i.wait_timer, Impl::ring, static_cast<std::uint64_t>(max_wait.count()), 0);
   }
   i.poll_io(wait);
   if (wait) uv_timer_stop(&i.wait_timer);

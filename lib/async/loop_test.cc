@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "lib/async/sync.h"
@@ -177,6 +179,32 @@ BOOST_AUTO_TEST_CASE(callback_timers_fire_once_and_die_with_their_handle) {
   clock.advance(seconds(2));
   settle(loop);
   BOOST_TEST(fired == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_timer_that_comes_due_during_a_long_turn_fires_with_no_other_event) {
+  const Clock& clock = system_clock();
+  Loop loop(clock);
+  bool fired = false;
+  const auto timer = loop.call_at(loop.now() + milliseconds(2), [&] {
+    fired = true;
+    loop.stop();
+  });
+  loop.post([&] {
+    const auto end = clock.now() + milliseconds(50);  // longer than the timers are coarse
+    while (clock.now() < end) continue;
+  });
+  std::mutex mutex;
+  std::condition_variable over;
+  bool ended = false;
+  std::jthread rescue([&] {
+    std::unique_lock lock(mutex);
+    if (!over.wait_for(lock, seconds(10), [&] { return ended; })) loop.stop_from_thread();
+  });
+  loop.run();
+  const std::lock_guard lock(mutex);
+  ended = true;
+  over.notify_all();
+  BOOST_TEST(fired);
 }
 
 BOOST_AUTO_TEST_CASE(run_ends_when_nothing_can_happen_any_more) {
