@@ -109,7 +109,7 @@ bool Stream::poll_input() {
 
 void Stream::write(std::string_view text) {
   Impl& s = *impl_;
-  if (!s.open || s.error || text.empty()) return;
+  if (!s.open || s.error || s.hung_up || text.empty()) return;
   if (s.direct) {
     s.direct->late += text;
     return;
@@ -127,7 +127,7 @@ Task<Result<void>> Stream::write_all(std::span<const Bytes> pieces, Until until)
 Task<Result<void>> Stream::shutdown(Until until) { return end_output(*impl_, until); }
 void Stream::close() { impl_->close(); }
 bool Stream::is_open() const { return impl_->open; }
-bool Stream::broken() const { return impl_->error != nullptr; }
+bool Stream::broken() const { return impl_->error || impl_->hung_up; }
 
 void Stream::start_transport(std::unique_ptr<Transport> transport) {
   PEN_CHECK(impl_->in.size() == 0,
@@ -146,7 +146,7 @@ Loop& Stream::loop() const { return impl_->loop; }
 
 std::string& Stream::compose() {
   Impl& s = *impl_;
-  if (!s.open || s.error) {
+  if (!s.open || s.error || s.hung_up) {
     static thread_local std::string dropped;
     dropped.clear();
     return dropped;
@@ -166,7 +166,7 @@ void Stream::write_with_fds(std::string_view text, std::span<Fd> passed) {
 void Stream::attach_fds(std::span<Fd> passed) {
   Impl& s = *impl_;
   PEN_CHECK(passed.size() <= kMaxFds && !s.direct);
-  if (!s.open || s.error || passed.empty()) return;
+  if (!s.open || s.error || s.hung_up || passed.empty()) return;
   if (!s.fds) s.fds = std::make_unique<Impl::Fds>();
   auto& batch = s.fds->outgoing.emplace_back();
   batch.position = s.total_sent + s.queued();

@@ -76,7 +76,9 @@ class Stream {
   /// At once, dropping what is queued. Waits on the stream end with closed.
   void close();
   bool is_open() const;
-  /// First error seen by a background write, if any: the next flush or read reports it too.
+  /// Whether a background write has failed: the next flush says how. After EPIPE or ECONNRESET of a socket without a
+  /// transport what the peer had sent before it hung up can still be read, and then comes this error; any other ends
+  /// reads as well.
   bool broken() const;
 
   /// Puts a transport below. Nothing may be buffered in either direction (PEN_CHECKed): what came in clear text must

@@ -40,10 +40,10 @@ Stream::Impl::Direct::~Direct() {
   if (!impl) return;
   impl->direct = nullptr;
   impl->out += late;
-  if (!done() && begun && impl->open && !impl->error) {
+  if (!done() && begun && impl->open && !impl->error && !impl->hung_up) {
     impl->fail_with(Error(WaitError::cancelled, "given up inside a larger write"));
   }
-  if (impl->open && impl->queued() != 0) impl->loop.at_end_of_turn(*impl);
+  if (impl->open && impl->output_pending()) impl->loop.at_end_of_turn(*impl);
 }
 
 void Stream::Impl::set_need(Need n, std::size_t size) {
@@ -177,6 +177,8 @@ bool Stream::Impl::receive_fds(std::span<std::byte> into, Outcome& outcome) {
 Result<void> Stream::Impl::input_outcome() {
   if (satisfied()) return {};
   if (!open) return pen::fail(WaitError::closed);
+  if (hung_up)
+    return pen::fail(*hung_up);  // the earlier of the two, and it tells more than the end
   if (error) return pen::fail(*error);
   return pen::fail(WaitError::closed);
 }
@@ -232,6 +234,7 @@ void OutputAwaiter::await_suspend(std::coroutine_handle<> h) {
 Result<void> OutputAwaiter::await_resume() {
   using O = Waiter::Outcome;
   if (const O o = waiter.outcome(); o != O::pending && o != O::done) return waiter.result();
+  if (s.hung_up) return pen::fail(*s.hung_up);
   if (s.error) return pen::fail(*s.error);
   if (!s.open) return pen::fail(WaitError::closed);
   return {};
@@ -347,7 +350,7 @@ void Stream::Impl::pump_output() {
     if (put.bytes != 0) {
       sent(put.bytes);
     } else if (put.error != 0) {
-      fail_with_outcome(put, "write");
+      fail_output(put);
     } else if (put.want == Want::read) {
       write_wants_read = blocked = true;
       if (const int rc = poll.want_read(fd.get()); rc != 0) fail_with_errno(rc, "watch");
@@ -358,7 +361,7 @@ void Stream::Impl::pump_output() {
     // A record with the beginning of the pieces may be on its way: they cannot be taken back any more.
     if (blocked && transport && direct) direct->begun = true;
   }
-  if (error || !open) return;
+  if (error || hung_up || !open) return;
   if (write_armed && !blocked && !read_wants_write) {
     write_armed = false;
     poll.drop_write();
@@ -392,13 +395,27 @@ void Stream::Impl::on_ready(bool readable, bool writable) {
   if (writable || write_wants_read) pump_output();
 }
 
-void Stream::Impl::fail_with(Error e) {
-  if (!error) error = std::make_unique<Error>(std::move(e));
-  poll.detach();
+void Stream::Impl::fail_output(const Outcome& outcome) {
+  // A transport in this state can no longer be read from.
+  if (transport || (outcome.error != EPIPE && outcome.error != ECONNRESET))
+    return fail_with_outcome(outcome, "write");
+  hung_up = std::make_unique<Error>(Error::from_errno(outcome.error, "write"));
+  if (write_armed) poll.drop_write();
+  drop_output();
+  while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
+}
+
+void Stream::Impl::drop_output() {
   write_armed = false;
   out.clear();
   out_sent = 0;
   if (fds) fds->outgoing.clear();
+}
+
+void Stream::Impl::fail_with(Error e) {
+  if (!error) error = std::make_unique<Error>(std::move(e));
+  poll.detach();
+  drop_output();
   while (Waiter* w = Waiter::first(reader)) w->settle(Waiter::Outcome::done);
   while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
 }

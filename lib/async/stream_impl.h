@@ -48,13 +48,16 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
 
   // Output.
   std::size_t queued() const { return out.size() - out_sent; }
-  bool output_pending() const { return queued() != 0 || (direct && !direct->done()); }
+  bool output_pending() const { return !hung_up && (queued() != 0 || (direct && !direct->done())); }
   /// Sends until all is gone or the kernel takes no more; wakes the writer when nothing is left.
   void pump_output();
   Transport::Outcome send(std::span<const Bytes> pieces);
   Transport::Outcome send_with_fds(Bytes text);
   void sent(std::size_t bytes);
 
+  /// The peer takes nothing more. What it had sent before can still be read, up to its end.
+  void fail_output(const Transport::Outcome& outcome);
+  void drop_output();
   void fail_with(Error e);
   void fail_with_errno(int value, const char* what);
   /// The same with what the transport, if there is one, has to say.
@@ -78,8 +81,9 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   std::uint64_t total_sent = 0;
   Link reader, writer;
   std::size_t need_size = 0;
-  std::size_t scanned = 0;  // bytes of input known to hold no LF
-  std::unique_ptr<Error> error;
+  std::size_t scanned = 0;         // bytes of input known to hold no LF
+  std::unique_ptr<Error> error;    // of both directions
+  std::unique_ptr<Error> hung_up;  // of output alone
   std::unique_ptr<Fds> fds;
   Direct* direct = nullptr;
   std::uint64_t budget_turn = 0;

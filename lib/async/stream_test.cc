@@ -258,6 +258,27 @@ BOOST_AUTO_TEST_CASE(output_of_one_turn_leaves_in_one_system_call) {
   BOOST_TEST(::recv(raw.get(), text, sizeof text, 0) == 29);  // one packet: one call
 }
 
+BOOST_AUTO_TEST_CASE(what_came_before_the_peer_hung_up_is_read_though_a_write_finds_it_gone) {
+  Loop loop;
+  int fds[2];
+  BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+  Stream a(loop, Fd(fds[0]));
+  Fd raw(fds[1]);
+  a.write("a question\n");
+  loop.run_once();
+  BOOST_REQUIRE(::send(raw.get(), "one\ntwo\n", 8, 0) == 8);
+  raw.reset();  // with the question unread: the kernel has an ECONNRESET for one of the next calls
+  a.write("another\n");
+  BOOST_TEST(!run(loop, a.flush()).has_value());
+  BOOST_TEST(a.broken());
+  BOOST_TEST(a.queued() == 0U);
+  a.write("dropped\n");
+  BOOST_TEST(run(loop, a.read_line(100)).value() == "one");
+  BOOST_TEST(run(loop, a.read_line(100)).value() == "two");
+  BOOST_TEST(!run(loop, a.read_line(100)).has_value());
+  BOOST_TEST(!run(loop, a.flush()).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_deadline_ends_a_read_and_the_stream_goes_on) {
   pen::testing::ManualClock clock;
   Loop loop(clock);

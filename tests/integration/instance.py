@@ -60,6 +60,9 @@ def a_group():
     return grp.getgrgid(os.getgid()).gr_name
 
 
+COMPLAINT = re.compile(r"\]: (\w+: )?(warning|error|fatal|panic|NOQUEUE|reload|daemon|reject)")
+
+
 class Instance:
     """One instance. `settings` go into main.cf, `services` (name -> line without the name, or None to leave the
     service out) into master.cf. Everything is under self.dir."""
@@ -250,9 +253,10 @@ class Instance:
 
     def __exit__(self, kind, value, trace):
         if kind is not None and not issubclass(kind, KeyboardInterrupt):
-            text = self.log()
-            sys.stderr.write(f"---- log of {self.root} (last 200 lines)\n")
-            sys.stderr.write("\n".join(text.split("\n")[-200:]) + "\n----\n")
+            lines = self.log().split("\n")
+            sys.stderr.write(f"---- log of {self.root} (complaints, then the last 200 lines)\n")
+            sys.stderr.write("\n".join(l for l in lines[:-200] if COMPLAINT.search(l)) + "\n")
+            sys.stderr.write("\n".join(lines[-200:]) + "\n----\n")
         self.close()
 
     # -- looking
