@@ -53,9 +53,10 @@ mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
 
 Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
                std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
-               std::uint64_t seed)
+               std::uint64_t seed, mta_sts::Finder* sts)
     : pool_(pool),
       dns_(dns),
+      sts_(sts),
       resolve_(std::move(resolve)),
       transports_(std::move(transports)),
       random_(seed),
@@ -90,7 +91,22 @@ Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std:
   }
 }
 
-Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
+Task<void> Router::add_sts(std::vector<Decision>& decisions, Found& found, std::size_t level,
+                           const StsOptions& options) {
+  const NextHop& hop = found.hops[level];
+  std::optional<mta_sts::Applied> applied;
+  for (std::size_t n = 0; n < decisions.size(); ++n) {
+    if (!sts_may_decide(decisions[n], hop)) continue;
+    if (!applied) applied = co_await sts_->find(hop.host);
+    found.ttl = std::min(found.ttl, applied->ttl);
+    const std::string& host = found.levels[level].destinations[n].host;
+    if (const std::string told = apply_sts(decisions[n], host, *applied, options); !told.empty())
+      sts_->tell(told);
+  }
+}
+
+Task<std::string> Router::add_tls(Found& found, const Transport& transport) {
+  const TlsPolicies& policies = transport.tls;
   std::string decided;
   std::vector<ipc::route::Level> kept;
   for (std::size_t i = 0; i < found.levels.size(); ++i) {
@@ -102,6 +118,7 @@ Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
     };
     auto decisions = policies.blocking() ? co_await pool_.run(look_up) : look_up();
     co_await add_dane(decisions, found, i, policies.insecure_mx());
+    if (has_sts(transport)) co_await add_sts(decisions, found, i, transport.sts);
     std::vector<ipc::Destination> usable;
     for (std::size_t n = 0; n < decisions.size(); ++n) {
       const Decision& decision = decisions[n];
@@ -167,8 +184,8 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
           "4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
     if (keys.sender_dependent) out.for_domain = false;
   }
-  if (!transport->tls.same_for_all()) {
-    out.tls = co_await add_tls(found, transport->tls);
+  if (!transport->tls.same_for_all() || has_sts(*transport)) {
+    out.tls = co_await add_tls(found, *transport);
     if (found.levels.empty()) {
       Unroutable u;
       u.status = std::move(found.status);
