@@ -13,6 +13,7 @@
 #include "lib/resolve/resolve.h"
 #include "trivial-rewrite/hosts.h"
 #include "trivial-rewrite/login_keys.h"
+#include "trivial-rewrite/require_tls.h"
 #include "trivial-rewrite/tls_policy.h"
 
 namespace pen::rewrite {
@@ -24,6 +25,7 @@ struct Transport {
   HostOptions hosts;  // smtp, lmtp
   TlsPolicies tls;
   LoginKeys logins;
+  RequireTlsPolicies require_tls;
 };
 using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
 
@@ -35,14 +37,19 @@ class Router {
          std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
          std::uint64_t seed);
 
-  async::Task<Answer> route(std::string sender, std::string recipient);
+  /// wish: of the message's sender (RFC 8689).
+  async::Task<Answer> route(std::string sender, std::string recipient,
+                            mail::RequireTls wish = mail::RequireTls::unspecified);
 
  private:
   /// Puts the key of the credentials into each destination that has any.
   async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
   /// Puts the TLS policy of each destination into found; those that have to wait are left out, and found.status says
   /// why when none is left. Returns what decided for the first one, for people.
-  async::Task<std::string> add_tls(Found& found, const TlsPolicies& policies);
+  async::Task<std::string> add_tls(Found& found, const TlsPolicies& policies,
+                                   mail::RequireTls wish);
+  /// REQUIRETLS: raises the policies, and leaves out the destinations that it must not go to, as add_tls().
+  async::Task<void> add_require_tls(Found& found, const RequireTlsPolicies& policies);
   /// Settles decisions of level dane and dane-only for the destinations of one level.
   async::Task<void> add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
                              ipc::TlsLevel insecure_mx);

@@ -137,6 +137,19 @@ Result<std::map<std::string, Transport>> read_transports(
       auto tls = TlsPolicies::open(tls_options(own, lmtp));
       if (!tls) return fail(std::move(tls).error().within(service.label()));
       t.tls = *std::move(tls);
+      const config::Settings& settings = own.settings();
+      if (settings.requiretls_enable) {
+        const char* name = lmtp ? "lmtp_requiretls_policy" : "smtp_requiretls_policy";
+        auto require = RequireTlsPolicies::open(
+            join(lmtp ? settings.lmtp_requiretls_policy : settings.smtp_requiretls_policy),
+            settings.mydomain, {.default_type = settings.default_database_type});
+        if (!require)
+          return fail(
+              std::move(require).error().within(std::string(name) + ", " + service.label()));
+        t.require_tls = *std::move(require);
+      } else {
+        t.require_tls = RequireTlsPolicies::opportunistic();
+      }
       auto logins = login_keys(own.settings(), lmtp);
       if (!logins) return fail(std::move(logins).error().within(service.label()));
       t.logins = *std::move(logins);
