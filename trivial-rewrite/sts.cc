@@ -70,7 +70,7 @@ std::string apply_sts(Decision& decision, const std::string& host, const mta_sts
   ipc::TlsPolicy& tls = decision.policy;
   tls.level = TlsLevel::secure;
   tls.match = {host};
-  tls.servername = host;  // section 9.1: the name of the MX host
+  tls.servername = host;  // section 7.1: the name of the MX host
   if (!options.ca_file.empty()) tls.trust_anchors = {options.ca_file};
   tls.protocols = options.protocols;
   return {};
