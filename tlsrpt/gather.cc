@@ -48,7 +48,7 @@ bool Gathering::add(const Attempt& attempt, WallTime now) {
   auto at = days_.find(key);
   if (at == days_.end()) {
     if (days_.size() >= kMaxDomains) return false;
-    at = days_.emplace(key, DomainDay{key.first, key.second, {}}).first;
+    at = days_.emplace(key, DomainDay{key.first, key.second, {}, {}}).first;
   }
   changed_.insert(key);
   auto& policies = at->second.policies;
@@ -103,6 +103,14 @@ std::vector<std::pair<std::int64_t, std::string>> Gathering::due(WallTime now, b
 const DomainDay* Gathering::find(std::int64_t day, const std::string& domain) const {
   const auto at = days_.find({day, domain});
   return at == days_.end() ? nullptr : &at->second;
+}
+
+void Gathering::note_reached(std::int64_t day, const std::string& domain,
+                             const std::string& target) {
+  const auto at = days_.find({day, domain});
+  if (at == days_.end()) return;
+  at->second.reached.push_back(target);
+  changed_.insert(at->first);
 }
 
 void Gathering::remove(std::int64_t day, const std::string& domain) {

@@ -46,7 +46,8 @@ struct DomainDay {
   std::int64_t day = 0;  // since 1970-01-01
   std::string domain;    // lower case
   std::vector<PolicyResult> policies;
-  PEN_FIELDS(day, domain, policies)
+  std::vector<std::string> reached;  // targets that have the report already, where others have not
+  PEN_FIELDS(day, domain, policies, reached)
 };
 
 /// What a store is to do: without a value, to forget it.
@@ -73,6 +74,8 @@ class Gathering {
   /// Days that are over and whose time has come, oldest first; all: every one, also of the day that goes on.
   std::vector<std::pair<std::int64_t, std::string>> due(WallTime now, bool all = false) const;
   const DomainDay* find(std::int64_t day, const std::string& domain) const;
+  /// That target has the report; another one has not.
+  void note_reached(std::int64_t day, const std::string& domain, const std::string& target);
   void remove(std::int64_t day, const std::string& domain);
   /// Drops what is too old to report; how many there were.
   std::size_t drop_old(WallTime now);

@@ -110,6 +110,19 @@ BOOST_AUTO_TEST_CASE(changes_are_told_once_and_removals_too) {
   BOOST_TEST(changes[1].domain == "b.example");
 }
 
+BOOST_AUTO_TEST_CASE(who_has_a_report_already_is_kept_with_it) {
+  Gathering g(1);
+  g.add(attempt("a.example"), at(5));
+  (void)g.take_changes();
+  g.note_reached(5, "a.example", "x@y.example");
+  g.note_reached(6, "a.example", "x@y.example");
+  const auto changes = g.take_changes();
+  BOOST_REQUIRE(changes.size() == 1u);
+  const auto back = decode<DomainDay>(encode(*changes[0].value));
+  BOOST_REQUIRE(back.has_value());
+  BOOST_TEST(back->reached == std::vector<std::string>{"x@y.example"});
+}
+
 BOOST_AUTO_TEST_CASE(what_nobody_could_be_told_for_days_is_dropped) {
   Gathering g(1);
   g.add(attempt("a.example"), at(5));

@@ -1,9 +1,10 @@
 /// tlsrpt: gathers how TLS with other hosts went, and reports it to their domains. See man/tlsrpt.8.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
-#include <set>
 #include <sstream>
 
 #include "lib/base/log.h"
@@ -15,6 +16,7 @@
 #include "lib/net/dns.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
+#include "tlsrpt/post.h"
 #include "tlsrpt/record.h"
 #include "tlsrpt/report.h"
 #include "tlsrpt/store.h"
@@ -26,10 +28,12 @@ using namespace pen::tlsrpt;
 namespace conversation = ipc::tls_report;
 using Channel = ipc::Channel<conversation::ToTlsrpt, conversation::FromTlsrpt>;
 
-constexpr std::size_t kThreads = 2;
-constexpr seconds kWriteEach{5};    // what a kill may cost
-constexpr seconds kLookEach{60};    // for reports whose time has come
-constexpr std::size_t kAtOnce = 8;  // reports being looked up and queued
+constexpr std::size_t kThreads = 8;  // writing the store, posting
+constexpr seconds kWriteEach{5};     // what a kill may cost
+constexpr seconds kLookEach{60};     // for reports whose time has come
+constexpr std::size_t kAtOnce = 8;   // reports being looked up, queued and posted
+constexpr seconds kRetryEach{
+    900};  // of a report that could not be handed over, within a day (RFC 8460 section 5.5)
 
 Result<net::ResolverOptions> dns_options(const config::Settings& s) {
   net::ResolverOptions options;
@@ -80,7 +84,9 @@ struct Server {
         gathering(seed_of(from.host)),
         store(std::move(opened)),
         room(loop, kAtOnce),
-        draining(context.draining()) {}
+        draining(context.draining()),
+        posting{.ca_file = context.settings().tlsrpt_CAfile,
+                .agent = context.settings().mail_name + "-tlsrpt"} {}
 
   async::Loop& loop;
   Random random;
@@ -94,8 +100,10 @@ struct Server {
   std::shared_ptr<Store> store;
   async::Semaphore room;
   async::Cancel& draining;
-  std::set<std::pair<std::int64_t, std::string>> in_hand;  // days being reported
-  std::uint64_t attempts = 0, not_taken = 0, mailed = 0, not_wanted = 0, failed = 0;
+  PostOptions posting;
+  // Days being reported (kNever), and those that are tried again, and when.
+  std::map<std::pair<std::int64_t, std::string>, SteadyTime> in_hand;
+  std::uint64_t attempts = 0, not_taken = 0, mailed = 0, posted = 0, not_wanted = 0, failed = 0;
 };
 
 /// Writes what has changed. Errors are logged: what has gathered is still in memory, and changes again soon.
@@ -137,35 +145,71 @@ async::Task<bool> mail_report(std::shared_ptr<Server> server, const DomainDay* d
   co_return true;
 }
 
-/// One domain's day: asks who wants a report and sends it. Returns how many were queued.
+/// Posts one report. False: it was not taken, and is worth another try.
+async::Task<bool> post(std::shared_ptr<Server> server, const DomainDay* day, std::string url) {
+  auto work = [url, body = compress(report_json(*day, server->from)), options = server->posting] {
+    return post_report(url, body, options);
+  };
+  const auto posted = co_await server->pool.run(std::move(work));
+  if (!posted) {
+    log::warning("TLS report for {} to {}: {}", day->domain, url,
+                 printable(posted.error().message(), 300));
+    co_return false;
+  }
+  ++server->posted;
+  log::info("TLS report for {} posted to {}", day->domain, url);
+  co_return true;
+}
+
+/// Hands the day to everyone who wants it and has not got it. Returns how many took it; `all`: whether none is left.
+async::Task<std::uint64_t> hand_over(std::shared_ptr<Server> server, const DomainDay* day,
+                                     std::vector<Target> targets, bool* all) {
+  std::uint64_t sent = 0;
+  *all = true;
+  for (const Target& target : targets) {
+    if (std::ranges::find(day->reached, target.value) != day->reached.end()) continue;
+    const bool taken = target.kind == Target::Kind::mail
+                           ? co_await mail_report(server, day, target.value)
+                           : co_await post(server, day, target.value);
+    if (taken) server->gathering.note_reached(day->day, day->domain, target.value);
+    sent += taken ? 1 : 0;
+    *all = *all && taken;
+  }
+  co_return sent;
+}
+
+/// One domain's day: asks who wants a report and sends it. now: even if it was tried a while ago. Returns how many took it.
 async::Task<std::uint64_t> report(std::shared_ptr<Server> server, std::int64_t number,
-                                  std::string domain) {
+                                  std::string domain, bool now) {
   const auto key = std::pair(number, domain);
-  if (!server->in_hand.insert(key).second) co_return 0;
+  const auto [at, mine] = server->in_hand.try_emplace(key, kNever);
+  if (!mine && (at->second == kNever || (!now && at->second > server->loop.now()))) co_return 0;
+  at->second = kNever;  // nobody else takes it meanwhile
   const net::DnsAnswer answer =
       co_await server->dns.lookup("_smtp._tls." + domain, net::RecordType::txt);
   std::uint64_t sent = 0;
-  bool again = answer.outcome == net::DnsOutcome::temporary;
+  bool all = answer.outcome != net::DnsOutcome::temporary;
   std::vector<std::string> texts;
   for (const auto& record : answer.records) texts.push_back(record.data);
-  const auto targets = again ? std::vector<Target>() : read_records(texts);
-  // A copy: what is gathered may change while a message is queued.
   const auto* known = server->gathering.find(number, domain);
-  if (known != nullptr && !again) {
-    const DomainDay day = *known;
-    for (const Target& target : targets) {
-      if (target.kind != Target::Kind::mail) continue;
-      const bool queued = co_await mail_report(server, &day, target.value);
-      sent += queued ? 1 : 0;
-      again = again || !queued;
+  if (known != nullptr && all) {
+    const auto targets = read_records(texts);
+    if (targets.empty()) ++server->not_wanted;
+    const DomainDay day = *known;  // a copy: what is gathered may change while it is handed over
+    sent = co_await hand_over(server, &day, targets, &all);
+    const WallTime last_try = server->gathering.send_time(number, domain) + std::chrono::days(1);
+    if (!all && server->loop.clock().wall_now() > last_try) {
+      log::warning("TLS report for {} could not be handed over for a day and is dropped", domain);
+      all = true;
     }
-    if (sent == 0 && !again) ++server->not_wanted;
   }
-  if (again)
-    ++server->failed;
-  else
+  if (all) {
     server->gathering.remove(number, domain);
-  server->in_hand.erase(key);
+    server->in_hand.erase(key);
+  } else {
+    ++server->failed;
+    server->in_hand[key] = server->loop.now() + kRetryEach;
+  }
   co_return sent;
 }
 
@@ -176,8 +220,8 @@ struct Round {
 };
 
 async::Task<void> one_of(std::shared_ptr<Server> server, Round* round, std::int64_t day,
-                         std::string domain) {
-  round->sent += co_await report(server, day, std::move(domain));
+                         std::string domain, bool now) {
+  round->sent += co_await report(server, day, std::move(domain), now);
   server->room.release();
 }
 
@@ -185,11 +229,15 @@ async::Task<void> one_of(std::shared_ptr<Server> server, Round* round, std::int6
 async::Task<std::uint64_t> send_due(std::shared_ptr<Server> server, bool all) {
   Round round(server->loop);
   const WallTime now = server->loop.clock().wall_now();
+  std::erase_if(server->in_hand, [&](const auto& one) {
+    return server->gathering.find(one.first.first, one.first.second) == nullptr &&
+           one.second != kNever;
+  });
   if (const std::size_t old = server->gathering.drop_old(now); old > 0)
     log::warning("{} TLS reports could not be sent for days and are dropped", old);
   for (const auto& [day, domain] : server->gathering.due(now, all)) {
     if (!co_await server->room.acquire({.deadline = kNever, .cancel = &server->draining})) break;
-    round.gate.spawn("report " + domain, one_of(server, &round, day, domain));
+    round.gate.spawn("report " + domain, one_of(server, &round, day, domain, all));
   }
   (void)co_await round.gate.drained({});
   co_await write_changes(server);
@@ -242,8 +290,8 @@ async::Task<void> drain(std::shared_ptr<Server> server) { co_await write_changes
 std::vector<std::string> status(const Server& s) {
   return {fmt::format("gathered: attempts {}, not taken {}, domain days {}", s.attempts,
                       s.not_taken, s.gathering.size()),
-          fmt::format("reports: mailed {}, not wanted {}, to be tried again {}", s.mailed,
-                      s.not_wanted, s.failed)};
+          fmt::format("reports: mailed {}, posted {}, not wanted {}, to be tried again {}",
+                      s.mailed, s.posted, s.not_wanted, s.failed)};
 }
 
 Result<service::Hooks> start(service::Context& context) {
@@ -271,6 +319,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pen::tlsrpt::post_start();
   return pen::service::run(
       argc, argv, {.name = "tlsrpt", .summary = "gathers and sends reports on TLS (RFC 8460)"},
       start);

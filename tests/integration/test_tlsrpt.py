@@ -2,10 +2,12 @@
 import email
 import email.policy
 import gzip
+import http.server
 import json
 import os
 import signal
 import socket
+import threading
 
 from dns import Dns
 from harness import *
@@ -28,6 +30,35 @@ class Reports(QueueClient):
         answer = self._frame()
         assert (answer.varint(), answer.varint()) == (0, 7)
         return answer.varint()
+
+
+class Https:
+    """An HTTPS server that answers with these codes in turn and keeps what was posted: (path, type, body)."""
+
+    def __init__(self, certificate, codes):
+        self.got = got = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                got.append((self.path, self.headers["Content-Type"], self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(codes[len(got) - 1])
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.socket = server_context(certificate).wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 def wait_gathered(mx, attempts):
@@ -98,6 +129,30 @@ class TlsReports(Certified):
                                  "receiving-mx-hostname": "mx.clear.example", "receiving-ip": "127.0.0.2",
                                  "failed-session-count": 1}])
                 self.clean(peer, clear, silent, twice, inbox)
+
+    def test_a_report_is_posted_until_it_is_taken_and_mailed_once(self):
+        with Https(self.ca.issue("localhost"), [503, 201]) as server, Peer(tls=server_context(self.right)) as peer, Peer() as inbox:
+            zone = {("good.example", "MX"): [(10, "mx.good.example")], ("mx.good.example", "A"): ["127.0.0.1"],
+                    ("_smtp._tls.good.example", "TXT"): [
+                        f"v=TLSRPTv1; rua=https://localhost:{server.port}/tls,mailto:tls@reports.example"]}
+            with Dns(zone) as dns, Instance(self.settings(
+                    dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
+                    tlsrpt_CAfile=self.ca.pem, relay_domains="example",
+                    transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}))) as mx:
+                send(mx.port, "ada@sender.example", ["a@good.example"], mail())
+                peer.wait_messages(1)
+                wait_gathered(mx, 1)
+                with Reports(mx) as reports:
+                    self.assertEqual(reports.send(), 1)  # mailed; the server did not want it yet
+                    mx.wait_log(r"TLS report for good\.example to https://localhost:\d+/tls: .*status 503")
+                    self.assertEqual(reports.send(), 1)  # posted
+                    self.assertEqual(reports.send(), 0)
+                mx.wait_empty_queue()
+                self.assertEqual(len(inbox.messages), 1)
+            self.assertEqual([(path, kind) for path, kind, _ in server.got], [("/tls", "application/tlsrpt+gzip")] * 2)
+            self.assertEqual(server.got[0][2], server.got[1][2])
+            report = json.loads(gzip.decompress(server.got[1][2]))
+            self.assertEqual(report["policies"][0]["summary"]["total-successful-session-count"], 1)
 
     def test_without_tlsrpt_mail_goes_all_the_same(self):
         with Peer(tls=server_context(self.right)) as peer:
