@@ -53,9 +53,10 @@ mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
 
 Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
                std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
-               std::uint64_t seed)
+               std::uint64_t seed, mta_sts::Finder* sts)
     : pool_(pool),
       dns_(dns),
+      sts_(sts),
       resolve_(std::move(resolve)),
       transports_(std::move(transports)),
       random_(seed),
@@ -90,8 +91,22 @@ Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std:
   }
 }
 
-Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies,
-                                  mail::RequireTls wish) {
+Task<void> Router::add_sts(std::vector<Decision>& decisions, Found& found, std::size_t level,
+                           const StsOptions& options) {
+  const NextHop& hop = found.hops[level];
+  std::optional<mta_sts::Applied> applied;
+  for (std::size_t n = 0; n < decisions.size(); ++n) {
+    if (!sts_may_decide(decisions[n], hop)) continue;
+    if (!applied) applied = co_await sts_->find(hop.host);
+    found.ttl = std::min(found.ttl, applied->ttl);
+    const std::string& host = found.levels[level].destinations[n].host;
+    if (const std::string told = apply_sts(decisions[n], host, *applied, options); !told.empty())
+      sts_->tell(told);
+  }
+}
+
+Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail::RequireTls wish) {
+  const TlsPolicies& policies = transport.tls;
   std::string decided;
   std::vector<ipc::route::Level> kept;
   std::vector<NextHop> hops;
@@ -106,6 +121,8 @@ Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies,
     if (wish == mail::RequireTls::no)
       for (auto& decision : decisions) give_up_published(decision.policy);
     co_await add_dane(decisions, found, i, policies.insecure_mx());
+    if (has_sts(transport) && wish != mail::RequireTls::no)
+      co_await add_sts(decisions, found, i, transport.sts);
     std::vector<ipc::Destination> usable;
     for (std::size_t n = 0; n < decisions.size(); ++n) {
       const Decision& decision = decisions[n];
@@ -206,8 +223,8 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
           "4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
     if (keys.sender_dependent) out.for_domain = false;
   }
-  if (!transport->tls.same_for_all()) {
-    out.tls = co_await add_tls(found, transport->tls, wish);
+  if (!transport->tls.same_for_all() || has_sts(*transport)) {
+    out.tls = co_await add_tls(found, *transport, wish);
     if (found.levels.empty()) {
       Unroutable u;
       u.status = std::move(found.status);
