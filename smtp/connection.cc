@@ -231,15 +231,29 @@ Task<void> Connection::start_tls() {
   if (!info && (given_up_ || end_)) {
     if (!end_) end_ = End::closed;
   } else if (!info) {
+    tls_outcome_ = TlsOutcome{.result = ipc::tls_report::ResultType::validation_failure,
+                              .reason = printable(info.error().message(), 300)};
     engine_.tls_failed(handshake_failure(destination_, info.error()));
   } else {
     if (settings_.tls.log_level > 0)
       log::info("{}", tls::log_line(*info, "to", destination_.shown()));
-    if (auto no = refusal(destination_, *info))
+    auto no = refusal(destination_, *info);
+    tls_outcome_ = TlsOutcome{.reason = {}, .resumed = info->resumed};
+    if (no) {
+      tls_outcome_->result = refused_as(destination_, *info);
+      tls_outcome_->reason = printable(info->why_not, 300);
+    }
+    if (no)
       engine_.tls_failed(*std::move(no));
     else if (!settings_.wrapped)
       engine_.tls_started(progress_);
   }
+}
+
+std::string Connection::own_address() const {
+  if (!stream_ || destination_.address.empty() || !stream_->is_open()) return {};
+  const auto own = async::local_address(stream_->fd());
+  return own ? own->host : std::string();
 }
 
 /// The rest of what has arrived, without a wait for each line.

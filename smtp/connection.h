@@ -20,12 +20,20 @@
 #include "lib/async/sync.h"
 #include "lib/ipc/content.h"
 #include "lib/ipc/delivery.h"
+#include "lib/ipc/tls_report.h"
 #include "smtp/engine.h"
 #include "smtp/stage_page.h"
 
 namespace pen::smtp {
 
 struct TlsPlan;  // smtp/tls.h
+
+/// How TLS went with a new connection, for reports (RFC 8460 section 4.3).
+struct TlsOutcome {
+  ipc::tls_report::ResultType result = ipc::tls_report::ResultType::success;
+  std::string reason;    // of a failure, for people
+  bool resumed = false;  // a session begun before: nothing was proved anew
+};
 
 /// A job with what it owns.
 struct Work {
@@ -66,6 +74,10 @@ class Connection {
 
   std::uint64_t id() const { return id_; }
   bool encrypted() const { return engine_.encrypted(); }
+  /// What the handshake said; nullopt: it did not come to one.
+  const std::optional<TlsOutcome>& tls_outcome() const { return tls_outcome_; }
+  /// Our end's numeric address; empty: none, or not known.
+  std::string own_address() const;
   const ipc::Destination& destination() const { return destination_; }
   std::size_t jobs_in_hand() const { return works_.size(); }
   WallTime connect_begun() const { return connect_begun_; }
@@ -91,6 +103,7 @@ class Connection {
   Settings settings_;
   Engine engine_;
   std::unique_ptr<TlsPlan> tls_;
+  std::optional<TlsOutcome> tls_outcome_;
   std::optional<async::Stream> stream_;
   async::Cancel cancel_;
   async::Event wake_;

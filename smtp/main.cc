@@ -9,6 +9,7 @@
 #include "smtp/logins.h"
 #include "smtp/session.h"
 #include "smtp/tls.h"
+#include "smtp/tls_reports.h"
 
 namespace {
 
@@ -29,7 +30,9 @@ struct Server {
   ipc::AllowedPeers peers;
   smtp::Settings settings;
   std::shared_ptr<smtp::ClientTls> tls;
-  std::shared_ptr<smtp::Logins> logins;     // nullptr: nobody logs in
+  std::shared_ptr<smtp::Logins> logins;       // nullptr: nobody logs in
+  std::shared_ptr<smtp::TlsReports> reports;  // nullptr: none are made
+  bool skip_resumed = false;
   std::set<const smtp::Session*> sessions;  // for status
 };
 
@@ -59,6 +62,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
             message);
       },
       server->tls.get(), server->logins);
+  if (server->reports) deliveries.report_tls(server->reports, server->skip_resumed);
   server->sessions.insert(&deliveries);
   bool draining = false;
   for (;;) {
@@ -101,7 +105,14 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
                                       settings,
                                       client_tls,
                                       std::move(logins),
+                                      nullptr,
+                                      context.settings().smtp_tlsrpt_skip_reused_handshakes,
                                       {}});
+  if (!lmtp && context.settings().smtp_tlsrpt_enable) {
+    server->reports = std::make_shared<smtp::TlsReports>(context.loop(),
+                                                         context.queue_path(ipc::kTlsReportSocket));
+    context.loop().spawn("tls reports", smtp::TlsReports::keep_connected(server->reports));
+  }
   context.serve([server](async::Listener::Accepted accepted) {
     return session(server, std::move(accepted));
   });

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/text.h"
 #include "lib/mail/delivery_line.h"
 #include "smtp/logins.h"
 #include "smtp/tls.h"
+#include "smtp/tls_reports.h"
 
 namespace pen::smtp {
 
@@ -23,6 +25,40 @@ Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls,
   gate_.spawn("time-outs", watch_time());
 }
 Session::~Session() = default;
+
+void Session::report_tls(std::shared_ptr<TlsReports> reports, bool skip_resumed) {
+  reports_ = std::move(reports);
+  skip_resumed_ = skip_resumed;
+}
+
+/// Once for each connection that wanted TLS: when it is open, or has ended without (ended is not nullptr).
+void Session::tell_tls(const Connection& c, const Ended* ended) {
+  const auto it = connections_.find(c.id());
+  if (!reports_ || it == connections_.end() || it->second.policy_domain.empty()) return;
+  using enum ipc::tls_report::ResultType;
+  const auto& outcome = c.tls_outcome();
+  ipc::tls_report::Attempt attempt;
+  if (outcome)
+    attempt.result = outcome->result;
+  else if (ended == nullptr || ended->trouble == Trouble::tls)
+    attempt.result = starttls_not_supported;
+  else
+    return;  // the connection failed before it came to TLS
+  if (outcome && outcome->resumed && skip_resumed_) return;
+  const ipc::Destination& to = c.destination();
+  attempt.domain = std::exchange(it->second.policy_domain, {});
+  if (to.tls.level == ipc::TlsLevel::dane) {
+    attempt.policy = ipc::tls_report::PolicyType::tlsa;
+    attempt.policy_strings = to.tls.tlsa;
+  }
+  if (attempt.result != success) {
+    attempt.mx_host = to.host;
+    attempt.receiving_ip = to.address;
+    attempt.sending_ip = c.own_address();
+    if (outcome) attempt.reason = outcome->reason;
+  }
+  reports_->tell(std::move(attempt));
+}
 
 Result<void> Session::handle(delivery::ToProgram message, std::span<async::Fd> fds) {
   if (const auto* page = std::get_if<delivery::StagePage>(&message)) {
@@ -123,6 +159,10 @@ void Session::open(delivery::OpenConnection message) {
     source = v6 ? settings.bind_address6 : settings.bind_address;
   }
   auto& entry = connections_[message.connection];
+  // Reports are for domains that mail is addressed to, not for hosts that an administrator named.
+  if (reports_ && *tls != nullptr && !settings_.lmtp &&
+      message.nexthop.find_first_of("[]:/") == std::string::npos)
+    entry.policy_domain = to_lower(message.nexthop);
   entry.connection = std::make_unique<Connection>(
       loop_, *this, message.connection, std::move(message.destination), settings, *std::move(tls));
   gate_.spawn("connection " + entry.connection->destination().shown(), run(message.connection));
@@ -186,6 +226,7 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
 
 void Session::opened(Connection& c, const Opened& opened, microseconds setup,
                      microseconds round_trip) {
+  tell_tls(c, nullptr);
   delivery::ConnectionOpened message;
   message.connection = c.id();
   auto& f = message.features;
@@ -258,6 +299,7 @@ void Session::closed(Connection& c, const Ended& ended) {
   const auto it = connections_.find(c.id());
   if (it == connections_.end() || it->second.closed) return;
   it->second.closed = true;
+  tell_tls(c, &ended);
   note_broken_tls(c, ended);
   if (ended.misbehaved && misbehaved_.size() < kMaxMisbehaved) {
     misbehaved_[c.destination().key()] = loop_.now() + kMisbehaved;

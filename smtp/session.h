@@ -21,6 +21,7 @@ namespace pen::smtp {
 
 class Logins;
 class ClientTls;  // smtp/tls.h
+class TlsReports;
 
 class Session final : public Connection::Host {
  public:
@@ -33,6 +34,8 @@ class Session final : public Connection::Host {
   /// logins: nullptr: nobody logs in.
   Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls = nullptr,
           std::shared_ptr<Logins> logins = nullptr);
+  /// Results of TLS are told to it from now on. skip_resumed: not of sessions begun before.
+  void report_tls(std::shared_ptr<TlsReports> reports, bool skip_resumed);
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
@@ -45,7 +48,8 @@ class Session final : public Connection::Host {
  private:
   struct Entry {
     std::unique_ptr<Connection> connection;
-    bool closed = false;  // reported; the task may still say goodbye
+    std::string policy_domain;  // whose reports hear of it; empty: nobody's, or it was told
+    bool closed = false;        // reported; the task may still say goodbye
   };
 
   void opened(Connection& c, const Opened& opened, microseconds setup,
@@ -58,6 +62,7 @@ class Session final : public Connection::Host {
   /// What the destination's TLS level asks for; settings: of the connection. Error: it cannot be given.
   Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message,
                                             Settings& settings);
+  void tell_tls(const Connection& c, const Ended* ended);
   void note_broken_tls(const Connection& c, const Ended& ended);
   Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);
   async::Task<void> run(std::uint64_t id);
@@ -68,6 +73,8 @@ class Session final : public Connection::Host {
   Out out_;
   ClientTls* tls_;
   std::shared_ptr<Logins> logins_;
+  std::shared_ptr<TlsReports> reports_;
+  bool skip_resumed_ = false;
   StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;

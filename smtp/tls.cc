@@ -205,6 +205,16 @@ std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
                                why);
 }
 
+ipc::tls_report::ResultType refused_as(const ipc::Destination& destination,
+                                       const tls::SessionInfo& info) {
+  using enum ipc::tls_report::ResultType;
+  if (info.trusted) return certificate_host_mismatch;
+  // RFC 8460 section 4.3.2 has no word of its own for a certificate that the TLSA records do not match.
+  if (destination.tls.level == TlsLevel::dane) return validation_failure;
+  return info.why_not.find("expired") != std::string::npos ? certificate_expired
+                                                           : certificate_not_trusted;
+}
+
 mail::DeliveryStatus handshake_failure(const ipc::Destination& destination, const Error& error) {
   const bool required = destination.tls.level > TlsLevel::may;
   return deferred("4.7.5", (required ? "TLS is required, but cannot be started with host "

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lib/ipc/destination.h"
+#include "lib/ipc/tls_report.h"
 #include "lib/mail/delivery_status.h"
 #include "lib/net/tls/session.h"
 #include "smtp/settings.h"
@@ -62,6 +63,9 @@ class ClientTls {
 /// Why what the peer has shown is not enough for the destination's level; nullopt: it is.
 std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
                                             const tls::SessionInfo& info);
+/// The kind of a refusal, for reports.
+ipc::tls_report::ResultType refused_as(const ipc::Destination& destination,
+                                       const tls::SessionInfo& info);
 /// For a handshake that failed: what the recipients' status says.
 mail::DeliveryStatus handshake_failure(const ipc::Destination& destination, const Error& error);
 

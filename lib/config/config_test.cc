@@ -214,10 +214,11 @@ BOOST_AUTO_TEST_CASE(a_transport_has_its_numbers_or_the_defaults) {
 
 BOOST_AUTO_TEST_CASE(a_setting_that_does_not_act_is_reported_with_its_line_and_meaning) {
   const Config c = config(
-      "\nsmtp_tlsrpt_enable = yes\nbiff = no\nsmtpd_use_tls = yes\nmilter_default_action "
+      "\nsmtp_tls_trace_size_limit = yes\nbiff = no\nsmtpd_use_tls = yes\nmilter_default_action "
       "= tempfail");
   BOOST_TEST(
-      has(warnings(c), "main.cf:2: smtp_tlsrpt_enable: not supported: not there yet when sending"));
+      has(warnings(c),
+          "main.cf:2: smtp_tls_trace_size_limit: not supported: not there yet when sending"));
   BOOST_TEST(has(notes(c), "main.cf:3: biff: accepted, without effect: "));
   BOOST_TEST(
       has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));

@@ -36,9 +36,9 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 12> kOwn = {"smtpd", "qmgr",  "trivial-rewrite", "smtp",
-                                                   "lmtp",  "local", "virtual",         "bounce",
-                                                   "error", "retry", "discard",         "anvil"};
+constexpr std::array<std::string_view, 13> kOwn = {
+    "smtpd",  "qmgr",  "trivial-rewrite", "smtp",    "lmtp",  "local", "virtual",
+    "bounce", "error", "retry",           "discard", "anvil", "tlsrpt"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

@@ -11,6 +11,7 @@
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
 ///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
 ///   sessions      private/anvil      smtpd, qmgr, penstock         anvil            root, mail_owner
+///   tls_report    private/tlsrpt     smtp                          tlsrpt           root, mail_owner
 ///
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
 ///          socket and chooses by the name.
@@ -29,4 +30,5 @@ inline constexpr std::string_view kQmgrSocket = "public/qmgr";
 inline constexpr std::string_view kRewriteSocket = "private/rewrite";
 inline constexpr std::string_view kBounceSocket = "private/bounce";
 inline constexpr std::string_view kAnvilSocket = "private/anvil";
+inline constexpr std::string_view kTlsReportSocket = "private/tlsrpt";
 }  // namespace pen::ipc

@@ -1,0 +1,170 @@
+"""TLS reports (RFC 8460): from deliveries to the report at the domain's address."""
+import email
+import email.policy
+import gzip
+import http.server
+import json
+import os
+import signal
+import socket
+import threading
+
+from dns import Dns
+from harness import *
+from peer import server_context
+from queue_client import QueueClient, VERSION, text, varint
+from test_tls_client import Certified
+
+class Reports(QueueClient):
+    """The conversation tls_report (lib/ipc/tls_report.h): asks tlsrpt to send what has gathered."""
+
+    def __init__(self, mx):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(30)
+        self.socket.connect(mx.path("spool", "private", "tlsrpt"))
+        self._send(varint(0), varint(0x4E455021) + text("tls_report") + varint(VERSION))
+        self._frame()
+
+    def send(self):
+        self._send(varint(1), varint(7))
+        answer = self._frame()
+        assert (answer.varint(), answer.varint()) == (0, 7)
+        return answer.varint()
+
+
+class Https:
+    """An HTTPS server that answers with these codes in turn and keeps what was posted: (path, type, body)."""
+
+    def __init__(self, certificate, codes):
+        self.got = got = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                got.append((self.path, self.headers["Content-Type"], self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(codes[len(got) - 1])
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.socket = server_context(certificate).wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def wait_gathered(mx, attempts):
+    """Until tlsrpt says, as it does on SIGUSR1, that it has heard of so many."""
+    def told():
+        for pid in mx.pids().get("tlsrpt", []):
+            os.kill(pid, signal.SIGUSR1)
+        return f"gathered: attempts {attempts}," in mx.log()
+    eventually(told, f"{attempts} attempts with tlsrpt")
+
+
+class TlsReports(Certified):
+    def test_what_happened_is_reported_to_who_asks_for_it(self):
+        record = "v=TLSRPTv1; rua=mailto:{}@reports.example"
+        with Peer(tls=server_context(self.certificates["wrong CA"])) as peer, Peer() as inbox:
+            # A result is of a connection, and domains with the same hosts share those: each has a host of its own here.
+            hosts = {"good": "127.0.0.1", "clear": "127.0.0.2", "silent": "127.0.0.3", "twice": "127.0.0.4"}
+            with (Peer(host="127.0.0.2", port=peer.port) as clear, Peer(host="127.0.0.3", port=peer.port) as silent,
+                  Peer(host="127.0.0.4", port=peer.port) as twice):
+                zone = {}
+                for domain, host in hosts.items():
+                    zone[f"{domain}.example", "MX"] = [(10, f"mx.{domain}.example")]
+                    zone[f"mx.{domain}.example", "A"] = [host]
+                for domain, count in (("good", 1), ("clear", 1), ("twice", 2)):
+                    zone[f"_smtp._tls.{domain}.example", "TXT"] = [record.format(domain)] * count
+                with Dns(zone) as dns, Instance(self.settings(
+                        dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
+                        tlsrpt_organization="Testers", tlsrpt_sender="tls@mx.test.example",
+                        relay_domains="example", transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}))) as mx:
+                    for domain in hosts:
+                        send(mx.port, "ada@sender.example", [f"a@{domain}.example"], mail())
+                    for one in (peer, clear, silent, twice):
+                        one.wait_messages(1)
+                    mx.wait_empty_queue()
+                    wait_gathered(mx, len(hosts))
+                    # What has gathered outlives its program.
+                    mx.stop()
+                    mx.start()
+                    with Reports(mx) as reports:
+                        self.assertEqual(reports.send(), 2)
+                        self.assertEqual(reports.send(), 0)  # each day once
+                    messages = {m.recipients[0]: m for m in inbox.wait_messages(2)}
+                    mx.wait_empty_queue()
+                self.assertEqual(set(messages), {"good@reports.example", "clear@reports.example"})
+                for domain, failed in (("good", 0), ("clear", 1)):
+                    with self.subTest(domain):
+                        sent = messages[f"{domain}@reports.example"]
+                        self.assertEqual(sent.sender, "tls@mx.test.example")
+                        message = email.message_from_bytes(sent.content, policy=email.policy.default)
+                        self.assertEqual(message["TLS-Report-Domain"], f"{domain}.example")
+                        self.assertEqual(message["TLS-Report-Submitter"], "mx.test.example")
+                        self.assertEqual(message["TLS-Required"], "No")
+                        self.assertEqual(message.get_content_type(), "multipart/report")
+                        self.assertEqual(message.get_param("report-type"), "tlsrpt")
+                        part = list(message.iter_parts())[1]
+                        self.assertEqual(part.get_content_type(), "application/tlsrpt+gzip")
+                        self.assertRegex(part.get_filename(), rf"^mx\.test\.example!{domain}\.example!\d+!\d+\.json\.gz$")
+                        report = json.loads(gzip.decompress(part.get_content()))
+                        self.assertEqual(report["organization-name"], "Testers")
+                        self.assertEqual(len(report["policies"]), 1)
+                        policy = report["policies"][0]
+                        self.assertEqual(policy["policy"], {"policy-type": "no-policy-found", "policy-domain": f"{domain}.example"})
+                        self.assertEqual(policy["summary"], {"total-successful-session-count": 1 - failed,
+                                                             "total-failure-session-count": failed})
+                        if failed:
+                            self.assertEqual(policy["failure-details"], [
+                                {"result-type": "starttls-not-supported", "sending-mta-ip": "127.0.0.1",
+                                 "receiving-mx-hostname": "mx.clear.example", "receiving-ip": "127.0.0.2",
+                                 "failed-session-count": 1}])
+                self.clean(peer, clear, silent, twice, inbox)
+
+    def test_a_report_is_posted_until_it_is_taken_and_mailed_once(self):
+        with Https(self.ca.issue("localhost"), [503, 201]) as server, Peer(tls=server_context(self.right)) as peer, Peer() as inbox:
+            zone = {("good.example", "MX"): [(10, "mx.good.example")], ("mx.good.example", "A"): ["127.0.0.1"],
+                    ("_smtp._tls.good.example", "TXT"): [
+                        f"v=TLSRPTv1; rua=https://localhost:{server.port}/tls,mailto:tls@reports.example"]}
+            with Dns(zone) as dns, Instance(self.settings(
+                    dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
+                    tlsrpt_CAfile=self.ca.pem, relay_domains="example",
+                    transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}))) as mx:
+                send(mx.port, "ada@sender.example", ["a@good.example"], mail())
+                peer.wait_messages(1)
+                wait_gathered(mx, 1)
+                with Reports(mx) as reports:
+                    self.assertEqual(reports.send(), 1)  # mailed; the server did not want it yet
+                    mx.wait_log(r"TLS report for good\.example to https://localhost:\d+/tls: .*status 503")
+                    self.assertEqual(reports.send(), 1)  # posted
+                    self.assertEqual(reports.send(), 0)
+                mx.wait_empty_queue()
+                self.assertEqual(len(inbox.messages), 1)
+            self.assertEqual([(path, kind) for path, kind, _ in server.got], [("/tls", "application/tlsrpt+gzip")] * 2)
+            self.assertEqual(server.got[0][2], server.got[1][2])
+            report = json.loads(gzip.decompress(server.got[1][2]))
+            self.assertEqual(report["policies"][0]["summary"]["total-successful-session-count"], 1)
+
+    def test_without_tlsrpt_mail_goes_all_the_same(self):
+        with Peer(tls=server_context(self.right)) as peer:
+            zone = {("good.example", "MX"): [(10, "mx.good.example")], ("mx.good.example", "A"): ["127.0.0.1"]}
+            with Dns(zone) as dns, Instance(self.settings(
+                    dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
+                    relay_domains="example"), {"tlsrpt": None}) as mx:
+                send(mx.port, "ada@sender.example", ["a@good.example"], mail())
+                peer.wait_messages(1)
+                mx.wait_empty_queue()
+                mx.wait_log(r"private/tlsrpt: .*: results of TLS are not reported for now")
+
+
+if __name__ == "__main__":
+    unittest.main()

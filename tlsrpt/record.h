@@ -1,0 +1,25 @@
+#pragma once
+/// The TXT record of a domain that wants reports: "v=TLSRPTv1; rua=mailto:tls@example.org,https://example.org/tls".
+///
+/// Use:     auto targets = read_records(texts_at("_smtp._tls." + domain));    // none: nobody wants a report
+/// Rules:   RFC 8460 section 3. Records that do not begin with "v=TLSRPTv1;" are not counted; of more than one that do, none
+///          holds. Unknown fields and schemes are passed over.
+/// Bounds:  kMaxTargets targets, each of at most kMaxTarget bytes. Pure.
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pen::tlsrpt {
+
+inline constexpr std::size_t kMaxTargets = 10, kMaxTarget = 1000;
+
+struct Target {
+  enum class Kind : std::uint8_t { mail, https } kind = Kind::mail;
+  std::string value;  // an address without "mailto:"; a whole URL
+  bool operator==(const Target&) const = default;
+};
+
+/// texts: the TXT records, the strings of each joined.
+std::vector<Target> read_records(const std::vector<std::string>& texts);
+
+}  // namespace pen::tlsrpt

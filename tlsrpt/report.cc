@@ -1,0 +1,144 @@
+#include "tlsrpt/report.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/check.h"
+#include "lib/base/text.h"
+#include "lib/sasl/base64.h"
+
+namespace pen::tlsrpt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 12> kResults = {"success",
+                                                       "starttls-not-supported",
+                                                       "certificate-host-mismatch",
+                                                       "certificate-expired",
+                                                       "certificate-not-trusted",
+                                                       "validation-failure",
+                                                       "tlsa-invalid",
+                                                       "dnssec-invalid",
+                                                       "dane-required",
+                                                       "sts-policy-fetch-error",
+                                                       "sts-policy-invalid",
+                                                       "sts-webpki-invalid"};
+constexpr std::array<std::string_view, 3> kPolicies = {"no-policy-found", "tlsa", "sts"};
+
+std::time_t begin_of(const DomainDay& day) { return static_cast<std::time_t>(day.day) * 86400; }
+std::time_t end_of(const DomainDay& day) { return begin_of(day) + 86399; }
+std::string rfc3339(std::time_t t) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(t)); }
+
+Json json_of(const PolicyResult& p, const std::string& domain) {
+  Json policy;
+  policy["policy-type"] = policy_word(p.type);
+  if (!p.strings.empty()) policy["policy-string"] = p.strings;
+  policy["policy-domain"] = domain;
+  if (!p.mx_patterns.empty()) policy["mx-host"] = p.mx_patterns;
+  Json out;
+  out["policy"] = std::move(policy);
+  out["summary"]["total-successful-session-count"] = p.successes;
+  out["summary"]["total-failure-session-count"] = p.failures;
+  if (!p.details.empty()) out["failure-details"] = Json::array();
+  for (const Failure& f : p.details) {
+    Json one;
+    one["result-type"] = result_word(f.result);
+    if (!f.sending_ip.empty()) one["sending-mta-ip"] = f.sending_ip;
+    if (!f.mx_host.empty()) one["receiving-mx-hostname"] = f.mx_host;
+    if (!f.receiving_ip.empty()) one["receiving-ip"] = f.receiving_ip;
+    one["failed-session-count"] = f.count;
+    if (!f.reason.empty()) one["failure-reason-code"] = f.reason;
+    out["failure-details"].push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view result_word(ResultType type) {
+  const auto i = static_cast<std::size_t>(type);
+  return i < kResults.size() ? kResults[i] : "validation-failure";
+}
+std::string_view policy_word(PolicyType type) {
+  const auto i = static_cast<std::size_t>(type);
+  return i < kPolicies.size() ? kPolicies[i] : "no-policy-found";
+}
+
+std::string report_id(const DomainDay& day, const Submitter& from) {
+  return fmt::format("{:%Y-%m-%d}.{}@{}", fmt::gmtime(begin_of(day)), day.domain, from.host);
+}
+
+std::string report_json(const DomainDay& day, const Submitter& from) {
+  Json j;
+  j["organization-name"] = from.organization;
+  j["date-range"]["start-datetime"] = rfc3339(begin_of(day));
+  j["date-range"]["end-datetime"] = rfc3339(end_of(day));
+  j["contact-info"] = from.contact;
+  j["report-id"] = report_id(day, from);
+  j["policies"] = Json::array();
+  for (const PolicyResult& p : day.policies) j["policies"].push_back(json_of(p, day.domain));
+  return j.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string compress(const std::string& text) {
+  z_stream z{};
+  // 16: with gzip's header, whose time stays 0.
+  PEN_CHECK(::deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) ==
+            Z_OK);
+  std::string out(::deflateBound(&z, static_cast<uLong>(text.size())), '\0');
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  z.avail_in = static_cast<uInt>(text.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  PEN_CHECK(::deflate(&z, Z_FINISH) == Z_STREAM_END, "the bound holds");
+  out.resize(z.total_out);
+  ::deflateEnd(&z);
+  return out;
+}
+
+std::string file_name(const DomainDay& day, const Submitter& from) {
+  return fmt::format("{}!{}!{}!{}.json.gz", from.host, day.domain, begin_of(day), end_of(day));
+}
+
+std::string report_mail(const DomainDay& day, const Submitter& from, const std::string& to,
+                        const std::string& compressed, WallTime now, Random& random) {
+  const std::string boundary =
+      fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), from.host);
+  const std::string name = file_name(day, from), id = report_id(day, from);
+  // The domain and the address come from outside; both were found to hold nothing but printable characters.
+  std::string out;
+  out += fmt::format("Date: {}\r\nFrom: {}\r\nTo: {}\r\n", rfc5322_date(now), from.sender, to);
+  out += fmt::format("Subject: Report Domain: {}\r\n Submitter: {}\r\n Report-ID: <{}>\r\n",
+                     day.domain, from.host, id);
+  out +=
+      fmt::format("TLS-Report-Domain: {}\r\nTLS-Report-Submitter: {}\r\n", day.domain, from.host);
+  out +=
+      fmt::format("Message-ID: <{}.{:016X}@{}>\r\n", unix_seconds(now), random.next(), from.host);
+  // What is wrong with the domain's TLS must not keep the news of it away (RFC 8460 section 3, RFC 8689 section 3).
+  out += "TLS-Required: No\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n";
+  out += fmt::format(
+      "Content-Type: multipart/report; report-type=\"tlsrpt\";\r\n\tboundary=\"{}\"\r\n\r\n"
+      "This is a MIME-encapsulated message.\r\n",
+      boundary);
+  out += fmt::format(
+      "\r\n--{}\r\nContent-Type: text/plain; charset=us-ascii\r\nContent-Transfer-Encoding: "
+      "7bit\r\n\r\n"
+      "This is an aggregate report on TLS (RFC 8460) from {}\r\nfor mail to {}, {:%Y-%m-%d} "
+      "(UTC).\r\n",
+      boundary, from.host, day.domain, fmt::gmtime(begin_of(day)));
+  out += fmt::format(
+      "\r\n--{}\r\nContent-Type: application/tlsrpt+gzip\r\nContent-Transfer-Encoding: base64\r\n"
+      "Content-Disposition: attachment;\r\n\tfilename=\"{}\"\r\n\r\n",
+      boundary, name);
+  const std::string text = sasl::base64_encode(compressed);
+  for (std::size_t at = 0; at < text.size(); at += 76) out += text.substr(at, 76) + "\r\n";
+  out += fmt::format("\r\n--{}--\r\n", boundary);
+  return out;
+}
+
+}  // namespace pen::tlsrpt

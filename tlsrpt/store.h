@@ -1,0 +1,44 @@
+#pragma once
+/// What has gathered, on disk: an LMDB file below data_directory, so that a crash costs the last seconds and not the day.
+///
+/// Use:     auto store = Store::open(directory);          // a damaged one is set aside: warning()
+///          for (auto& day : store->load()) gathering.restore(day);
+///          store->write(gathering.take_changes());        // one transaction, synced
+/// Rules:   hints. A record that cannot be read is left out.
+/// Thread:  one at a time; write() may block.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "tlsrpt/gather.h"
+
+namespace pen::tlsrpt {
+
+enum class StoreError { damaged = 1, failed };
+inline std::string_view error_module(StoreError) { return "tlsrpt"; }
+inline std::string_view describe(StoreError e) {
+  return e == StoreError::damaged ? "damaged file" : "input/output error";
+}
+
+class Store {
+ public:
+  /// Made if missing. Errors: it cannot be made or opened at all.
+  static Result<std::shared_ptr<Store>> open(const std::string& directory);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  Result<std::vector<DomainDay>> load();
+  Result<void> write(const std::vector<Change>& changes);
+  /// What happened to a damaged file, for the log; empty: nothing.
+  const std::string& warning() const { return warning_; }
+
+ private:
+  struct Env;
+  Store();
+  std::unique_ptr<Env> env_;
+  std::string warning_;
+};
+
+}  // namespace pen::tlsrpt
