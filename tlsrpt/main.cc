@@ -13,6 +13,7 @@
 #include "lib/intake/enqueue_client.h"
 #include "lib/ipc/channel.h"
 #include "lib/mail/queue_id.h"
+#include "lib/mta_sts/store.h"
 #include "lib/net/dns.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
@@ -20,6 +21,7 @@
 #include "tlsrpt/record.h"
 #include "tlsrpt/report.h"
 #include "tlsrpt/store.h"
+#include "tlsrpt/sts.h"
 
 namespace {
 
@@ -98,6 +100,7 @@ struct Server {
   Submitter from;
   Gathering gathering;
   std::shared_ptr<Store> store;
+  std::shared_ptr<mta_sts::Store> policies = {};  // null: MTA-STS is off
   async::Semaphore room;
   async::Cancel& draining;
   PostOptions posting;
@@ -272,9 +275,11 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
         log::warning("pid {}: {}", channel.peer().pid, received.error().message());
       co_return;
     }
-    if (const auto* attempt = std::get_if<conversation::Attempt>(&received->message)) {
+    if (auto* attempt = std::get_if<conversation::Attempt>(&received->message)) {
       ++server->attempts;
-      if (!server->gathering.add(*attempt, server->loop.clock().wall_now())) ++server->not_taken;
+      const WallTime now = server->loop.clock().wall_now();
+      if (server->policies) name_sts_policy(*attempt, server->policies->get(attempt->domain), now);
+      if (!server->gathering.add(*attempt, now)) ++server->not_taken;
       continue;
     }
     conversation::Sent sent;
@@ -303,6 +308,13 @@ Result<service::Hooks> start(service::Context& context) {
   if (!stored) log::warning("what had gathered cannot be read: {}", stored.error().message());
   auto server =
       std::make_shared<Server>(context, std::move(dns), std::move(resolver), std::move(store));
+  if (context.settings().smtp_mta_sts_enable) {
+    auto policies = mta_sts::open_store(context.settings().data_directory + "/mta_sts");
+    if (policies)
+      server->policies = *std::move(policies);
+    else
+      log::warning("reports will not name MTA-STS policies: {}", policies.error().message());
+  }
   if (stored)
     for (auto& day : *stored) server->gathering.restore(std::move(day));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));

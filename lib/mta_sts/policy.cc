@@ -169,6 +169,13 @@ bool Policy::names_host(std::string_view host) const {
   });
 }
 
+std::vector<std::string> Policy::lines() const {
+  std::vector<std::string> out = {"version: STSv1", "mode: " + std::string(mode_name(mode))};
+  for (const std::string& pattern : mx) out.push_back("mx: " + pattern);
+  out.push_back("max_age: " + std::to_string(max_age.count()));
+  return out;
+}
+
 Result<Policy> parse_policy(std::string_view text) {
   if (text.size() > kMaxPolicy) return bad("it is larger than 64 kilobytes");
   Fields fields;

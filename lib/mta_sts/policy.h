@@ -46,6 +46,8 @@ struct Policy {
 
   /// Whether a pattern stands for that MX host: the same name, or one label in the place of "*".
   bool names_host(std::string_view host) const;
+  /// Its text, line by line, as reports show it: "version: STSv1", "mode: enforce", …
+  std::vector<std::string> lines() const;
 };
 
 /// A policy's text. An age beyond a year is a year. Errors: what is wrong with it, for people.

@@ -142,6 +142,13 @@ BOOST_AUTO_TEST_CASE(values_out_of_their_form_make_it_invalid) {
     BOOST_TEST(with(line).starts_with("line "), line);
 }
 
+BOOST_AUTO_TEST_CASE(its_lines_are_its_text) {
+  const auto parsed = parse_policy(kGood);
+  std::string text;
+  for (const auto& line : parsed.value().lines()) text += line + "\n";
+  BOOST_TEST(text == kGood);
+}
+
 BOOST_AUTO_TEST_CASE(no_policy_lasts_longer_than_a_year) {
   BOOST_TEST(policy("version: STSv1\nmode: none\nmax_age: 31557600") == "none 31557600");
   BOOST_TEST(policy("version: STSv1\nmode: none\nmax_age: 9999999999") == "none 31557600");
