@@ -6,6 +6,7 @@
 WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections to a sink (4,000 messages)
            relay-long          the same, 20 connections, 40,000 messages: the queue log goes round many times
            domains20, domains100   4,000 messages to 1,000 domains that a transport table spreads over 50 hosts
+           tls20, tls100       relay20 and relay100 with STARTTLS on both sides, connections reused on both
            large               10 MiB messages, 4 clients (40 messages)
            idle                10,000 idle sessions: memory, and how soon a further client is served
            rtt-chunking        messages over one connection with a 100 ms round trip, sink offers CHUNKING (3,000; Postfix 100)
@@ -49,9 +50,17 @@ smtpd_client_connection_rate_limit = 0
 local_header_rewrite_clients =
 smtp_connection_cache_on_demand = yes
 smtp_connection_cache_destinations = [127.0.0.1]
-smtpd_tls_security_level = none
-smtp_tls_security_level = none
 hash_queue_names = deferred, defer
+"""
+NO_TLS = "smtpd_tls_security_level = none\nsmtp_tls_security_level = none\n"
+# Postfix gives up a connection after one message with TLS unless tlsproxy holds it.
+POSTFIX_TLS = "smtp_tls_connection_reuse = yes\nsmtp_tls_session_cache_database = btree:${data_directory}/smtp_scache\n"
+TLS = """
+smtpd_tls_security_level = may
+smtpd_tls_cert_file = {cert}
+smtpd_tls_key_file = {key}
+smtp_tls_security_level = encrypt
+smtp_tls_loglevel = 0
 """
 PENSTOCK = """
 myhostname = bench.example
@@ -68,6 +77,18 @@ default_process_limit = 20000
 default_destination_concurrency_limit = {concurrency}
 maillog_file = {dir}/log/mail.log
 """
+
+
+class Certificate:
+    """A certificate on P-256 made now, for both sides of a relay."""
+
+    def __init__(self):
+        self.dir = tempfile.TemporaryDirectory(prefix="pen-tls-")
+        os.chmod(self.dir.name, 0o755)
+        self.cert, self.key = (os.path.join(self.dir.name, n) for n in ("cert.pem", "key.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-subj", "/CN=bench.example", "-days", "2", "-out", self.cert, "-keyout", self.key],
+                       check=True, stderr=subprocess.DEVNULL)
 
 
 class Group:
@@ -145,7 +166,8 @@ def free_port():
 class PenstockServer:
     name = "penstock"
 
-    def __init__(self, build, sink, concurrency, settings=""):
+    def __init__(self, build, sink, concurrency, settings="", tls=None):
+        settings += TLS.format(cert=tls.cert, key=tls.key) if tls else NO_TLS
         self.bin = os.path.join(build, "bin")
         self.dir = tempfile.mkdtemp(prefix="pen-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp"))
         os.chmod(self.dir, 0o755)
@@ -181,7 +203,12 @@ class PenstockServer:
 class PostfixServer:
     name = "postfix"
 
-    def __init__(self, build, sink, concurrency, settings="", files=()):
+    def __init__(self, build, sink, concurrency, settings="", files=(), tls=None):
+        if tls:
+            files = (*files, tls.cert, tls.key)
+            settings += TLS.format(cert="/etc/cert.pem", key="/etc/key.pem") + POSTFIX_TLS
+        else:
+            settings += NO_TLS
         self.port = free_port()
         self.group = Group()
         self.peer = peers.Postfix(self.port, sink,
@@ -255,11 +282,12 @@ def fifty_hosts(server_type, port):
     return table, f"\ntransport_maps = texthash:/etc/{os.path.basename(table.name)}\n", (table.name,)
 
 
-def relay(build, server_type, connections, messages, size, spread=False):
-    sink = Sink(build, *(("--host", "0.0.0.0") if spread else ()))
+def relay(build, server_type, connections, messages, size, spread=False, tls=None):
+    sink = Sink(build, *(("--host", "0.0.0.0") if spread else ()),
+                *(("--tls-cert", tls.cert, "--tls-key", tls.key) if tls else ()))
     table, settings, files = fifty_hosts(server_type, sink.port) if spread else (None, "", ())
-    to = ("--domains", 1000) if spread else ()
-    server = server_type(build, sink.port, 50, settings, *((files,) if files else ()))
+    to = (*(("--domains", 1000) if spread else ()), *(("--tls",) if tls else ()))
+    server = server_type(build, sink.port, 50, settings, *((files,) if files else ()), tls=tls)
     try:
         warm = min(connections * 2, messages // 4)
         load(build, server.port, "-c", connections, "-n", warm, "-s", min(size, 65536), "--id", "warm", *to)
@@ -270,7 +298,7 @@ def relay(build, server_type, connections, messages, size, spread=False):
         took = sink.wait(warm + messages, 300) - began
         figures = {"accepted/s": messages / accepted, "relayed/s": messages / took,
                    "cpu ms/message": (server.group.seconds() - cpu) * 1000 / messages,
-                   "anonymous MiB": sampler.end() / 2**20}
+                   "anonymous MiB": sampler.end() / 2**20, "connections": sink.counts().get("connections", 0)}
         if size > 2**20:
             figures["MiB/s"] = messages * size / 2**20 / took
         for key in ("dot_ms", "latency_ms"):
@@ -384,6 +412,8 @@ WORKLOADS = {
     "relay-long": lambda b, s: relay(b, s, 20, 40000, 4096),
     "domains20": lambda b, s: relay(b, s, 20, 4000, 4096, spread=True),
     "domains100": lambda b, s: relay(b, s, 100, 4000, 4096, spread=True),
+    "tls20": lambda b, s: relay(b, s, 20, 4000, 4096, tls=Certificate()),
+    "tls100": lambda b, s: relay(b, s, 100, 4000, 4096, tls=Certificate()),
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "idle": idle,
     # more than fit into one window, but not minutes of one message at a time

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "bench/bench_util.h"
+#include "bench/bench_tls.h"
 
 using namespace pen::bench;
 
@@ -21,13 +21,14 @@ struct Options {
   int port = 2525, connections = 1, recipients = 1, domains = 0, idle = 0, idle_at_once = 200;
   long messages = 1000, per_connection = 0, retries = 0;
   std::size_t size = 4096;
-  bool pipelining = false, bdat = false, dots = false, verbose = false;
+  bool pipelining = false, bdat = false, dots = false, verbose = false, tls = false;
   double limit = 300, rate = 0;
 } options;
 
-enum class State { dead, connecting, greeting, ehlo, mail, rcpt, data, body, quit, idle };
+enum class State { dead, connecting, greeting, ehlo, starttls, mail, rcpt, data, body, quit, idle };
 struct Connection {
   int fd = -1;
+  std::unique_ptr<TlsSession> tls;
   State state = State::dead;
   std::string in, out;
   std::size_t out_at = 0;
@@ -51,6 +52,7 @@ long next_message = 0, taken = 0, refused = 0, doubtful = 0, given_up = 0, conne
      connect_failures = 0, established = 0;
 std::map<long, int> tries;
 std::map<std::string, long> complaints;
+std::unique_ptr<TlsContext> tls_context;  // null: clear text
 volatile std::sig_atomic_t stop_asked = 0;
 std::vector<float> dot_times, message_times, connect_times;
 double started = 0, first_taken = 0, last_taken = 0;
@@ -101,6 +103,7 @@ void watch(Connection& c, bool write) {
   c.writing = write;
 }
 void close_connection(Connection& c) {
+  c.tls.reset();
   if (c.fd >= 0) ::close(c.fd);
   c.fd = -1;
   c.state = State::dead;
@@ -122,7 +125,8 @@ void fail(Connection& c, const std::string& why) {
       try_again(c.message);
     }
     c.message = -1;
-  } else if (c.state == State::connecting || c.state == State::greeting || c.state == State::ehlo) {
+  } else if (c.state == State::connecting || c.state == State::greeting || c.state == State::ehlo ||
+             c.state == State::starttls) {
     ++connect_failures;
   }
   close_connection(c);
@@ -150,10 +154,11 @@ void connect_one(Connection& c) {
 void flush(Connection& c) {
   auto push = [&](const char* at, std::size_t size, std::size_t& done, bool more) {
     while (done < size) {
-      const ssize_t n = ::send(c.fd, at + done, size - done, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+      const ssize_t n =
+          tls_send(c.fd, c.tls.get(), at + done, size - done, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
       if (n < 0) {
         if (errno == EAGAIN)
-          watch(c, true);
+          watch(c, !c.tls || !c.tls->wants_read());
         else
           fail(c, std::string("send: ") + std::strerror(errno));
         return false;
@@ -232,12 +237,24 @@ void on_reply(Connection& c, int code, const std::string& line) {
       return;
     case State::ehlo:
       if (!good) return fail(c, line);
+      if (tls_context && !c.tls) {
+        c.out += "STARTTLS\r\n";
+        c.state = State::starttls;
+        return;
+      }
       ++established;
       connect_times.push_back(static_cast<float>(now() - c.begun));
       if (options.idle > 0)
         c.state = State::idle;
       else
         next(c);
+      return;
+    case State::starttls:
+      if (!good) return fail(c, line);
+      c.tls = tls_context->open(c.fd);
+      c.pipelining = c.chunking = false;
+      c.out += "EHLO " + options.helo + "\r\n";
+      c.state = State::ehlo;
       return;
     case State::mail:
       if (!good) {
@@ -307,7 +324,11 @@ void on_line(Connection& c, const std::string& line) {
 }
 void readable(Connection& c) {
   static char buffer[65536];
-  const ssize_t n = ::recv(c.fd, buffer, sizeof buffer, 0);
+  if (c.tls && c.tls->wants_read()) {
+    flush(c);
+    if (c.state == State::dead) return;
+  }
+  const ssize_t n = tls_recv(c.fd, c.tls.get(), buffer, sizeof buffer);
   if (n <= 0) {
     if (n < 0 && errno == EAGAIN) return;
     if (c.state == State::quit || (c.state == State::idle && options.idle == 0))
@@ -489,6 +510,7 @@ int main(int argc, char** argv) {
   app.add_flag("--pipelining", options.pipelining,
                "send commands in groups where the server offers it");
   app.add_flag("--bdat", options.bdat, "send content by BDAT where the server offers CHUNKING");
+  app.add_flag("--tls", options.tls, "STARTTLS on every connection; certificates are not checked");
   app.add_flag("--dots", options.dots, "begin some lines with a dot");
   app.add_option("--rate", options.rate, "messages per second at most; 0: as fast as they go");
   app.add_option("--retries", options.retries,
@@ -505,6 +527,7 @@ int main(int argc, char** argv) {
   target = options.unix_path.empty() ? Address::inet(options.host, options.port)
                                      : Address::unix(options.unix_path);
   if (!options.ledger.empty()) ledger.open(options.ledger);
+  if (options.tls) tls_context = std::make_unique<TlsContext>(TlsContext::client());
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGTERM, [](int) { stop_asked = 1; });
   raise_fd_limit();

@@ -9,7 +9,7 @@
 #include <queue>
 #include <unordered_set>
 
-#include "bench/bench_util.h"
+#include "bench/bench_tls.h"
 
 using namespace pen::bench;
 
@@ -30,7 +30,8 @@ struct Every {
 };
 
 struct Options {
-  std::string host = "127.0.0.1", unix_path, ledger, save, count_file, name = "sink.example";
+  std::string host = "127.0.0.1", unix_path, ledger, save, count_file, name = "sink.example",
+              certificate, key;
   int port = 0;
   bool lmtp = false, no_pipelining = false, chunking = false, no_8bitmime = false, no_ehlo = false,
        dsn = false;
@@ -44,6 +45,8 @@ struct Options {
 
 struct Connection {
   int fd = -1;
+  std::unique_ptr<TlsSession> tls;
+  bool start_tls = false;  // once what is in out has left
   unsigned generation = 0;
   std::string in, out;
   std::size_t out_at = 0;
@@ -73,6 +76,7 @@ struct Due {
 };
 std::priority_queue<Due> due;
 LedgerFile ledger;
+std::unique_ptr<TlsContext> tls_context;  // null: STARTTLS is not offered
 std::unordered_set<std::uint64_t> seen;
 long messages = 0, recipients = 0, duplicates = 0, without_id = 0, opened = 0, live = 0,
      most_live = 0, refused = 0;
@@ -115,10 +119,11 @@ void close_connection(Connection& c) {
 /// False: the connection is gone.
 bool flush(Connection& c) {
   while (c.out_at < c.out.size()) {
-    const ssize_t n = ::send(c.fd, c.out.data() + c.out_at, c.out.size() - c.out_at, MSG_NOSIGNAL);
+    const ssize_t n =
+        tls_send(c.fd, c.tls.get(), c.out.data() + c.out_at, c.out.size() - c.out_at, MSG_NOSIGNAL);
     if (n < 0) {
       if (errno == EAGAIN) {
-        watch(c, true);
+        watch(c, !c.tls || !c.tls->wants_read());
         return true;
       }
       close_connection(c);
@@ -131,6 +136,11 @@ bool flush(Connection& c) {
   if (c.quit && c.later.empty()) {
     close_connection(c);
     return false;
+  }
+  if (c.start_tls && c.later.empty()) {
+    c.tls = tls_context->open(c.fd);
+    c.start_tls = c.mail = false;
+    c.in.clear();  // clear text behind STARTTLS is not for the encrypted session
   }
   watch(c, false);
   return true;
@@ -297,6 +307,7 @@ void command(Connection& c, std::string_view line) {
     if (options.chunking) text += "\r\n250-CHUNKING";
     if (options.binarymime) text += "\r\n250-BINARYMIME";
     if (!options.no_8bitmime) text += "\r\n250-8BITMIME";
+    if (tls_context && !c.tls) text += "\r\n250-STARTTLS";
     if (options.dsn) text += "\r\n250-DSN";
     if (options.smtputf8) text += "\r\n250-SMTPUTF8";
     if (!options.no_enhanced) text += "\r\n250-ENHANCEDSTATUSCODES";
@@ -348,6 +359,9 @@ void command(Connection& c, std::string_view line) {
       c.bdat_ok = true;
       c.mode = Connection::Mode::bdat;
     }
+  } else if (is("STARTTLS") && tls_context && !c.tls) {
+    reply(c, "220 2.0.0 Ready to start TLS");
+    c.start_tls = true;
   } else if (is("RSET")) {
     c.mail = c.bdat_ok = false;
     c.recipients.clear();
@@ -403,7 +417,7 @@ bool take_data(Connection& c, std::size_t& at) {
 }
 void feed(Connection& c) {
   std::size_t at = 0;
-  while (!c.quit) {
+  while (!c.quit && !c.start_tls) {
     if (c.mode == Connection::Mode::data) {
       if (!take_data(c, at)) break;
       c.mode = Connection::Mode::command;
@@ -493,7 +507,7 @@ void accept_all(int listener) {
 }
 void readable(Connection& c) {
   static char buffer[262144];
-  const ssize_t n = ::recv(c.fd, buffer, sizeof buffer, 0);
+  const ssize_t n = tls_recv(c.fd, c.tls.get(), buffer, sizeof buffer);
   if (n == 0 || (n < 0 && errno != EAGAIN)) {
     close_connection(c);
     return;
@@ -560,6 +574,9 @@ int main(int argc, char** argv) {
   app.add_option("--close-421", leave, "EVERY: 421 to a command and hang up");
   app.add_flag("--go-ahead", options.go_ahead, "354 to DATA without recipients, 554 after the dot");
   app.add_flag("--quickack", options.quickack, "acknowledge at once (TCP_QUICKACK)");
+  app.add_option("--tls-cert", options.certificate,
+                 "offer STARTTLS with the certificate chain in this file");
+  app.add_option("--tls-key", options.key, "and its private key");
   std::string ledger_path;
   app.add_option("--ledger", ledger_path, "append what was taken to this file");
   app.add_flag("--detail", options.detail,
@@ -581,6 +598,9 @@ int main(int argc, char** argv) {
   if (!drop.empty()) options.drop_command.parse(drop, "");
   if (!leave.empty()) options.close_421.parse(leave, "");
   if (!ledger_path.empty()) ledger.open(ledger_path);
+  if (!options.certificate.empty())
+    tls_context =
+        std::make_unique<TlsContext>(TlsContext::server(options.certificate, options.key));
 
   raise_fd_limit();
   ::signal(SIGPIPE, SIG_IGN);

@@ -19,12 +19,24 @@ CASES = [
     ("refusals", ["--refuse-rcpt", "7", "--refuse-dot", "5", "--refuse-mail", "9"],
      ["-n", "200", "-c", "5", "-r", "2", "--retries", "50", "--pipelining"], 0),
     ("drops", ["--drop-dot", "10", "--drop", "50", "--close-421", "70"], ["-n", "200", "-c", "5", "--retries", "50"], 1),
+    ("TLS", ["--chunking", "--tls"], ["-n", "300", "-c", "5", "--pipelining", "--tls", "-m", "20"], 0),
+    ("TLS, large", ["--tls"], ["-n", "6", "-c", "2", "-s", "3000000", "--dots", "--tls"], 0),
     ("few for each connection", ["--max-messages", "3"], ["-n", "60", "-c", "4", "--retries", "50"], 0),
 ]
 
 
+def certificate(scratch):
+    """Options of the sink that offer STARTTLS with a certificate made now."""
+    files = ["--tls-cert", os.path.join(scratch, "cert.pem"), "--tls-key", os.path.join(scratch, "key.pem")]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-subj", "/CN=sink.example", "-out", files[1], "-keyout", files[3]], check=True,
+                   stderr=subprocess.DEVNULL)
+    return files
+
+
 def run(tools, name, sink_options, load_options, load_status):
     with tempfile.TemporaryDirectory() as scratch:
+        sink_options = [w for o in sink_options for w in (certificate(scratch) if o == "--tls" else [o])]
         sent, took = os.path.join(scratch, "sent"), os.path.join(scratch, "took")
         sink = subprocess.Popen([os.path.join(tools, "pensink"), "--port", "0", "--ledger", took, *sink_options],
                                 stdout=subprocess.PIPE, text=True)

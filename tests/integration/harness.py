@@ -1,5 +1,6 @@
 """All that an integration test needs in one import: from harness import *."""
 import os
+import resource
 import unittest
 
 from client import Client, Refused, mail, send
@@ -31,6 +32,14 @@ class Suite(unittest.TestCase):
             raise AssertionError(reason)
         if reason:
             raise unittest.SkipTest(reason)
+
+    def need_descriptors(self, count):
+        """This process may open so many until the test has ended; skips it where they are not allowed."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < count:
+            self.skipTest(f"fewer than {count} descriptors are allowed here")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def inline(pairs):

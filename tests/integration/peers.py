@@ -179,7 +179,8 @@ message_size_limit = 52428800
                 fields[4] = "n"
                 line = " ".join(fields)
             out.append(line)
-        self.write("etc/postfix/master.cf", "\n".join(out) + "\npostlog unix-dgram n - n - 1 postlogd\n")
+        self.write("etc/postfix/master.cf", "\n".join(out) + "\npostlog unix-dgram n - n - 1 postlogd\n"
+                   "tlsproxy unix - - n - 0 tlsproxy\n")  # with which TLS connections are reused
         started = self.run("/usr/sbin/postfix", "start")
         if started.returncode != 0:
             raise RuntimeError(started.stdout + self.log())

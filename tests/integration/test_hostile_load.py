@@ -3,7 +3,6 @@ for it, memory stays bounded, and honest clients are served meanwhile."""
 import collections
 import random
 import re
-import resource
 import selectors
 import socket
 import time
@@ -71,11 +70,7 @@ def anonymous(pid):
 
 class HostileLoad(Suite):
     def test_a_thousand_at_once(self):
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if hard < 2000:
-            self.skipTest("fewer than 2000 descriptors are allowed here")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.need_descriptors(2000)
         settings = {"smtpd_timeout": "4s", "smtpd_error_sleep_time": "20ms", "smtpd_hard_error_limit": "20",
                     "smtpd_junk_command_limit": "100", "line_length_limit": "2048"}
         with Peer() as peer, Instance({**relay_to(peer), **settings}) as mx:

@@ -172,8 +172,9 @@ class TlsServer(Suite):
             mx.wait_log(r"timeout after STARTTLS from")
 
     def test_many_clients_that_stop_in_the_handshake(self):
-        most = 200
-        with Instance(self.settings(smtpd_starttls_timeout="3s", smtpd_client_connection_count_limit="0")) as mx:
+        most = 1000
+        self.need_descriptors(most + 200)
+        with Instance(self.settings(smtpd_starttls_timeout="8s", smtpd_client_connection_count_limit="0")) as mx:
             def resident():
                 with open(f"/proc/{mx.pids()['smtpd'][0]}/statm") as statm:
                     return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
