@@ -87,6 +87,10 @@ Result<void> prepare_directories(const config::Settings& settings) {
   PEN_TRY(make_directory(queue + "/private", 0700, owner, {}));
   PEN_TRY(make_directory(queue + "/public", ::geteuid() == 0 && drop_group ? 0710 : 0700, owner,
                          drop_group));
+  // As Postfix has it: who has the group may leave a file here, and see or remove nothing.
+  PEN_TRY(make_directory(queue + "/maildrop", ::geteuid() == 0 && drop_group ? 01730 : 0700, owner,
+                         drop_group));
+  PEN_TRY(make_directory(queue + "/corrupt", 0700, owner, {}));
   return make_directory(settings.data_directory, 0700, owner, {});
 }
 

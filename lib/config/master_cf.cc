@@ -28,17 +28,15 @@ constexpr ProgramNote kNotes[] = {
      "not act"},
     {"pipe", false, "delivery to commands by a transport does not exist yet"},
     {"spawn", false, "commands as services do not exist yet"},
-    {"pickup", false,
-     "local submission with sendmail does not exist yet; mail comes in by SMTP only"},
     {"postscreen", false,
      "smtpd itself answers the port; early talkers are refused there, other tests are not made"},
     {"dnsblog", false, "DNS block lists are not asked yet"},
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 13> kOwn = {
-    "smtpd",  "qmgr",  "trivial-rewrite", "smtp",    "lmtp",  "local", "virtual",
-    "bounce", "error", "retry",           "discard", "anvil", "tlsrpt"};
+constexpr std::array<std::string_view, 14> kOwn = {
+    "smtpd",  "qmgr",  "trivial-rewrite", "smtp",    "lmtp",  "local",  "virtual",
+    "bounce", "error", "retry",           "discard", "anvil", "tlsrpt", "pickup"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

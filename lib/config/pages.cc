@@ -178,9 +178,10 @@ std::string main_cf_man_page() {
     for (const auto& [text, members] : grouped(kind)) {
       if (!first) out += ".PP\n";
       first = false;
-      out += roff(text) + "\n.PP\n.RS\n";
+      // Ragged: a long name alone on a line cannot be stretched.
+      out += roff(text) + "\n.PP\n.RS\n.na\n";
       for (const Row* row : members) out += roff(row->name) + "\n";
-      out += ".RE\n";
+      out += ".ad\n.RE\n";
     }
   };
   section(Class::accepted, "ACCEPTED WITHOUT EFFECT");

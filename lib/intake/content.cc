@@ -1,5 +1,9 @@
 #include "lib/intake/content.h"
 
+#include <algorithm>
+
+#include "lib/base/text.h"
+
 namespace pen::intake {
 
 using Line = mail::HeaderScanner::Line;
@@ -39,7 +43,7 @@ void ContentBuilder::add_field(std::string_view field) {
 void ContentBuilder::header_text(std::string_view part) {
   line_open_ = true;
   if (decided_) {  // the rest of a header line longer than anything that matters
-    keep(part);
+    if (!dropping_) keep(part);
     return;
   }
   line_ += part;
@@ -56,6 +60,12 @@ void ContentBuilder::decide(bool whole) {
   if (kind == Line::body) {
     end_header(false);
   } else {
+    if (kind == Line::field) dropping_ = dropped(line_);
+    if (dropping_) {
+      decided_ = true;
+      line_.clear();
+      return;
+    }
     header_.line(line_, kind);
     // Our own field counts, as in Postfix.
     if (header_.summary().received + 1 >= options_.hop_limit && problem_ == ContentProblem::none)
@@ -69,7 +79,17 @@ void ContentBuilder::decide(bool whole) {
 void ContentBuilder::header_line_end() {
   if (!decided_) decide(true);
   decided_ = false;
-  keep_end();
+  if (dropping_ && !in_body_)
+    line_open_ = false;
+  else
+    keep_end();
+}
+
+bool ContentBuilder::dropped(std::string_view line) const {
+  if (options_.drop_fields.empty()) return false;
+  const auto name = line.substr(0, mail::field_name_length(line));
+  return std::ranges::any_of(options_.drop_fields,
+                             [&](const std::string& f) { return iequals(f, name); });
 }
 
 void ContentBuilder::end_header(bool separator) {

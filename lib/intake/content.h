@@ -7,9 +7,11 @@
 ///          scanner.feed(bytes, content);                 // content is a sink of mail::DataScanner and BdatScanner
 ///          if (content.pending().size() > limit) …       // a spool takes what has gathered: content.take()
 ///          auto facts = content.finish();                // then problem(), summary()
-/// Rules:   nothing of what the peer sent is changed; completion adds fields at the end of the header.
+/// Rules:   nothing of what the peer sent is changed, but for header fields that are to be dropped; completion adds fields
+///          at the end of the header.
 /// Source:  RFC 5321 sections 4.4 and 6.3; Postfix message_size_limit, hopcount_limit, local_header_rewrite_clients.
 /// Bounds:  once the size limit is passed nothing more is kept.
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,8 @@ struct ContentOptions {
   unsigned hop_limit = 50;
   /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added.
   std::string date = {}, message_id = {}, from = {};
+  /// Names of fields to leave out, in any case (message_drop_headers). What they point to must outlive the builder.
+  std::span<const std::string> drop_fields = {};
 };
 
 enum class ContentProblem : std::uint8_t { none, too_large, too_many_hops };
@@ -72,6 +76,7 @@ class ContentBuilder {
   void header_text(std::string_view part);
   void header_line_end();
   void decide(bool whole);
+  bool dropped(std::string_view line) const;
   void end_header(bool separator);
 
   ContentOptions options_;
@@ -83,7 +88,8 @@ class ContentBuilder {
   ContentProblem problem_ = ContentProblem::none;
   bool in_body_ = false;
   bool first_line_ = true;
-  bool decided_ = false;  // the present header line was passed on in part
+  bool decided_ = false;   // the present header line was passed on in part
+  bool dropping_ = false;  // the present header field is left out
   bool line_open_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/received.h"
 
@@ -17,6 +18,22 @@ std::string new_message_id(const std::string& queue_id, const std::string& host,
   char stamp[32];
   const auto n = std::strftime(stamp, sizeof stamp, "%Y%m%d%H%M%S", &tm);
   return "<" + std::string(stamp, n) + "." + queue_id + "@" + host + ">";
+}
+
+/// header_from_format = standard: the name as a phrase, quoted where it is not made of atoms (RFC 5322 section 3.2.5).
+std::string named_address(std::string_view name, const std::string& address) {
+  if (name.empty()) return address;
+  const bool atoms = std::ranges::all_of(name, [](char c) {
+    return ascii_alnum(c) || static_cast<unsigned char>(c) >= 128 ||
+           std::string_view(" !#$%&'*+-/=?^_`{|}~").contains(c);
+  });
+  if (atoms) return std::string(name) + " <" + address + ">";
+  std::string quoted = "\"";
+  for (const char c : name) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\" <" + address + ">";
 }
 
 }  // namespace
@@ -43,8 +60,9 @@ Body& Message::open_body(std::uint64_t expected) {
     options.message_id =
         "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
-    options.from = "From: " + intake_.resolve->rewrite(from);
+    options.from = "From: " + named_address(full_name_, intake_.resolve->rewrite(from));
   }
+  options.drop_fields = s.drop_fields;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
@@ -61,6 +79,7 @@ Body& Message::open_body(std::uint64_t expected) {
       .when = envelope_.arrival,
       .show_login = s.show_logins,
       .tls = trace_tls_,
+      .submitted_by = submitted_by_,
   }));
   return *body_;
 }

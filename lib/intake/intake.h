@@ -24,15 +24,16 @@
 namespace pen::intake {
 
 struct Settings {
-  std::string myhostname, mail_name = "Penstock", myorigin;
+  std::string myhostname, mail_name = "Penstock", myorigin = {};
   std::uint64_t message_size_limit = 10240000;
   unsigned hopcount_limit = 50;
-  std::string always_bcc;
+  std::string always_bcc = {};
   // receive_override_options: canonical maps, virtual aliases, always_bcc
   bool address_mappings = true;
-  bool show_logins = false;         // smtpd_sasl_authenticated_header
-  bool tls_required_header = true;  // tls_required_enable: "TLS-Required: No" counts
-  bool replace_bare_cr = true;      // cleanup_replace_stray_cr_lf
+  bool show_logins = false;                   // smtpd_sasl_authenticated_header
+  bool tls_required_header = true;            // tls_required_enable: "TLS-Required: No" counts
+  bool replace_bare_cr = true;                // cleanup_replace_stray_cr_lf
+  std::vector<std::string> drop_fields = {};  // message_drop_headers
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};
 };
@@ -79,6 +80,10 @@ class Message {
 
   /// Adds Date:, Message-ID: and From: where they lack (a local client).
   void complete_header(bool yes) { complete_header_ = yes; }
+  /// The name beside the address in a From: that is added; without control characters. Before open_body().
+  void full_name(std::string name) { full_name_ = std::move(name); }
+  /// Who submitted it on this host, for Received: "from userid 1000". Before open_body().
+  void submitted_by(std::string text) { submitted_by_ = std::move(text); }
   /// Of the request that asked for this message (ipc::bounce::Notify), when it discharges a report.
   void permit(std::uint64_t permit) { permit_ = permit; }
   /// Comments for Received: about the session's TLS, lines joined by CRLF and tab. Before open_body().
@@ -96,7 +101,7 @@ class Message {
   Intake& intake_;
   mail::Envelope envelope_;
   std::optional<Body> body_;
-  std::string trace_tls_;
+  std::string trace_tls_, full_name_, submitted_by_;
   bool complete_header_ = false;
   std::uint64_t permit_ = 0;
 };

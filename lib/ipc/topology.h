@@ -5,7 +5,7 @@
 /// listens, programs serve.
 ///
 ///   conversation  socket             client (connects)             server           peers allowed
-///   enqueue       public/qmgr        smtpd, bounce, local          qmgr             root, mail_owner
+///   enqueue       public/qmgr        smtpd, bounce, local, pickup  qmgr             root, mail_owner
 ///   queue         public/qmgr        penqueue, pensuper, penstock  qmgr             all; rights by uid
 ///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
@@ -13,6 +13,7 @@
 ///   sessions      private/anvil      smtpd, qmgr, penstock         anvil            root, mail_owner
 ///   tls_report    private/tlsrpt     smtp                          tlsrpt           root, mail_owner
 ///
+/// public/pickup has no conversation: a connection says that pendrop left a message (docs/submission.md).
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
 ///          socket and chooses by the name.
 /// Frames:  u32 length (LE) of what follows, varint number of descriptors that travel with the frame, varint index

@@ -56,6 +56,10 @@ std::string received_field(const ReceivedField& f) {
   out += f.myhostname;
   out += " (";
   out += f.mail_name;
+  if (!f.submitted_by.empty()) {
+    out += ", ";
+    append_safe(out, f.submitted_by, true);
+  }
   out += ")";
   if (!f.client.protocol.empty() && !f.client.address.empty()) {
     out += " with ";

@@ -20,11 +20,12 @@ struct ReceivedField {
   bool show_login = false;  // name client.sasl_username, if there is one
   // complete comments about the session's TLS, further lines begun by CRLF and tab; empty: none
   std::string_view tls = {};
+  // "from userid 1000" for local submission
+  std::string_view submitted_by = {};
 };
 
 /// The field's lines joined by CRLF, without one at the end. Bytes a peer chose cannot break the
-/// line. Local submission (client.address empty) has no from clause: "by host (name, from userid
-/// 0)" is the caller's business.
+/// line. Local submission (client.address empty) has no from clause.
 std::string received_field(const ReceivedField& f);
 
 }  // namespace pen::mail

@@ -1,0 +1,104 @@
+#pragma once
+/// One file of $queue_directory/maildrop: written by pendrop, taken by pickup. Neither needs the other to be there.
+///
+/// Writer:  create() makes the file under its last name, the queue id, and holds flock(LOCK_EX) on it; append() the
+///          content; finish() writes the trailer, sets the mode's S_IXUSR, syncs, and only then lets go of the lock.
+///          Destroying an unfinished writer removes the file.
+/// Reader:  open() takes the lock or leaves the file alone. With the lock: S_IXUSR and a right checksum make it a
+///          message; S_IXUSR and anything wrong make it damaged; no S_IXUSR means that its writer died.
+/// Crash:   docs/submission.md. A name is never used again (queue ids), and nothing is renamed: one fsync() of a new
+///          file makes its name durable too.
+/// Errors:  errno of the file calls, FormatError.
+/// Thread:  one at a time. Everything blocks.
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+#include "lib/submission/format.h"
+
+namespace pen::submission {
+
+/// Before which system call a writer is: for tests that end the process there.
+enum class Step { create, lock, head, content, trailer, mark, sync, unlock, done };
+using Before = std::function<void(Step)>;
+
+class DropWriter {
+ public:
+  /// Gives the submission the next id that is not taken. The directory must exist. The process's umask must let others
+  /// read (022): the mail system is another account.
+  static Result<std::unique_ptr<DropWriter>> create(const std::string& directory,
+                                                    Submission submission,
+                                                    const std::function<std::string()>& next_id,
+                                                    Before before = {});
+  /// Unfinished: removes the file.
+  ~DropWriter();
+  DropWriter(const DropWriter&) = delete;
+  DropWriter& operator=(const DropWriter&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::string& queue_id() const { return queue_id_; }
+  std::uint64_t content_size() const { return content_size_; }
+  Result<void> append(std::string_view content);
+  /// Success: the message is on stable storage and will be taken. Called once.
+  Result<void> finish();
+
+ private:
+  DropWriter(Before before) : before_(std::move(before)) {}
+  void step(Step s) const {
+    if (before_) before_(s);
+  }
+  Result<void> put(std::string_view bytes);
+  Before before_;
+  std::string path_, queue_id_;
+  Sum sum_;
+  std::uint64_t content_size_ = 0;
+  int fd_ = -1;
+  bool finished_ = false;
+};
+
+class DropReader {
+ public:
+  enum class State {
+    complete,
+    being_written,  // somebody holds the lock
+    abandoned,      // the writer died before it could promise anything
+    damaged,        // why() says how
+    gone,
+  };
+  /// Looks at directory/name. Errors: it cannot be opened or locked.
+  static Result<DropReader> open(const std::string& directory, const std::string& name);
+  ~DropReader();
+  DropReader(DropReader&& other) noexcept;
+  DropReader& operator=(DropReader&&) = delete;
+
+  State state() const { return state_; }
+  const std::string& why() const { return why_; }
+  /// When complete.
+  const Submission& submission() const { return submission_; }
+  Submission take_submission() { return std::move(submission_); }
+  uid_t uid() const { return uid_; }
+  std::uint64_t content_size() const { return trailer_.content_size; }
+  /// The next piece of content, at most `most` bytes; empty: that was all, and the checksum is right.
+  /// Errors: damaged, errno.
+  Result<std::string> read(std::size_t most);
+  /// Takes the name away; the lock goes with this object.
+  Result<void> remove();
+
+ private:
+  DropReader() = default;
+  Result<void> examine(const std::string& name);
+  State state_ = State::damaged;
+  std::string path_, why_;
+  Submission submission_;
+  Trailer trailer_;
+  Sum sum_;
+  std::uint64_t at_ = 0, end_ = 0;
+  uid_t uid_ = 0;
+  int fd_ = -1;
+};
+
+}  // namespace pen::submission

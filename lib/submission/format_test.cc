@@ -1,0 +1,63 @@
+#include "lib/submission/format.h"
+
+#include <boost/test/unit_test.hpp>
+
+namespace pen::submission {
+namespace {
+
+Submission sample() {
+  Submission s;
+  s.queue_id = "4bGNsx3Ynxz1kGz8Q";
+  s.arrival = WallTime(microseconds(1795334400000000));
+  s.sender = "ada@example.org";
+  s.full_name = "Ada L.";
+  s.recipients = {{.address = "bob@example.org", .original = {}, .orcpt = {}, .notify = 2}};
+  s.envid = "id 1";
+  return s;
+}
+
+BOOST_AUTO_TEST_SUITE(submission_format)
+
+BOOST_AUTO_TEST_CASE(a_head_is_read_as_it_was_written) {
+  const std::string bytes = head(sample());
+  BOOST_TEST(head_size(bytes.substr(0, kPrefixSize)).value() == bytes.size());
+  BOOST_TEST((parse_head(bytes).value() == sample()));
+}
+
+BOOST_AUTO_TEST_CASE(a_head_cut_short_or_of_another_version_is_refused) {
+  const std::string bytes = head(sample());
+  for (std::size_t n = 0; n < bytes.size(); ++n) BOOST_TEST(!parse_head(bytes.substr(0, n)));
+  std::string newer = bytes;
+  newer[8] = 2;
+  BOOST_TEST(parse_head(newer).error().is(FormatError::other_version));
+  std::string long_one = bytes;
+  long_one[15] = 1;  // 16 MiB of envelope
+  BOOST_TEST(head_size(long_one).error().is(FormatError::damaged));
+}
+
+BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {
+  const auto refused = [](auto change) {
+    Submission s = sample();
+    change(s);
+    return decode_submission(encode(s), true).has_value() == false;
+  };
+  BOOST_TEST(!refused([](Submission&) {}));
+  BOOST_TEST(refused([](Submission& s) { s.queue_id = "../../etc/passwd"; }));
+  BOOST_TEST(refused([](Submission& s) { s.queue_id.clear(); }));
+  BOOST_TEST(refused([](Submission& s) { s.sender = "a\nb@example.org"; }));
+  BOOST_TEST(refused([](Submission& s) { s.recipients.clear(); }));
+  BOOST_TEST(refused([](Submission& s) { s.recipients[0].address.clear(); }));
+  BOOST_TEST(refused([](Submission& s) { s.recipients[0].address.assign(5000, 'a'); }));
+  BOOST_TEST(refused([](Submission& s) { s.recipients[0].notify = 12; }));
+  BOOST_TEST(refused([](Submission& s) { s.full_name = "a\r\nBcc: x"; }));
+  BOOST_TEST(refused([](Submission& s) { s.envid.assign(101, 'a'); }));
+  BOOST_TEST(
+      refused([](Submission& s) { s.recipients.resize(kMaxRecipients + 1, s.recipients[0]); }));
+  // The caller does not choose the queue id.
+  BOOST_TEST(!decode_submission(encode(sample()), false));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::submission

@@ -1,0 +1,56 @@
+#include "lib/submission/input.h"
+
+#include <boost/test/unit_test.hpp>
+
+namespace pen::submission {
+namespace {
+
+/// The message in the input, cut into pieces of so many bytes.
+std::string filtered(std::string_view in, bool dot_ends, std::size_t piece) {
+  InputFilter filter({.dot_ends = dot_ends});
+  std::string out;
+  while (!in.empty() && !filter.done()) {
+    filter.feed(in.substr(0, piece), out);
+    in.remove_prefix(std::min(piece, in.size()));
+  }
+  filter.finish(out);
+  return out;
+}
+void check(std::string_view in, bool dot_ends, std::string_view wanted) {
+  for (const std::size_t piece : {1U, 2U, 3U, 7U, 1000U})
+    BOOST_TEST(filtered(in, dot_ends, piece) == wanted, "pieces of " << piece);
+}
+
+BOOST_AUTO_TEST_SUITE(submission_input)
+
+BOOST_AUTO_TEST_CASE(a_line_of_one_dot_ends_the_message) {
+  check("a\n\nb\n.\nc\n", true, "a\n\nb\n");
+  check("a\r\n.\r\nc\r\n", true, "a\r\n");
+  check(".\nx\n", true, "");
+  check("a\n.", true, "a\n");
+}
+
+BOOST_AUTO_TEST_CASE(other_lines_with_dots_do_not) {
+  check("a\n..\n.b\n. \nc.\n", true, "a\n..\n.b\n. \nc.\n");
+  check(".\rx\n", true, ".\rx\n");
+}
+
+BOOST_AUTO_TEST_CASE(with_i_no_line_ends_it) { check("a\n.\nb\n", false, "a\n.\nb\n"); }
+
+BOOST_AUTO_TEST_CASE(mailbox_separators_before_the_header_are_dropped) {
+  check("From ada Sat Nov 21\n>From bob\nSubject: x\n\nFrom here\n", true,
+        "Subject: x\n\nFrom here\n");
+  check("From: ada\n", true, "From: ada\n");
+  check(">Fro\n", true, ">Fro\n");
+  check("From", true, "From");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_nothing_and_a_last_line_keeps_its_missing_end) {
+  check("", true, "");
+  check("a", true, "a");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::submission

@@ -1,0 +1,66 @@
+#include "lib/submission/recipients.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/base/text.h"
+#include "lib/submission/format.h"
+
+namespace pen::submission {
+namespace {
+
+std::string named(std::string_view content, std::size_t piece = 1000000) {
+  HeaderRecipients reader;
+  while (!content.empty() && !reader.header_ended()) {
+    reader.feed(content.substr(0, piece));
+    content.remove_prefix(std::min(piece, content.size()));
+  }
+  reader.finish();
+  return reader.fault().empty() ? join(reader.take(), " ") : "fault: " + reader.fault();
+}
+
+BOOST_AUTO_TEST_SUITE(header_recipients)
+
+BOOST_AUTO_TEST_CASE(to_cc_and_bcc_are_read_whatever_their_form) {
+  const std::string text =
+      "Subject: to: nobody\r\nTO : Ada <ada@a.example>,\r\n\t\"Last, First\" <b@a.example> (x, "
+      "y)\r\n"
+      "X-To: no@a.example\r\ncc: friends: c@a.example, d@a.example;\r\nBcc: local\r\n\r\nTo: "
+      "body@a.example\r\n";
+  for (const std::size_t piece : {1U, 5U, 1000U})
+    BOOST_TEST(named(text, piece) == "ada@a.example b@a.example c@a.example d@a.example local");
+}
+
+BOOST_AUTO_TEST_CASE(resent_fields_win) {
+  BOOST_TEST(named("To: a@x\nResent-Bcc: b@x\nResent-To: c@x\nCc: d@x\n\n") == "b@x c@x");
+  // A resent field without an address still says that the others do not count.
+  BOOST_TEST(named("To: a@x\nResent-To:\n\n") == "");
+}
+
+BOOST_AUTO_TEST_CASE(the_same_address_counts_once) {
+  BOOST_TEST(named("To: a@x, b@x, a@x\nCc: b@x\n\n") == "a@x b@x");
+}
+
+BOOST_AUTO_TEST_CASE(a_header_ends_at_what_is_no_field_and_at_the_end_of_input) {
+  BOOST_TEST(named("To: a@x\nnot a field\nTo: b@x\n") == "a@x");
+  BOOST_TEST(named("To: a@x") == "a@x");
+  BOOST_TEST(named("") == "");
+  BOOST_TEST(named("\nTo: a@x\n") == "");
+}
+
+BOOST_AUTO_TEST_CASE(long_fields_of_others_pass_and_long_ones_of_ours_are_a_fault) {
+  const std::string filler(HeaderRecipients::kMaxHeader, 'x');
+  BOOST_TEST(named("To: a@x\nX-Long: " + filler + "\n " + filler + "\nCc: b@x\n\n", 4096) ==
+             "a@x b@x");
+  BOOST_TEST(named("To: " + filler + "\n\n", 4096) == "fault: header too long");
+  std::string folded = "To: a@x";
+  while (folded.size() < filler.size() + 20000) folded += ",\n " + std::string(990, 'y') + "@x";
+  BOOST_TEST(named(folded + "\n\n", 4096) == "fault: header too long");
+  std::string many = "To: a@x";
+  for (std::size_t i = 0; i <= kMaxRecipients; ++i) many += ",a" + std::to_string(i) + "@x";
+  BOOST_TEST(named(many + "\n\n") == "fault: too many recipients");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::submission

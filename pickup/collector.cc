@@ -1,0 +1,251 @@
+#include "pickup/collector.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/mail/queue_id.h"
+#include "lib/mail/wire.h"
+
+namespace pen::pickup {
+namespace {
+
+using intake::Outcome;
+using submission::DropReader;
+using State = DropReader::State;
+
+constexpr std::size_t kChunk = 64 * 1024, kBatch = 1000, kMaxTold = 100;
+
+/// The names in a directory, some at a time, so that a pass costs no memory however many there are.
+class Listing {
+ public:
+  explicit Listing(const std::string& path) : path_(path), dir_(::opendir(path.c_str())) {}
+  ~Listing() {
+    if (dir_ != nullptr) ::closedir(dir_);
+  }
+  Listing(const Listing&) = delete;
+  Listing& operator=(const Listing&) = delete;
+  /// Empty: that was all.
+  Result<std::vector<std::string>> next() {
+    if (dir_ == nullptr) return fail_errno(path_);
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = names.size() < kBatch ? ::readdir(dir_) : nullptr) {
+      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    }
+    if (names.empty() && errno != 0) return fail_errno(path_);
+    std::ranges::sort(names);  // queue ids begin with the time
+    return names;
+  }
+
+ private:
+  std::string path_;
+  DIR* dir_;
+};
+
+struct Piece {
+  std::string text;
+  bool last = false;
+};
+/// With the last piece the checksum is known to be right.
+Result<Piece> next_piece(DropReader& reader) {
+  PEN_TRY_ASSIGN(std::string text, reader.read(kChunk));
+  if (text.size() == kChunk) return Piece{std::move(text), false};
+  if (!text.empty()) PEN_TRY(reader.read(kChunk));
+  return Piece{std::move(text), true};
+}
+
+bool ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 128; });
+}
+
+std::string_view reason(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::ok:
+      return "ok";
+    case Outcome::too_large:
+      return "message too large";
+    case Outcome::too_many_hops:
+      return "too many hops";
+    case Outcome::no_space:
+      return "no space in the queue";
+    case Outcome::expansion_limit:
+      return "virtual aliases without end";
+    case Outcome::lookup_failed:
+      return "a table could not be read";
+    case Outcome::unavailable:
+      return "the queue manager is not available";
+    case Outcome::spool_failed:
+      return "the spool file could not be written";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+async::Task<void> Collector::run(std::shared_ptr<Collector> self, async::Cancel* cancel) {
+  for (;;) {
+    self->woken_.reset();
+    self->waits_ = self->stop_ = false;
+    co_await self->look_through(cancel);
+    static_cast<void>(co_await self->tasks_.drained());
+    if (cancel->raised()) co_return;
+    const async::Until until{
+        .deadline = self->waits_ ? self->loop_.now() + self->options_.pause : kNever,
+        .cancel = cancel};
+    const auto woken = co_await self->woken_.wait(until);
+    if (!woken && woken.error().is(async::WaitError::cancelled)) co_return;
+  }
+}
+
+async::Task<void> Collector::look_through(async::Cancel* cancel) {
+  auto listing = std::make_shared<Listing>(options_.drop_directory);
+  async::Semaphore room(loop_, options_.at_once);
+  for (;;) {
+    auto names = co_await pool_.run([listing] { return listing->next(); });
+    if (!names) {
+      log::error("{}", names.error().message());
+      waits_ = true;
+    }
+    if (!names || names->empty()) break;
+    for (std::string& name : *names) {
+      if (!mail::is_queue_id(name)) {
+        if (told_.size() < kMaxTold && told_.insert(name).second)
+          log::warning("{}/{}: not a name that pendrop gives: left alone", options_.drop_directory,
+                       name);
+        continue;
+      }
+      if (stop_ || !co_await room.acquire({.cancel = cancel})) break;
+      tasks_.spawn("message " + name, take(this, name, &room));
+    }
+    if (stop_ || cancel->raised()) break;
+  }
+  static_cast<void>(co_await tasks_.drained());  // they use `room`
+}
+
+async::Task<void> Collector::take(Collector* self, std::string name, async::Semaphore* room) {
+  co_await self->take_file(name);
+  room->release();
+}
+
+async::Task<void> Collector::take_file(const std::string& name) {
+  auto opened = co_await pool_.run([directory = options_.drop_directory, name]() -> Result<Reader> {
+    PEN_TRY_ASSIGN(auto reader, DropReader::open(directory, name));
+    return std::make_shared<DropReader>(std::move(reader));
+  });
+  if (!opened) {
+    put_off(name, opened.error().message());
+    co_return;
+  }
+  const Reader reader = *opened;
+  switch (reader->state()) {
+    case State::gone:
+    case State::being_written:  // its writer wakes us
+      co_return;
+    case State::abandoned: {
+      auto removed = co_await pool_.run([reader] { return reader->remove(); });
+      if (!removed)
+        put_off(name, removed.error().message());
+      else
+        log::info("{}: removed: its submission was broken off", name);
+      co_return;
+    }
+    case State::damaged:
+      co_await set_aside(name, reader->why());
+      co_return;
+    case State::complete:
+      co_await take_message(name, reader);
+  }
+}
+
+async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
+  const uid_t uid = reader->uid();
+  submission::Submission given = reader->take_submission();
+  intake::Message message(intake_, given.sender);
+  mail::Envelope& envelope = message.envelope();
+  envelope.queue_id = name;
+  envelope.arrival = given.arrival;
+  envelope.envid = std::move(given.envid);
+  envelope.ret = given.ret;
+  envelope.body_type = given.body_type;
+  envelope.client.protocol = "local";
+  envelope.smtputf8 = !ascii(given.sender);
+  for (auto& recipient : given.recipients) {
+    envelope.smtputf8 = envelope.smtputf8 || !ascii(recipient.address);
+    message.add_recipient(std::move(recipient));
+  }
+  message.complete_header(true);
+  message.full_name(std::move(given.full_name));
+  message.submitted_by(fmt::format("from userid {}", uid));
+
+  intake::Body& body = message.open_body(reader->content_size());
+  mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
+  const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
+  for (bool last = false; !last;) {
+    auto piece = co_await pool_.run([reader] { return next_piece(*reader); });
+    if (!piece) {
+      const bool damaged = piece.error().is(submission::FormatError::damaged);
+      if (damaged)
+        co_await set_aside(name, piece.error().message());
+      else
+        put_off(name, piece.error().message());
+      co_return;
+    }
+    scanner.feed(piece->text, body.content());
+    if (body.must_drain()) co_await body.drain(until);
+    last = piece->last;
+  }
+  scanner.finish(body.content());
+  const auto& summary = body.content().summary();
+  log::info("{}: uid={} from=<{}>", name, uid, given.sender);
+  log::info("{}: message-id={}", name,
+            summary.message_id_value.empty() ? "<>" : summary.message_id_value);
+  const intake::Commit commit = co_await message.commit(until);
+  std::string why(reason(commit.outcome));
+  if (!commit.text.empty()) why += ": " + commit.text;
+  switch (commit.outcome) {
+    case Outcome::ok: {
+      ++counts_.taken;
+      auto removed = co_await pool_.run([reader] { return reader->remove(); });
+      // It is taken again with the next pass, and qmgr knows its id.
+      if (!removed) log::error("{}: {}", name, removed.error().message());
+      co_return;
+    }
+    case Outcome::no_space:
+    case Outcome::unavailable:
+      stop_ = true;
+      [[fallthrough]];
+    case Outcome::lookup_failed:
+    case Outcome::spool_failed:
+      put_off(name, why);
+      co_return;
+    case Outcome::too_large:
+    case Outcome::too_many_hops:
+    case Outcome::expansion_limit:
+      co_await set_aside(name, why);
+  }
+}
+
+async::Task<void> Collector::set_aside(const std::string& name, std::string why) {
+  ++counts_.set_aside;
+  const std::string from = options_.drop_directory + "/" + name;
+  const std::string to = options_.corrupt_directory + "/" + name;
+  const int error = co_await pool_.run(
+      [from, to] { return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno; });
+  if (error == 0)
+    log::warning("{}: not taken: {}: moved to {}", name, why, to);
+  else
+    log::error("{}: not taken: {}: and cannot be moved to {}: {}", name, why, to,
+               Error::from_errno(error).message());
+}
+
+void Collector::put_off(const std::string& name, std::string_view why) {
+  ++counts_.put_off;
+  waits_ = true;
+  log::warning("{}: stays in maildrop and is tried again: {}", name, why);
+}
+
+}  // namespace pen::pickup

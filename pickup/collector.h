@@ -1,0 +1,66 @@
+#pragma once
+/// Takes what pendrop left in $queue_directory/maildrop into the queue.
+///
+/// Use:     auto collector = std::make_shared<Collector>(loop, pool, intake, options);
+///          gate.spawn("collector", Collector::run(collector, &draining));
+///          collector->wake();                  // something may have come
+/// Promise: a file is removed after qmgr said that its message is on stable storage, under the queue id that pendrop
+///          gave it. So a crash loses nothing, and what is submitted again after one is taken once (docs/submission.md
+///          says how long qmgr remembers). A file that is no message goes to the corrupt directory with a warning.
+/// Bounds:  at_once messages in hand, each with Body::kDrainAt bytes at most; names of one batch of the directory.
+/// Thread:  the loop's; file calls run on the pool.
+#include <set>
+#include <string>
+
+#include "lib/async/sync.h"
+#include "lib/intake/intake.h"
+#include "lib/submission/drop_file.h"
+
+namespace pen::pickup {
+
+class Collector {
+ public:
+  struct Options {
+    std::string drop_directory, corrupt_directory;
+    std::size_t at_once = 20;  // commits that share one sync of the queue log
+    seconds pause{10};         // after a failure that will pass
+  };
+  Collector(async::Loop& loop, async::HandlerPool& pool, intake::Intake& intake, Options options)
+      : loop_(loop),
+        pool_(pool),
+        intake_(intake),
+        options_(std::move(options)),
+        woken_(loop),
+        tasks_(loop) {}
+
+  /// Looks through the directory at once, and again whenever it is woken, until cancelled; then ends with what is in hand.
+  static async::Task<void> run(std::shared_ptr<Collector> self, async::Cancel* cancel);
+  void wake() { woken_.set(); }
+
+  struct Counts {
+    std::uint64_t taken = 0, set_aside = 0, put_off = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  using Reader = std::shared_ptr<submission::DropReader>;
+  static async::Task<void> take(Collector* self, std::string name, async::Semaphore* room);
+  async::Task<void> look_through(async::Cancel* cancel);
+  async::Task<void> take_file(const std::string& name);
+  async::Task<void> take_message(const std::string& name, Reader reader);
+  async::Task<void> set_aside(const std::string& name, std::string why);
+  void put_off(const std::string& name, std::string_view why);
+
+  async::Loop& loop_;
+  async::HandlerPool& pool_;
+  intake::Intake& intake_;
+  Options options_;
+  async::Event woken_;
+  async::Gate tasks_;
+  Counts counts_;
+  bool waits_ = false;          // something was put off in this pass
+  bool stop_ = false;           // the queue takes nothing now
+  std::set<std::string> told_;  // names that are no queue ids, said once each
+};
+
+}  // namespace pen::pickup

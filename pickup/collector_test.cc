@@ -1,0 +1,173 @@
+#include "pickup/collector.h"
+
+#include <sys/stat.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "lib/async/test_support.h"
+#include "lib/intake/fakes.h"
+#include "lib/testing/scratch.h"
+
+namespace pen::pickup {
+namespace {
+
+namespace fs = std::filesystem;
+using intake::fakes::MemoryQueue;
+using intake::fakes::SetResolve;
+
+struct World {
+  pen::testing::ScratchDir scratch;
+  async::Loop loop;
+  async::HandlerPool pool{loop, 2};
+  MemoryQueue queue;
+  std::shared_ptr<SetResolve> resolve = std::make_shared<SetResolve>();
+  intake::Intake intake{.loop = loop,
+                        .pool = pool,
+                        .queue = queue,
+                        .resolve = resolve,
+                        .settings = {.myhostname = "mx.example.org",
+                                     .myorigin = "example.org",
+                                     .message_size_limit = 0,
+                                     .drop_fields = {"bcc", "resent-bcc"}},
+                        .next_queue_id = [] { return std::string("UNUSED"); },
+                        .expansion_waits = false};
+  std::string drop = scratch.file("maildrop"), corrupt = scratch.file("corrupt");
+  int ids = 0;
+
+  World() {
+    fs::create_directory(drop);
+    fs::create_directory(corrupt);
+  }
+  std::string submit(std::string_view content, std::string sender = "ada@example.org") {
+    submission::Submission s;
+    s.sender = std::move(sender);
+    s.full_name = "Ada";
+    s.arrival = WallTime(seconds(1795334400));
+    s.recipients = {{.address = "user", .original = {}, .orcpt = {}, .notify = 0}};
+    auto w = submission::DropWriter::create(drop, std::move(s), [this] {
+               return "4bGNsx3Ynxz" + std::to_string(1000 + ++ids);
+             }).value();
+    BOOST_REQUIRE(w->append(content));
+    BOOST_REQUIRE(w->finish());
+    return w->queue_id();
+  }
+  /// One pass over the directory.
+  std::shared_ptr<Collector> pass() {
+    auto collector = std::make_shared<Collector>(
+        loop, pool, intake,
+        Collector::Options{.drop_directory = drop, .corrupt_directory = corrupt});
+    async::Cancel cancel;
+    async::Gate gate(loop);
+    gate.spawn("collector", Collector::run(collector, &cancel));
+    const auto idle = [&] { return fs_count(drop) == 0 || collector->counts().put_off > 0; };
+    for (int i = 0; i < 10000 && !idle(); ++i) loop.run_once(milliseconds(5));
+    cancel.raise();
+    BOOST_REQUIRE(async::testing::run(loop, gate.drained()));
+    return collector;
+  }
+  static std::size_t fs_count(const std::string& path) {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), {}));
+  }
+};
+
+BOOST_FIXTURE_TEST_SUITE(collector, World)
+
+BOOST_AUTO_TEST_CASE(a_message_gets_what_its_header_lacks_and_keeps_its_id) {
+  const auto id =
+      submit("Subject: x\nBcc: secret@example.org,\n more@example.org\nTo: y\n\nbody\rx\r\n.\n");
+  pass();
+  BOOST_REQUIRE(queue.stored.size() == 1U);
+  const auto& m = queue.stored.front();
+  BOOST_TEST(m.envelope.queue_id == id);
+  BOOST_TEST(m.envelope.sender == "ada@example.org");
+  BOOST_TEST(m.envelope.recipients.front().address == "user@example.org");
+  BOOST_TEST(m.content.starts_with("Received: by mx.example.org (Penstock, from userid "));
+  BOOST_TEST(m.content.contains("\r\nSubject: x\r\nTo: y\r\n"));
+  BOOST_TEST(!m.content.contains("secret"));
+  BOOST_TEST(!m.content.contains("more@"));
+  BOOST_TEST(m.content.contains("\r\nFrom: Ada <ada@example.org>\r\n"));
+  BOOST_TEST(m.content.contains("\r\nDate: "));
+  BOOST_TEST(m.content.contains("\r\nMessage-Id: <"));
+  BOOST_TEST(m.content.ends_with("\r\n\r\nbody x\r\n.\r\n"));
+  BOOST_TEST(m.envelope.body.size == m.content.size());
+}
+
+BOOST_AUTO_TEST_CASE(fields_that_are_there_stay) {
+  submit("From: me\nDate: today\nMessage-ID: <a@b>\n\nx\n", "");
+  pass();
+  const auto& m = queue.stored.front();
+  BOOST_TEST(m.content.ends_with("\r\nFrom: me\r\nDate: today\r\nMessage-ID: <a@b>\r\n\r\nx\r\n"));
+  BOOST_TEST(m.envelope.sender == "");
+  BOOST_TEST(m.envelope.message_id == "<a@b>");
+}
+
+BOOST_AUTO_TEST_CASE(a_large_message_goes_into_a_leased_file) {
+  std::string text = "Subject: large\n\n";
+  while (text.size() < 1000000) text += std::string(70, 'x') + "\n";
+  submit(text);
+  pass();
+  const auto& m = queue.stored.front();
+  BOOST_TEST(!m.was_inline);
+  BOOST_TEST(m.content.size() > 1000000U);
+  BOOST_TEST(m.content.ends_with("x\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(many_are_all_taken_once) {
+  std::set<std::string> wanted, got;
+  for (int i = 0; i < 100; ++i) wanted.insert(submit("Subject: x\n\n" + std::to_string(i) + "\n"));
+  BOOST_TEST(pass()->counts().taken == 100U);
+  for (const auto& m : queue.stored) got.insert(m.envelope.queue_id);
+  BOOST_TEST((got == wanted));
+  BOOST_TEST(queue.stored.size() == 100U);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_stays_while_the_queue_has_no_room) {
+  const auto id = submit("x\n\n");
+  queue.outcome = intake::Enqueued::no_space;
+  BOOST_TEST(pass()->counts().put_off == 1U);
+  BOOST_TEST(fs::exists(drop + "/" + id));
+  queue.outcome = intake::Enqueued::ok;
+  pass();
+  BOOST_TEST(!fs::exists(drop + "/" + id));
+  BOOST_TEST(queue.stored.front().envelope.queue_id == id);
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside_and_the_others_are_taken) {
+  const auto bad = submit(std::string(100000, 'x')), good = submit("x\n\n");
+  {
+    std::fstream f(drop + "/" + bad, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekp(90000);
+    f.put('y');
+  }
+  BOOST_TEST(pass()->counts().set_aside == 1U);
+  BOOST_TEST(fs::exists(corrupt + "/" + bad));
+  BOOST_REQUIRE(queue.stored.size() == 1U);
+  BOOST_TEST(queue.stored.front().envelope.queue_id == good);
+  BOOST_TEST(queue.leases == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_broken_off_is_removed) {
+  const auto half = submit("x\n\n");
+  BOOST_REQUIRE(::chmod((drop + "/" + half).c_str(), 0644) == 0);
+  pass();
+  BOOST_TEST(queue.stored.empty());
+  BOOST_TEST(fs_count(drop) == 0U);
+  BOOST_TEST(fs_count(corrupt) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(mail_that_goes_round_is_not_queued_again) {
+  std::string loop_text;
+  for (int i = 0; i < 60; ++i) loop_text += "Received: from x\n";
+  const auto id = submit(loop_text + "\nx\n");
+  pass();
+  BOOST_TEST(queue.stored.empty());
+  BOOST_TEST(fs::exists(corrupt + "/" + id));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::pickup

@@ -1,0 +1,100 @@
+/// pickup: takes locally submitted mail into the queue. See man/pickup.8.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "lib/base/log.h"
+#include "lib/intake/enqueue_client.h"
+#include "lib/mail/queue_id.h"
+#include "lib/resolve/from_settings.h"
+#include "lib/service/service.h"
+#include "pickup/collector.h"
+
+namespace {
+
+using namespace pen;
+
+constexpr std::size_t kThreads = 4;
+
+struct Program {
+  Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
+          intake::Settings settings)
+      : pool(context.loop(), kThreads),
+        queue(std::make_shared<intake::EnqueueClient>(context.loop(),
+                                                      context.queue_path(ipc::kQmgrSocket),
+                                                      intake::EnqueueClient::Options{})),
+        ids(context.loop().clock(), Random(secure_random_u64())),
+        intake{.loop = context.loop(),
+               .pool = pool,
+               .queue = *queue,
+               .resolve = resolver,
+               .settings = std::move(settings),
+               .next_queue_id = [this] { return ids.next(); },
+               .expansion_waits = intake::expansion_may_wait(resolver->options())},
+        collector(std::make_shared<pickup::Collector>(
+            context.loop(), pool, intake,
+            pickup::Collector::Options{.drop_directory = context.queue_path("maildrop"),
+                                       .corrupt_directory = context.queue_path("corrupt")})) {}
+
+  async::HandlerPool pool;
+  std::shared_ptr<intake::EnqueueClient> queue;
+  mail::QueueIdGenerator ids;
+  intake::Intake intake;
+  std::shared_ptr<pickup::Collector> collector;
+};
+
+/// A connection is the message: pendrop has left something.
+async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accepted accepted) {
+  program->collector->wake();
+  accepted.stream.close();
+  co_return;
+}
+
+intake::Settings intake_settings(const config::Settings& s) {
+  intake::Settings out;
+  out.myhostname = s.myhostname;
+  out.mail_name = s.mail_name;
+  out.myorigin = s.myorigin;
+  out.message_size_limit = 0;  // pendrop kept it, and what it took is not refused
+  out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
+  out.always_bcc = s.always_bcc;
+  out.drop_fields = s.message_drop_headers;
+  out.tls_required_header = s.tls_required_enable;
+  for (const auto& option : s.receive_override_options) {
+    if (option == "no_address_mappings")
+      out.address_mappings = false;
+    else if (option != "no_unknown_recipient_checks" && option != "no_header_body_checks" &&
+             option != "no_milters")
+      log::warning("receive_override_options: unknown option {}", option);
+  }
+  return out;
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
+  for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
+  auto program =
+      std::make_shared<Program>(context, std::move(resolver), intake_settings(context.settings()));
+  context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
+  context.sessions().spawn("collector",
+                           pickup::Collector::run(program->collector, &context.draining()));
+  context.serve([program](async::Listener::Accepted accepted) {
+    return woken(program, std::move(accepted));
+  });
+  return service::Hooks{
+      .status =
+          [program] {
+            const auto& c = program->collector->counts();
+            return std::vector<std::string>{
+                fmt::format("taken {}, put off {}, set aside {}", c.taken, c.put_off, c.set_aside)};
+          },
+      .wakeup = [program] { program->collector->wake(); }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return pen::service::run(
+      argc, argv, {.name = "pickup", .summary = "takes locally submitted mail into the queue"},
+      start);
+}

@@ -1,0 +1,287 @@
+/// pendrop: puts a submitted message where pickup finds it. Manual: man/pendrop.1. Installed setgid $setgid_group: whatever
+/// comes from its caller is a stranger's.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <getopt.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "lib/base/bytes.h"
+#include "lib/base/random.h"
+#include "lib/base/text.h"
+#include "lib/config/config.h"
+#include "lib/mail/queue_id.h"
+#include "lib/map/match_list.h"
+#include "lib/submission/drop_file.h"
+
+namespace {
+
+using namespace pen;
+
+constexpr const char* kHelp =
+    "usage: pendrop [-c DIR] [-v]\n"
+    "\n"
+    "Takes a message from sendmail (see sendmail(1)) on standard input and leaves it in the "
+    "maildrop\n"
+    "directory, whether the mail system runs or not. Not for people: the input has a form of its "
+    "own.\n"
+    "  -c DIR  the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
+    "  -v      print the queue id\n"
+    "  --help, --version\n";
+
+// Longer than anybody takes to write a message, and a bound on how long a lock is held.
+constexpr unsigned kLifetime = 18000;
+
+// The file to remove when a signal ends the process; what the handler reads is never changed while it may run.
+std::array<char, 4096> half_file{};  // NOLINT: for a signal handler
+volatile std::sig_atomic_t half_file_there = 0;
+
+/// Ends the process; nothing of a message that is not whole stays.
+[[noreturn]] void die(int code, const std::string& text) {
+  if (half_file_there != 0) ::unlink(half_file.data());
+  std::fprintf(stderr, "pendrop: %s\n", text.c_str());
+  std::exit(code);
+}
+
+void on_signal(int) {
+  if (half_file_there != 0) ::unlink(half_file.data());
+  ::_exit(EX_TEMPFAIL);
+}
+
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+/// Descriptors, signals, umask, environment: nothing of the caller's stays but standard input, output and error.
+void shut_out_the_caller() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)
+      ::_exit(EX_OSERR);
+  }
+  ::close_range(3, ~0U, 0);
+  ::umask(022);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int signo : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU})
+    std::signal(signo, SIG_IGN);
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  ::sigfillset(&action.sa_mask);
+  // Also those the caller ignores: an ignored SIGTERM would leave nothing but SIGKILL. As in Postfix, SIGHUP stays
+  // ignored when it was (nohup).
+  for (const int signo : {SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF})
+    ::sigaction(signo, &action, nullptr);
+  struct sigaction hup{};
+  ::sigaction(SIGHUP, nullptr, &hup);
+  if (hup.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
+  ::alarm(kLifetime);
+}
+
+void keep_environment(const std::vector<std::string>& wanted) {
+  std::vector<std::pair<std::string, std::string>> kept;
+  for (const std::string& item : wanted) {
+    const auto equals = item.find('=');
+    if (equals != std::string::npos)
+      kept.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+    else if (const char* value = ::getenv(item.c_str()))
+      kept.emplace_back(item, value);
+  }
+  ::clearenv();
+  for (const auto& [name, value] : kept) ::setenv(name.c_str(), value.c_str(), 1);
+}
+
+/// Whether root alone can have written this directory's main.cf: a stranger must not choose where we write.
+bool written_by_root(const std::string& directory) {
+  for (const std::string& path : {directory, directory + "/main.cf"}) {
+    struct stat st{};
+    if (::stat(path.c_str(), &st) != 0 || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+      return false;
+  }
+  return true;
+}
+
+config::Config load(const std::string& option) {
+  const bool more_than_caller = ::getegid() != ::getgid() || ::geteuid() != ::getuid();
+  const std::string directory = config::config_directory(option);
+  if (more_than_caller && ::getuid() != 0 && !written_by_root(directory)) {
+    die(EX_NOPERM, directory +
+                       ": not used: the directory and its main.cf must belong to root, and nobody "
+                       "else may be able to write there");
+  }
+  auto config = config::load(directory, {}, false);
+  if (!config) die(EX_CONFIG, config.error().message());
+  return *std::move(config);
+}
+
+void check_permission(const config::Settings& s) {
+  auto users =
+      map::MatchList::open(map::MatchList::Kind::string, join(s.authorized_submit_users), {});
+  if (!users) die(EX_TEMPFAIL, "authorized_submit_users: " + users.error().message());
+  const passwd* self = ::getpwuid(::getuid());
+  const std::string name = self != nullptr ? self->pw_name : "unknown";
+  const auto permitted = users->matches(name);
+  if (!permitted) die(EX_TEMPFAIL, "authorized_submit_users: " + permitted.error().message());
+  if (!*permitted && ::getuid() != 0)
+    die(EX_NOPERM, "user " + name + "(" + std::to_string(::getuid()) +
+                       ") is not permitted to submit mail (authorized_submit_users)");
+}
+
+/// Exactly so many bytes; false: the input ended before.
+bool read_input(char* to, std::size_t size) {
+  while (size > 0) {
+    const ssize_t n = ::read(0, to, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) die(EX_IOERR, "standard input: " + Error::from_errno(errno).message());
+    if (n == 0) return false;
+    to += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+/// A piece with its length before it; the caller bounds it.
+std::string read_piece(std::size_t most) {
+  std::array<std::byte, 4> raw{};
+  constexpr const char* kShort = "the message on standard input is not whole";
+  if (!read_input(reinterpret_cast<char*>(raw.data()), raw.size())) die(EX_DATAERR, kShort);
+  const std::size_t size = load_le<std::uint32_t>(raw.data());
+  if (size > most) die(EX_DATAERR, "the input is not what sendmail writes");
+  std::string text(size, '\0');
+  if (!read_input(text.data(), size)) die(EX_DATAERR, kShort);
+  return text;
+}
+
+[[noreturn]] void die_writing(const Error& error, const std::string& directory,
+                              const config::Settings& s) {
+  if (error.is_errno(EACCES) || error.is_errno(EPERM)) {
+    die(EX_NOPERM,
+        fmt::format(
+            "cannot write to {}: pendrop must be installed setgid {} (chgrp {} and chmod 2755)",
+            directory, s.setgid_group, s.setgid_group));
+  }
+  if (error.is_errno(ENOENT))
+    die(EX_UNAVAILABLE, directory + " does not exist: start the mail system once");
+  die(EX_TEMPFAIL, "message not taken: " + error.message());
+}
+
+/// pickup looks by itself every so often: nothing that goes wrong here matters.
+void wake_pickup(const std::string& queue_directory) {
+  sockaddr_un to{};
+  const std::string path = queue_directory + "/public/pickup";
+  if (path.size() >= sizeof to.sun_path) return;
+  to.sun_family = AF_UNIX;
+  std::memcpy(to.sun_path, path.c_str(), path.size() + 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  static_cast<void>(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to));
+  ::close(fd);
+}
+
+int submit(const config::Settings& s, bool verbose) {
+  auto submission = submission::decode_submission(read_piece(submission::kMaxEnvelope), false);
+  if (!submission) die(EX_DATAERR, submission.error().message());
+  submission->arrival = system_clock().wall_now();
+  mail::QueueIdGenerator ids(system_clock(), Random(secure_random_u64()));
+  const std::string directory = s.queue_directory + "/maildrop";
+  std::unique_ptr<submission::DropWriter> writer;
+  {
+    const SignalsBlocked blocked;
+    auto created = submission::DropWriter::create(directory, *std::move(submission),
+                                                  [&ids] { return ids.next(); });
+    if (!created) die_writing(created.error(), directory, s);
+    writer = *std::move(created);
+    const std::string& path = writer->path();
+    if (path.size() >= half_file.size()) {
+      writer.reset();
+      die(EX_CONFIG, "queue_directory: the name is too long");
+    }
+    std::memcpy(half_file.data(), path.c_str(), path.size() + 1);
+    half_file_there = 1;
+  }
+  std::array<std::byte, 4> raw{};
+  std::string piece;
+  for (;;) {
+    if (!read_input(reinterpret_cast<char*>(raw.data()), raw.size()))
+      die(EX_DATAERR, "the message on standard input is not whole");
+    const std::size_t size = load_le<std::uint32_t>(raw.data());
+    if (size == 0) break;
+    if (size > submission::kMaxPiece) die(EX_DATAERR, "the input is not what sendmail writes");
+    piece.resize(size);
+    if (!read_input(piece.data(), size))
+      die(EX_DATAERR, "the message on standard input is not whole");
+    const auto limit = static_cast<std::uint64_t>(s.message_size_limit);
+    if (limit != 0 && writer->content_size() + size > limit)
+      die(EX_UNAVAILABLE, fmt::format("message too large: message_size_limit is {} bytes", limit));
+    if (auto done = writer->append(piece); !done) die_writing(done.error(), directory, s);
+  }
+  const SignalsBlocked blocked;
+  if (auto done = writer->finish(); !done) die_writing(done.error(), directory, s);
+  half_file_there = 0;
+  wake_pickup(s.queue_directory);
+  if (verbose) std::printf("%s\n", writer->queue_id().c_str());
+  return std::fflush(stdout) == 0 ? EX_OK : EX_IOERR;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  shut_out_the_caller();
+  keep_environment({"MAIL_CONFIG", "MAIL_DEBUG", "MAIL_LOGTAG", "TZ", "LANG=C"});
+  const option long_options[] = {{"help", no_argument, nullptr, 1},
+                                 {"version", no_argument, nullptr, 2},
+                                 {nullptr, 0, nullptr, 0}};
+  std::string directory;
+  bool verbose = false;
+  for (int c; (c = ::getopt_long(argc, argv, "c:rv", long_options, nullptr)) != -1;) {
+    switch (c) {
+      case 1:
+        std::fputs(kHelp, stdout);
+        return 0;
+      case 2:
+        std::printf("pendrop (Penstock) %s\n", PEN_VERSION);
+        return 0;
+      case 'c':
+        directory = optarg;
+        break;
+      case 'r':  // as Postfix's sendmail calls its postdrop
+        break;
+      case 'v':
+        verbose = true;
+        break;
+      default:
+        std::fputs(kHelp, stderr);
+        return EX_USAGE;
+    }
+  }
+  if (optind != argc) {
+    std::fputs(kHelp, stderr);
+    return EX_USAGE;
+  }
+  const config::Config config = load(directory);
+  keep_environment(config.settings().import_environment);
+  check_permission(config.settings());
+  return submit(config.settings(), verbose);
+}

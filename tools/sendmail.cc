@@ -1,0 +1,311 @@
+/// sendmail: submits mail, and what else programs expect of a command of that name. Manual: man/sendmail.1. Called
+/// newaliases it makes the alias tables.
+#include <fcntl.h>
+#include <getopt.h>
+#include <pwd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/text.h"
+#include "lib/config/config.h"
+#include "lib/mail/address.h"
+#include "tools/sendmail_submit.h"
+
+namespace {
+
+using namespace pen;
+using namespace pen::tools;
+
+constexpr const char* kHelp =
+    "usage: sendmail [OPTION ...] RECIPIENT ...       submit the message on standard input\n"
+    "       sendmail [OPTION ...] -t                  the same, to whom To:, Cc: and Bcc: name\n"
+    "       sendmail -bp | -bi | -q | -qI ID | -qR SITE\n"
+    "       newaliases\n"
+    "\n"
+    "  -f ADDR, -r ADDR  envelope sender; default: the user\n"
+    "  -F NAME           full name for a From: that is missing\n"
+    "  -i, -oi           a line of one dot does not end the message\n"
+    "  -t                recipients from the header; Bcc: is removed\n"
+    "  -N LIST           notices: never, or some of success,failure,delay\n"
+    "  -R full|hdrs      what a notice of failure returns\n"
+    "  -V ID             envelope id for notices\n"
+    "  -B 7BIT|8BITMIME  body type\n"
+    "  -C DIR            the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
+    "  -bp               list the queue (mailq)\n"
+    "  -bi, -I           make the tables of alias_database (newaliases)\n"
+    "  -q                try every deferred message now; -qI ID one; -qR SITE those for a domain\n"
+    "  -v                print the queue id\n"
+    "  --help, --version; further options are taken and change nothing: see sendmail(1)\n";
+
+[[noreturn]] void die(int code, std::string_view text) {
+  complain(text);
+  std::exit(code);
+}
+
+/// Another command of the suite, which lies beside this one.
+std::string beside(const char* name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) die(EX_OSERR, "/proc/self/exe: " + error.message());
+  return (self.parent_path() / name).string();
+}
+
+[[noreturn]] void become(const char* name, std::vector<std::string> words) {
+  const std::string path = beside(name);
+  words.insert(words.begin(), name);
+  std::vector<char*> argv;
+  for (auto& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
+  ::execv(path.c_str(), argv.data());
+  die(EX_UNAVAILABLE, "cannot run " + path + ": " + Error::from_errno(errno).message());
+}
+
+struct Invocation {
+  char mode = 'm';  // of -b; q: the queue is to be tried
+  std::string config_directory, flush_id, flush_site, alias_file;
+  std::optional<std::string> sender;
+  submission::Submission mail;
+  Reading reading;
+  bool verbose = false;
+};
+
+std::uint8_t notify_of(std::string_view list) {
+  std::uint8_t bits = 0;
+  for (const auto& word : split_list(list)) {
+    const std::uint8_t bit = iequals(word, "never")     ? mail::notify::kNever
+                             : iequals(word, "success") ? mail::notify::kSuccess
+                             : iequals(word, "failure") ? mail::notify::kFailure
+                             : iequals(word, "delay")   ? mail::notify::kDelay
+                                                        : std::uint8_t{0};
+    if (bit == 0) die(EX_USAGE, "-N: not one of never, success, failure, delay: " + word);
+    bits = static_cast<std::uint8_t>(bits | bit);
+  }
+  if (bits == 0 || ((bits & mail::notify::kNever) != 0 && bits != mail::notify::kNever))
+    die(EX_USAGE, "-N: never, or some of success,failure,delay");
+  return bits;
+}
+
+void take_queue_option(Invocation& v, const char* argument) {
+  const std::string word = argument != nullptr ? argument : "";
+  if (!word.empty() && ascii_digit(word.front())) {
+    // -q15m: how often a daemon looks at the queue. Here the queue manager knows itself.
+    if (v.mode != 'd' && v.mode != 'l')
+      die(EX_USAGE, "-q" + word + ": the queue manager tries by itself; -q tries now");
+    return;
+  }
+  v.mode = 'q';
+  if (word.starts_with('I'))
+    v.flush_id = word.substr(1);
+  else if (word.starts_with('R'))
+    v.flush_site = word.substr(1);
+  else if (!word.empty())
+    die(EX_USAGE, "-q" + word + ": only -q, -qI ID and -qR SITE exist");
+  if (word == "I" || word == "R") die(EX_USAGE, "-q" + word + ": what?");
+}
+
+void take_option(Invocation& v, int c, const char* argument) {
+  switch (c) {
+    case 'b':
+      v.mode = argument[0];
+      break;
+    case 'I':
+      v.mode = 'i';
+      break;
+    case 'B':
+      if (iequals(argument, "7BIT"))
+        v.mail.body_type = mail::BodyType::seven_bit;
+      else if (iequals(argument, "8BITMIME"))
+        v.mail.body_type = mail::BodyType::eight_bit_mime;
+      else
+        die(EX_USAGE, std::string("-B: 7BIT or 8BITMIME, not ") + argument);
+      break;
+    case 'C':
+      v.config_directory = argument;
+      if (v.config_directory.ends_with(".cf"))
+        v.config_directory = std::filesystem::path(argument).parent_path().string();
+      break;
+    case 'F':
+      v.mail.full_name = argument;
+      break;
+    case 'N':
+      v.reading.notify = notify_of(argument);
+      break;
+    case 'R':
+      if (iequals(argument, "full"))
+        v.mail.ret = mail::Ret::full;
+      else if (iequals(argument, "hdrs"))
+        v.mail.ret = mail::Ret::headers;
+      else
+        die(EX_USAGE, std::string("-R: full or hdrs, not ") + argument);
+      break;
+    case 'V':
+      v.mail.envid = argument;
+      break;
+    case 'f':
+    case 'r':
+      v.sender = argument;
+      break;
+    case 'i':
+      v.reading.dot_ends = false;
+      break;
+    case 'o':
+      if (argument[0] == 'i') v.reading.dot_ends = false;
+      if (argument[0] == 'A') v.alias_file = argument + 1;
+      break;
+    case 'q':
+      take_queue_option(v, argument);
+      break;
+    case 't':
+      v.reading.header_recipients = true;
+      break;
+    case 'v':
+      v.verbose = true;
+      break;
+    default:
+      break;  // options of other sendmails that mean nothing here
+  }
+}
+
+std::string one_address(const std::string& given) {
+  if (trim(given).empty() || trim(given) == "<>") return {};
+  auto found = mail::parse_address_list(given, 2);
+  if (found.size() != 1) die(EX_USAGE, "-f: not an address: " + printable(given));
+  return std::move(found.front().address);
+}
+
+/// The first part of the gecos field; & is the login name.
+std::string name_of(const passwd& user) {
+  const std::string_view gecos = user.pw_gecos != nullptr ? user.pw_gecos : "";
+  std::string out, login = user.pw_name;
+  if (!login.empty() && login.front() >= 'a' && login.front() <= 'z')
+    login.front() = static_cast<char>(login.front() - 32);
+  for (const char c : gecos.substr(0, gecos.find(',')))
+    if (c == '&')
+      out += login;
+    else
+      out += c;
+  return out;
+}
+
+int submit_message(Invocation& v, char** from, char** to) {
+  if (v.reading.header_recipients && from != to)
+    die(EX_USAGE, "-t takes the recipients from the header: none on the command line");
+  if (!v.reading.header_recipients && from == to)
+    die(EX_USAGE, "recipient addresses must be on the command line, or -t be given");
+  const passwd* user = ::getpwuid(::getuid());
+  if (v.sender)
+    v.mail.sender = one_address(*v.sender);
+  else if (user != nullptr)
+    v.mail.sender = mail::quote_local(user->pw_name);
+  else
+    die(EX_OSERR, "uid " + std::to_string(::getuid()) + " has no user name: give a sender with -f");
+  if (v.mail.full_name.empty()) {
+    const char* name = ::getenv("NAME");
+    if (name != nullptr)
+      v.mail.full_name = name;
+    else if (user != nullptr && !v.sender)
+      v.mail.full_name = name_of(*user);
+  }
+  for (char** word = from; word != to; ++word) {
+    const auto found = mail::parse_address_list(*word, submission::kMaxRecipients + 1);
+    if (found.empty()) die(EX_USAGE, "not an address: " + printable(*word));
+    for (const auto& address : found)
+      v.mail.recipients.push_back(
+          {.address = address.address, .original = {}, .orcpt = {}, .notify = v.reading.notify});
+  }
+  Pendrop drop(
+      {.program = beside("pendrop"), .config_directory = v.config_directory, .verbose = v.verbose});
+  return submit(drop, std::move(v.mail), v.reading, 0);
+}
+
+[[noreturn]] void make_aliases(const Invocation& v) {
+  auto config = config::load(config::config_directory(v.config_directory), {}, false);
+  if (!config) die(EX_CONFIG, config.error().message());
+  std::vector<std::string> words = {"-c", config->directory()};
+  if (!v.alias_file.empty()) {
+    words.push_back(v.alias_file);
+  } else {
+    for (const auto& table : config->settings().alias_database) words.push_back(table);
+  }
+  if (words.size() == 2) std::exit(EX_OK);  // nothing to make
+  become("penalias", std::move(words));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  // The standard descriptors are there, so that no file or pipe of ours takes their place.
+  while (true) {
+    const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd < 0) return EX_OSERR;
+    if (fd > 2) {
+      ::close(fd);
+      break;
+    }
+    if (::fcntl(fd, F_SETFD, 0) != 0) return EX_OSERR;
+  }
+  Invocation v;
+  const char* slash = argc > 0 ? std::strrchr(argv[0], '/') : nullptr;
+  const std::string name = argc > 0 ? (slash != nullptr ? slash + 1 : argv[0]) : "sendmail";
+  if (name == "newaliases") v.mode = 'i';
+  if (name == "mailq") v.mode = 'p';
+  const option long_options[] = {{"help", no_argument, nullptr, 1},
+                                 {"version", no_argument, nullptr, 2},
+                                 {nullptr, 0, nullptr, 0}};
+  for (int c; (c = ::getopt_long(argc, argv, "+A:B:C:F:GIL:N:O:R:UV:X:b:cd::e:f:h:imno:p:q::r:tvx",
+                                 long_options, nullptr)) != -1;) {
+    if (c == 1) {
+      std::fputs(kHelp, stdout);
+      return 0;
+    }
+    if (c == 2) {
+      std::printf("%s (Penstock) %s\n", name.c_str(), PEN_VERSION);
+      return 0;
+    }
+    if (c == '?') {
+      std::fputs(kHelp, stderr);
+      return EX_USAGE;
+    }
+    take_option(v, c, optarg);
+  }
+  std::vector<std::string> where;
+  if (!v.config_directory.empty()) where = {"-c", v.config_directory};
+  switch (v.mode) {
+    case 'm':
+      return submit_message(v, argv + optind, argv + argc);
+    case 'p':
+      where.insert(where.begin(), "-p");
+      if (v.verbose) where.insert(where.begin(), "-v");
+      become("penqueue", std::move(where));
+    case 'i':
+      make_aliases(v);
+    case 'q':
+      if (!v.flush_id.empty())
+        where.insert(where.end(), {"-i", v.flush_id});
+      else if (!v.flush_site.empty())
+        where.insert(where.end(), {"-s", v.flush_site});
+      else
+        where.emplace_back("-f");
+      become("penqueue", std::move(where));
+    case 'd':
+    case 'l':
+      die(EX_USAGE,
+          std::string("-b") + v.mode + ": the mail system is started with: penstock start");
+    case 'v':
+      die(EX_UNAVAILABLE,
+          "-bv: addresses are not probed here; pendest explain USER@DOMAIN says where mail would "
+          "go");
+    default:
+      die(EX_USAGE, std::string("-b") + v.mode + ": no such mode here");
+  }
+}
