@@ -1,8 +1,8 @@
 #pragma once
 /// Conversation "tls_report": smtp tells tlsrpt how TLS with other hosts went, for the reports of RFC 8460.
 ///
-/// Attempts are hints and are not answered: who cannot send one drops it. Send asks for the reports on what has gathered, also
-/// of the day that is not over: for tests and for an administrator who wants to see one.
+/// Attempts are hints and are not answered: who cannot send one drops it. Send asks for the reports on what
+/// has gathered, also of the day that is not over: for tests and for an administrator who wants to see one.
 /// Source:  RFC 8460 section 4.3 (result types), 4.4 (what a report holds).
 #include <cstdint>
 #include <string>
