@@ -59,6 +59,7 @@ intake::Settings intake_settings(const config::Settings& s) {
   out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   out.always_bcc = s.always_bcc;
   out.drop_fields = s.message_drop_headers;
+  out.tls_required_header = s.tls_required_enable;
   for (const auto& option : s.receive_override_options) {
     if (option == "no_address_mappings")
       out.address_mappings = false;

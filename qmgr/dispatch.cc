@@ -8,6 +8,15 @@
 
 namespace pen::qmgr {
 
+namespace {
+/// A delivery program's words for a host that cannot keep what REQUIRETLS asks for (smtp/tls.h), as the scheduler
+/// remembers them. What a peer says never begins so.
+bool refuses_requiretls(const mail::DeliveryStatus& status) {
+  return status.text.starts_with("REQUIRETLS ") &&
+         (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
+}
+}  // namespace
+
 void Manager::do_actions() {
   for (;;) {
     auto actions = scheduler_.take_actions();
@@ -21,7 +30,8 @@ void Manager::do_actions() {
 
 void Manager::act(const RouteRecipient& a) {
   const Active& m = *find(a.message);
-  if (known_routes_ < kKnownRoutes)
+  // What is known of a domain holds for mail that asks nothing special of TLS.
+  if (known_routes_ < kKnownRoutes && m.envelope().requiretls == mail::RequireTls::unspecified)
     if (const auto* known =
             routes_.find(m.envelope().recipients[a.ordinal].address, clock_.now())) {
       ++known_routes_;
@@ -31,7 +41,8 @@ void Manager::act(const RouteRecipient& a) {
   routes_asked_[request] = {a.message, a.ordinal};
   ports_.route({.request = request,
                 .recipient = m.envelope().recipients[a.ordinal].address,
-                .sender = m.envelope().sender});
+                .sender = m.envelope().sender,
+                .requiretls = m.envelope().requiretls});
 }
 
 void Manager::act(const OpenConnection& a) {
@@ -142,7 +153,18 @@ void Manager::act(const DeferRecipients& a) {
     to_conclude_.push_back(m.number);
     return;
   }
-  if (m.order == Active::Order::none) report_undeliverable(m, a.ordinals, a.status, a.relay, {});
+  const bool open = m.order == Active::Order::none;
+  // RFC 8689 section 4.2.1: where no host offers what the sender requires, the mail goes back. The destination is of such
+  // mail only (ipc::Destination::requiretls), so its last trouble is this message's too.
+  if (m.envelope().requiretls == mail::RequireTls::yes && refuses_requiretls(a.status)) {
+    mail::DeliveryStatus status = a.status;
+    status.action = mail::Action::failed;
+    status.dsn[0] = '5';
+    if (open) report_undeliverable(m, a.ordinals, status, a.relay, {});
+    done(m, a.ordinals, status);
+    return;
+  }
+  if (open) report_undeliverable(m, a.ordinals, a.status, a.relay, {});
   deferred(m, a.ordinals, a.status);
 }
 

@@ -7,8 +7,8 @@ void RouterFeed::route(const ipc::route::Route& request) {
     send(request);
     return;
   }
-  waiting_.push_back(
-      {request.request, std::string(request.recipient), std::string(request.sender)});
+  waiting_.push_back({request.request, std::string(request.recipient), std::string(request.sender),
+                      request.requiretls});
   want();
 }
 
@@ -18,7 +18,8 @@ void RouterFeed::send(const ipc::route::Route& request) {
 }
 
 void RouterFeed::on_connected() {
-  for (const Waiting& w : std::exchange(waiting_, {})) send({w.request, w.recipient, w.sender});
+  for (const Waiting& w : std::exchange(waiting_, {}))
+    send({w.request, w.recipient, w.sender, w.requiretls});
 }
 void RouterFeed::on_refused(const Error&) {
   if (!waiting_.empty()) want();

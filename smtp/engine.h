@@ -219,6 +219,7 @@ class Engine {
   // STARTTLS (engine_tls.cc).
   bool tls_comes_first();
   void on_starttls_reply(const mail::Reply& reply);
+  void requiretls_not_offered();
   void tls_not_to_be_had(std::string why, const mail::Reply* reply);
   bool broke_by_tls() const { return starttls_said_ && !opened_; }
 

@@ -209,6 +209,12 @@ void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
   parser_.keep_lines(false);
   if (step != Step::helo) offers_ = parse_offers(reply.lines, settings_.discard_keywords);
   if (tls_comes_first()) return;
+  if (!encrypted())
+    offers_.requiretls = false;  // RFC 8689 section 2: it means nothing in clear text
+  if (settings_.requiretls && !offers_.requiretls) {
+    requiretls_not_offered();
+    return;
+  }
   become_ready();
 }
 

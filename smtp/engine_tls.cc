@@ -37,7 +37,11 @@ void Engine::on_starttls_reply(const mail::Reply& reply) {
 /// why: what the peer did instead, as a sentence goes on after its name; empty: it did not offer TLS.
 void Engine::tls_not_to_be_had(std::string why, const mail::Reply* reply) {
   mail::DeliveryStatus status{mail::Action::deferred, "4.7.4", {}, {}, peer_.host};
-  if (why.empty())
+  if (settings_.requiretls && (reply == nullptr || reply->permanent())) {
+    status.dsn = "4.7.10";
+    status.text = "REQUIRETLS asks for TLS, which host " + peer_.shown + " does not offer";
+    if (!why.empty()) status.text = "REQUIRETLS asks for TLS, but host " + peer_.shown + " " + why;
+  } else if (why.empty())
     status.text = "TLS is required, but was not offered by host " + peer_.shown;
   else if (settings_.starttls == StartTls::required)
     status.text = "TLS is required, but host " + peer_.shown + " " + why;
@@ -45,6 +49,15 @@ void Engine::tls_not_to_be_had(std::string why, const mail::Reply* reply) {
     status.text = "host " + peer_.shown + " " + why;
   if (reply != nullptr) status.diagnostic = "smtp; " + reply->text;
   leave(Trouble::tls, std::move(status));
+}
+
+/// The connection ends before any mail: the next host of the domain may offer it (RFC 8689 section 4.2.1).
+void Engine::requiretls_not_offered() {
+  leave(Trouble::tls, {mail::Action::deferred,
+                       "4.7.30",
+                       "REQUIRETLS is needed, but host " + peer_.shown + " does not offer it",
+                       {},
+                       peer_.host});
 }
 
 void Engine::tls_started(SteadyTime now) {

@@ -93,6 +93,63 @@ BOOST_AUTO_TEST_CASE(where_tls_is_required_an_offer_that_is_missing_ends_the_ses
   }
 }
 
+BOOST_AUTO_TEST_CASE(requiretls_goes_only_to_who_offers_it_in_tls) {
+  for (const bool offered : {false, true}) {
+    Settings s = with(StartTls::required);
+    s.requiretls = true;
+    Harness h(s);
+    fill(h, 2, 1);
+    for (auto& j : h.jobs) j->job.requiretls = mail::RequireTls::yes;
+    auto o = offers(kBits);
+    o.requiretls = offered;
+    o.requiretls_in_clear = true;  // anybody may have put it there
+    ScriptedPeer peer(o);
+    h.run(peer);
+    if (offered) {
+      check_ledger(h, peer);
+      BOOST_TEST(peer.ledger().size() == 2u);
+      for (const auto& c : peer.commands())
+        if (c.starts_with("MAIL")) BOOST_TEST(c.ends_with(" REQUIRETLS"), c);
+    } else {
+      check_nothing_sent(h, peer, Trouble::tls);
+      BOOST_TEST(h.ended->status.dsn == "4.7.30");
+      BOOST_TEST(h.ended->status.text ==
+                 "REQUIRETLS is needed, but host peer.example[192.0.2.1] does not offer it");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_parameter_is_said_for_mail_that_has_it_and_never_in_clear_text) {
+  for (const bool tls : {false, true}) {
+    Harness h(with(tls ? StartTls::if_offered : StartTls::never));
+    fill(h, 3, 1);
+    h.jobs[0]->job.requiretls = mail::RequireTls::yes;
+    h.jobs[1]->job.requiretls = mail::RequireTls::no;
+    auto o = offers(kBits);
+    o.requiretls = o.requiretls_in_clear = true;
+    ScriptedPeer peer(o);
+    h.run(peer);
+    check_ledger(h, peer);
+    BOOST_TEST(peer.ledger().size() == 3u);
+    int with_it = 0;
+    for (const auto& c : peer.commands()) with_it += c.ends_with(" REQUIRETLS") ? 1 : 0;
+    BOOST_TEST(with_it == (tls ? 1 : 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(requiretls_without_starttls_says_what_is_missing) {
+  Settings s = with(StartTls::required);
+  s.requiretls = true;
+  Harness h(s);
+  fill(h, 1, 1);
+  ScriptedPeer peer(offers(kBits & ~16));
+  h.run(peer);
+  check_nothing_sent(h, peer, Trouble::tls);
+  BOOST_TEST(h.ended->status.dsn == "4.7.10");
+  BOOST_TEST(h.ended->status.text ==
+             "REQUIRETLS asks for TLS, which host peer.example[192.0.2.1] does not offer");
+}
+
 BOOST_AUTO_TEST_CASE(keywords_that_are_not_to_be_used_hide_the_offer) {
   Settings s = with(StartTls::required);
   s.discard_keywords = {"starttls"};

@@ -20,6 +20,7 @@ struct PeerOptions {
   bool pipelining = true, chunking = true, eight_bit_mime = true, dsn = false, smtputf8 = false,
        binary_mime = false;
   bool enhanced = true, lmtp = false, ehlo = true, starttls = false;
+  bool requiretls = false, requiretls_in_clear = false;
   std::string size;  // "SIZE" argument; "-": not offered
   bool data_without_recipients_354 = false;
   /// Asked before each reply; gives the reply line(s) instead of the normal one, "" for the normal
@@ -166,6 +167,8 @@ class ScriptedPeer {
       if (options_.smtputf8) words.emplace_back("SMTPUTF8");
       if (options_.enhanced) words.emplace_back("ENHANCEDSTATUSCODES");
       if (options_.starttls && !encrypted_) words.emplace_back("STARTTLS");
+      if (encrypted_ ? options_.requiretls : options_.requiretls_in_clear)
+        words.emplace_back("REQUIRETLS");
       if (options_.size != "-") words.push_back("SIZE " + options_.size);
       std::string all;
       for (std::size_t i = 0; i < words.size(); ++i)

@@ -85,6 +85,7 @@ Result<std::unique_ptr<TlsPlan>> Session::plan_tls(const delivery::OpenConnectio
 void Session::open(delivery::OpenConnection message) {
   Settings settings = settings_;
   if (message.step_by_step) settings.pipelining = false;
+  settings.requiretls = message.destination.requiretls;
   const std::string key = message.destination.key();
   if (const auto it = misbehaved_.find(key); it != misbehaved_.end()) {
     if (it->second > loop_.now())

@@ -44,6 +44,7 @@ struct Settings {
   bool lmtp = false;
   // Of one connection, by its destination's TLS level.
   StartTls starttls = StartTls::never;
+  bool requiretls = false;                    // the peer must offer REQUIRETLS (RFC 8689)
   bool wrapped = false;                       // smtp_tls_wrappermode: TLS from the first byte
   std::shared_ptr<const Login> login;         // of one connection; nullptr: it does not log in
   std::string helo_name = "localhost";        // smtp_helo_name, lmtp_lhlo_name: $myhostname

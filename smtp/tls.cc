@@ -196,6 +196,10 @@ std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
       break;
   }
   const bool named = info.trusted || policy.level == TlsLevel::fingerprint;
+  if (destination.requiretls)
+    return deferred("4.7.10",
+                    "REQUIRETLS asks for a verified server, but the certificate of host " +
+                        destination.shown() + " is not" + (named ? " verified" : " trusted") + why);
   return deferred("4.7.5", std::string("Server certificate not ") +
                                (named ? "verified" : "trusted") + ", host " + destination.shown() +
                                why);

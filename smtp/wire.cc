@@ -41,6 +41,8 @@ Offers parse_offers(const std::vector<std::string>& lines,
       offers.enhanced_status = true;
     else if (iequals(keyword, "STARTTLS"))
       offers.starttls = true;
+    else if (iequals(keyword, "REQUIRETLS"))
+      offers.requiretls = true;
     else if (iequals(keyword, "AUTH")) {
       if (old_auth && words[0].size() > 5) offers.auth.emplace_back(words[0].substr(5));
       for (std::size_t n = 1; n < words.size() && offers.auth.size() < kMaxMechanisms; ++n)
@@ -107,6 +109,7 @@ void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& 
     if (job.ret != mail::Ret::unspecified)
       out += job.ret == mail::Ret::full ? " RET=FULL" : " RET=HDRS";
   }
+  if (job.requiretls == mail::RequireTls::yes && offers.requiretls) out += " REQUIRETLS";
   out += "\r\n";
 }
 

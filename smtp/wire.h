@@ -16,6 +16,7 @@ namespace pen::smtp {
 struct Offers {
   bool pipelining = false, chunking = false, eight_bit_mime = false, binary_mime = false;
   bool dsn = false, smtputf8 = false, enhanced_status = false, starttls = false, size = false;
+  bool requiretls = false;
   std::vector<std::string> auth;  // mechanisms
   std::uint64_t size_limit = 0;   // 0: none announced
 };

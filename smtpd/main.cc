@@ -152,6 +152,7 @@ Result<Hooks> start(Context& context) {
   settings.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   settings.always_bcc = policy->always_bcc;
   settings.show_logins = s.smtpd_sasl_authenticated_header;
+  settings.tls_required_header = s.tls_required_enable;
   settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));

@@ -22,6 +22,7 @@ unsigned keyword_bit(std::string_view word) {
                                   {"chunking", keyword::kChunking},
                                   {"auth", keyword::kAuth},
                                   {"starttls", keyword::kStartTls},
+                                  {"requiretls", keyword::kRequireTls},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -101,6 +102,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
       p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
   }
   for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
+  if (!s.requiretls_enable) p.discarded_keywords |= keyword::kRequireTls;
   if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
   p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains, [](const auto& item) {
     return item == "smtpd_access_maps";

@@ -28,7 +28,7 @@ std::string_view describe(PolicyError e);
 namespace keyword {
 inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8,
                           kEightBitMime = 16, kDsn = 32, kSmtpUtf8 = 64, kChunking = 128,
-                          kSilent = 256, kStartTls = 512, kAuth = 1024;
+                          kSilent = 256, kStartTls = 512, kAuth = 1024, kRequireTls = 2048;
 }
 
 struct Policy {

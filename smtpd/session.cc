@@ -516,6 +516,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
   if (policy_->tls.level != TlsLevel::none && !secured() && server_.tls && server_.tls->available())
     add(keyword::kStartTls, "STARTTLS");
+  if (secured()) add(keyword::kRequireTls, "REQUIRETLS");
   if (!mechanisms.empty()) {
     add(keyword::kAuth, "AUTH " + mechanisms);
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);

@@ -68,10 +68,16 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
                                      .dsn = offered(keyword::kDsn),
                                      .smtputf8 = offered(keyword::kSmtpUtf8),
                                      .auth = policy_->auth.enabled && offered(keyword::kAuth),
+                                     .requiretls = offered(keyword::kRequireTls),
                                      .strict_paths = s.strict_rfc821_envelopes};
   auto mail = mail::parse_mail(args, options);
   if (!mail) {
     co_await refuse(refusal(mail.error(), false));
+    co_return Flow::go_on;
+  }
+  // RFC 8689 section 2: a promise that begins with a hop in clear text would be none.
+  if (mail->requiretls && !secured()) {
+    co_await refuse("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first");
     co_return Flow::go_on;
   }
   if (mail->size && s.message_size_limit > 0 &&
@@ -104,6 +110,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   e.ret = mail->ret;
   e.body_type = mail->body;
   e.smtputf8 = mail->smtputf8;
+  if (mail->requiretls) e.requiretls = mail::RequireTls::yes;
   e.client.name = peer_.name;
   e.client.address = peer_.address;
   e.client.port = peer_.port;

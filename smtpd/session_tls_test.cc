@@ -87,6 +87,24 @@ BOOST_AUTO_TEST_CASE(what_was_said_in_clear_text_is_forgotten) {
   BOOST_TEST(r.tell("QUIT") == "221 2.0.0 Bye");
 }
 
+BOOST_AUTO_TEST_CASE(requiretls_is_offered_and_taken_in_tls_only) {
+  TlsRig r;
+  r.rig.connect();
+  BOOST_TEST(r.rig.say("EHLO a\r\n").find("REQUIRETLS") == std::string::npos);
+  BOOST_TEST(r.rig.say("MAIL FROM:<a@b.example> REQUIRETLS\r\n") ==
+             "530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first\r\n");
+  BOOST_TEST(r.starttls() == "mx.example.org");
+  BOOST_TEST(r.tell("EHLO a").starts_with("250 "));
+  BOOST_TEST(r.tell("MAIL FROM:<a@b.example> REQUIRETLS=1") ==
+             "501 5.5.4 Bad REQUIRETLS parameter syntax");
+  BOOST_TEST(r.tell("MAIL FROM:<a@b.example> RequireTLS") == "250 2.1.0 Ok");
+  TlsRig off("smtpd_tls_security_level = may\nrequiretls_enable = no\n");
+  BOOST_TEST(off.starttls() == "mx.example.org");
+  BOOST_TEST(off.tell("EHLO a").starts_with("250 "));
+  BOOST_TEST(off.tell("MAIL FROM:<a@b.example> REQUIRETLS") ==
+             "555 5.5.4 Unsupported option: REQUIRETLS");
+}
+
 BOOST_AUTO_TEST_CASE(commands_behind_starttls_are_refused) {
   TlsRig r;
   r.rig.connect();

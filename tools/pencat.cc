@@ -81,6 +81,8 @@ void print_envelope(const mail::Envelope& e) {
   std::printf("message_size: %llu\n", static_cast<unsigned long long>(e.body.size));
   std::printf("arrival_time: %s\n", rfc5322_date(e.arrival).c_str());
   std::printf("sender: %s\n", printable(e.sender).c_str());
+  if (e.requiretls != mail::RequireTls::unspecified)
+    std::printf("requiretls: %s\n", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
   if (!e.client.address.empty()) {
     std::printf("client: %s[%s]\n", printable(e.client.name).c_str(),
                 printable(e.client.address).c_str());

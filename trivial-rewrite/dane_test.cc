@@ -41,6 +41,7 @@ struct Dane {
     server.tlsa("_25._tcp.mx.example", kEndEntity);
     secure({"d.example", "mx.example", "_25._tcp.mx.example"});
   }
+  mail::RequireTls wish = mail::RequireTls::unspecified;
   /// "host level records [names]" of each destination, or "deferred code text".
   std::string policy(const std::string& domain = "d.example") {
     Transport smtp;
@@ -65,7 +66,7 @@ struct Dane {
           return t == transports.end() ? nullptr : &t->second;
         },
         1);
-    const Answer a = run(loop, router.route("s@example.org", "user@" + domain));
+    const Answer a = run(loop, router.route("s@example.org", "user@" + domain, wish));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a))
       return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn +
              " " + u->status.text;
@@ -74,6 +75,7 @@ struct Dane {
       for (const auto& d : level.destinations) {
         std::string one = d.host + " " + std::string(level_name(d.tls.level));
         for (const auto& record : d.tls.tlsa) one += " {" + record.substr(0, 5) + "}";
+        if (d.requiretls) one += " REQUIRETLS";
         if (!d.tls.match.empty()) one += " [" + join(d.tls.match, " ") + "]";
         all.push_back(one);
       }
@@ -93,6 +95,37 @@ BOOST_AUTO_TEST_CASE(secure_records_of_a_secure_host_decide) {
     tls.security_level = level;
     BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example]");
   }
+}
+
+BOOST_AUTO_TEST_CASE(requiretls_is_for_hosts_that_dns_vouches_for) {
+  usual();
+  wish = mail::RequireTls::yes;
+  tls.security_level = "dane";
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} REQUIRETLS [mx.example d.example]");
+  tls.security_level = "may";  // the name from secure MX records, by the usual authorities
+  BOOST_TEST(policy() == "mx.example secure REQUIRETLS [mx.example]");
+}
+
+BOOST_AUTO_TEST_CASE(requiretls_does_not_go_where_insecure_mx_records_lead) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  secure({"mx.example"});
+  wish = mail::RequireTls::yes;
+  tls.security_level = "may";
+  BOOST_TEST(policy() ==
+             "failed 5.7.10 REQUIRETLS asks for a verified server, but the MX records of d.example "
+             "are not secure in DNS and it has no policy (DANE, MTA-STS)");
+}
+
+BOOST_AUTO_TEST_CASE(who_does_without_tls_is_not_held_by_dane) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  secure({"d.example", "mx.example", "_25._tcp.mx.example"});
+  tls.security_level = "dane-only";
+  wish = mail::RequireTls::no;
+  BOOST_TEST(policy() == "mx.example may");
+  usual();
+  BOOST_TEST(policy() == "mx.example may");
 }
 
 BOOST_AUTO_TEST_CASE(without_secure_records_dane_is_may_and_dane_only_waits) {

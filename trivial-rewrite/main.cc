@@ -1,6 +1,7 @@
 /// trivial-rewrite: answers qmgr's question where a recipient goes. See man/trivial-rewrite.8.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -17,6 +18,41 @@ namespace {
 // Tables that block (accounts, name services) and native host look-ups.
 constexpr std::size_t kHandlerThreads = 8;
 
+/// Where MTA-STS policies come from. Null: no transport asks for any.
+std::unique_ptr<mta_sts::Finder> open_sts(service::Context& context, net::Resolver& dns,
+                                          const std::map<std::string, Transport>& transports) {
+  const auto asks = [](const auto& t) { return t.second.sts.enable; };
+  if (std::ranges::none_of(transports, asks)) return nullptr;
+  const config::Settings& s = context.settings();
+  mta_sts::FinderOptions options;
+  options.timing.refresh = std::chrono::ceil<seconds>(s.smtp_mta_sts_refresh_time);
+  options.timing.retry = std::chrono::ceil<seconds>(s.smtp_mta_sts_retry_time);
+  options.wait = std::chrono::ceil<milliseconds>(s.smtp_mta_sts_wait);
+  options.limit = std::chrono::ceil<milliseconds>(s.smtp_mta_sts_fetch_timeout);
+  const HostOptions hosts = std::ranges::find_if(transports, asks)->second.hosts;
+  options.ipv4 = hosts.ipv4;
+  options.ipv6 = hosts.ipv6;
+  options.lookup = hosts.lookup;
+  options.tell = [](bool warning, const std::string& text) {
+    warning ? log::warning("{}", text) : log::info("{}", text);
+  };
+  auto store = mta_sts::open_store(s.data_directory + "/mta_sts");
+  if (!store) {
+    log::warning("{}: MTA-STS policies are kept in memory only, until this process ends",
+                 store.error().message());
+    store = mta_sts::memory_store();
+  } else if (!(*store)->warning.empty()) {
+    log::warning("{}", (*store)->warning);
+  }
+  auto fetcher = mta_sts::https_fetcher({.ca_file = s.smtp_mta_sts_CAfile,
+                                         .port = static_cast<unsigned short>(s.smtp_mta_sts_port),
+                                         .limit = options.limit});
+  auto finder = std::make_unique<mta_sts::Finder>(context.loop(), dns, *std::move(store),
+                                                  std::move(fetcher), std::move(options));
+  context.loop().spawn("MTA-STS policies", finder->keep());
+  return finder;
+}
+
 struct Server {
   Server(service::Context& c, net::ResolverOptions dns_options,
          std::shared_ptr<const resolve::Resolve> r, std::map<std::string, Transport> t)
@@ -24,24 +60,26 @@ struct Server {
         pool(c.loop(), kHandlerThreads),
         dns(c.loop(), pool, std::move(dns_options)),
         transports(std::move(t)),
+        sts(open_sts(c, dns, transports)),
         router(
             c.loop(), pool, dns, std::move(r),
             [this](const std::string& name) {
               const auto found = transports.find(name);
               return found == transports.end() ? nullptr : &found->second;
             },
-            secure_random_u64()) {}
+            secure_random_u64(), sts.get()) {}
 
   service::Context& context;
   async::HandlerPool pool;
   net::Resolver dns;
   std::map<std::string, Transport> transports;
+  std::unique_ptr<mta_sts::Finder> sts;
   Router router;
   ConversationCounts counts;
 
   std::vector<std::string> status() const {
     const auto d = dns.counts();
-    return {
+    std::vector<std::string> lines = {
         fmt::format("routes: requests={}, resolved={}, failed={}, deferred={}, under_way={}",
                     counts.requests, counts.resolved, counts.failed, counts.deferred,
                     counts.under_way),
@@ -50,6 +88,13 @@ struct Server {
             "under_way={}, cache={}",
             d.asked, d.cached, d.joined, d.sent, d.over_tcp, d.timed_out, d.refused_answers,
             d.under_way, d.cache_entries)};
+    if (sts) {
+      const auto m = sts->counts();
+      lines.push_back(fmt::format(
+          "mta_sts: asked={}, applied={}, fetched={}, failed={}, waited_in_vain={}, under_way={}",
+          m.asked, m.applied, m.fetched, m.failed, m.waited_in_vain, m.under_way));
+    }
+    return lines;
   }
 };
 

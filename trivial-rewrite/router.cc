@@ -53,9 +53,10 @@ mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
 
 Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
                std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
-               std::uint64_t seed)
+               std::uint64_t seed, mta_sts::Finder* sts)
     : pool_(pool),
       dns_(dns),
+      sts_(sts),
       resolve_(std::move(resolve)),
       transports_(std::move(transports)),
       random_(seed),
@@ -90,9 +91,25 @@ Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std:
   }
 }
 
-Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
+Task<void> Router::add_sts(std::vector<Decision>& decisions, Found& found, std::size_t level,
+                           const StsOptions& options) {
+  const NextHop& hop = found.hops[level];
+  std::optional<mta_sts::Applied> applied;
+  for (std::size_t n = 0; n < decisions.size(); ++n) {
+    if (!sts_may_decide(decisions[n], hop)) continue;
+    if (!applied) applied = co_await sts_->find(hop.host);
+    found.ttl = std::min(found.ttl, applied->ttl);
+    const std::string& host = found.levels[level].destinations[n].host;
+    if (const std::string told = apply_sts(decisions[n], host, *applied, options); !told.empty())
+      sts_->tell(told);
+  }
+}
+
+Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail::RequireTls wish) {
+  const TlsPolicies& policies = transport.tls;
   std::string decided;
   std::vector<ipc::route::Level> kept;
+  std::vector<NextHop> hops;
   for (std::size_t i = 0; i < found.levels.size(); ++i) {
     auto& destinations = found.levels[i].destinations;
     std::vector<std::string> hosts;
@@ -101,7 +118,11 @@ Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
       return policies.decide(hop, hosts);
     };
     auto decisions = policies.blocking() ? co_await pool_.run(look_up) : look_up();
+    if (wish == mail::RequireTls::no)
+      for (auto& decision : decisions) give_up_published(decision.policy);
     co_await add_dane(decisions, found, i, policies.insecure_mx());
+    if (has_sts(transport) && wish != mail::RequireTls::no)
+      co_await add_sts(decisions, found, i, transport.sts);
     std::vector<ipc::Destination> usable;
     for (std::size_t n = 0; n < decisions.size(); ++n) {
       const Decision& decision = decisions[n];
@@ -114,13 +135,46 @@ Task<std::string> Router::add_tls(Found& found, const TlsPolicies& policies) {
       destinations[n].tls = decision.policy;
       usable.push_back(std::move(destinations[n]));
     }
-    if (!usable.empty()) kept.push_back({std::move(usable)});
+    if (usable.empty()) continue;
+    kept.push_back({std::move(usable)});
+    hops.push_back(found.hops[i]);
   }
   found.levels = std::move(kept);
+  found.hops = std::move(hops);
   co_return decided;
 }
 
-Task<Answer> Router::route(std::string sender, std::string recipient) {
+Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& policies) {
+  std::vector<ipc::route::Level> kept;
+  std::vector<NextHop> hops;
+  for (std::size_t i = 0; i < found.levels.size(); ++i) {
+    const NextHop& hop = found.hops[i];
+    auto look_up = [&policies, &hop] { return policies.find(hop); };
+    const auto rule = policies.blocking() ? co_await pool_.run(look_up) : look_up();
+    if (!rule) {
+      found.status = mail::make_status(
+          mail::Action::deferred, "4.7.5",
+          "REQUIRETLS policy of " + hop.text + ": " + printable(rule.error().message(), 400));
+      continue;
+    }
+    std::vector<ipc::Destination> usable;
+    for (auto& d : found.levels[i].destinations) {
+      const auto known = found.facts.find({hop.text, d.host});
+      const HostFacts facts = known == found.facts.end() ? HostFacts() : known->second;
+      if (auto problem = require_tls(d, hop, facts, *rule))
+        found.status = mail::make_status(mail::Action::failed, "5.7.10", *std::move(problem));
+      else
+        usable.push_back(std::move(d));
+    }
+    if (usable.empty()) continue;
+    kept.push_back({std::move(usable)});
+    hops.push_back(found.hops[i]);
+  }
+  found.levels = std::move(kept);
+  found.hops = std::move(hops);
+}
+
+Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish) {
   auto look_up = [resolve = resolve_, sender, recipient] {
     return resolve->route(sender, recipient);
   };
@@ -161,20 +215,31 @@ Task<Answer> Router::route(std::string sender, std::string recipient) {
     u.status = std::move(found.status);
     co_return u;
   }
+  // A notice that cannot keep the promise goes all the same: it says little, and lost it helps nobody (RFC 8689 section 5).
+  const bool require = wish == mail::RequireTls::yes && !sender.empty();
   if (const LoginKeys& keys = transport->logins; !keys.maps.empty()) {
     if (auto added = co_await add_logins(found, keys, std::move(sender)); !added)
       co_return deferred(
           "4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
     if (keys.sender_dependent) out.for_domain = false;
   }
-  if (!transport->tls.same_for_all()) {
-    out.tls = co_await add_tls(found, transport->tls);
+  if (!transport->tls.same_for_all() || has_sts(*transport)) {
+    out.tls = co_await add_tls(found, *transport, wish);
     if (found.levels.empty()) {
       Unroutable u;
       u.status = std::move(found.status);
       co_return u;
     }
   }
+  if (require) {
+    co_await add_require_tls(found, transport->require_tls);
+    if (found.levels.empty()) {
+      Unroutable u;
+      u.status = std::move(found.status);
+      co_return u;
+    }
+  }
+  if (wish != mail::RequireTls::unspecified) out.for_domain = false;
   for (auto& level : found.levels)
     for (auto& d : level.destinations) d.transport = out.transport;
   out.levels = std::move(found.levels);

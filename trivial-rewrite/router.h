@@ -13,6 +13,8 @@
 #include "lib/resolve/resolve.h"
 #include "trivial-rewrite/hosts.h"
 #include "trivial-rewrite/login_keys.h"
+#include "trivial-rewrite/require_tls.h"
+#include "trivial-rewrite/sts.h"
 #include "trivial-rewrite/tls_policy.h"
 
 namespace pen::rewrite {
@@ -23,7 +25,9 @@ struct Transport {
   Program program = Program::other;
   HostOptions hosts;  // smtp, lmtp
   TlsPolicies tls;
+  StsOptions sts;
   LoginKeys logins;
+  RequireTlsPolicies require_tls;
 };
 using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
 
@@ -31,23 +35,36 @@ class Router {
  public:
   /// transports: nullptr for a name that master.cf does not have.
   using Transports = std::function<const Transport*(const std::string& name)>;
+  /// sts: where policies come from; null: transports are taken to have MTA-STS turned off. It must outlive the router.
   Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
-         std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
-         std::uint64_t seed);
+         std::shared_ptr<const resolve::Resolve> resolve, Transports transports, std::uint64_t seed,
+         mta_sts::Finder* sts = nullptr);
 
-  async::Task<Answer> route(std::string sender, std::string recipient);
+  /// wish: of the message's sender (RFC 8689).
+  async::Task<Answer> route(std::string sender, std::string recipient,
+                            mail::RequireTls wish = mail::RequireTls::unspecified);
 
  private:
   /// Puts the key of the credentials into each destination that has any.
   async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
   /// Puts the TLS policy of each destination into found; those that have to wait are left out, and found.status says
   /// why when none is left. Returns what decided for the first one, for people.
-  async::Task<std::string> add_tls(Found& found, const TlsPolicies& policies);
+  async::Task<std::string> add_tls(Found& found, const Transport& transport, mail::RequireTls wish);
+  /// REQUIRETLS: raises the policies, and leaves out the destinations that it must not go to, as add_tls().
+  async::Task<void> add_require_tls(Found& found, const RequireTlsPolicies& policies);
   /// Settles decisions of level dane and dane-only for the destinations of one level.
   async::Task<void> add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
                              ipc::TlsLevel insecure_mx);
+  /// The same with the policy of the next hop's domain, where that may decide.
+  async::Task<void> add_sts(std::vector<Decision>& decisions, Found& found, std::size_t level,
+                            const StsOptions& options);
+  /// Whether policies that domains publish count for mail by this transport.
+  bool has_sts(const Transport& transport) const {
+    return sts_ != nullptr && transport.sts.enable && !transport.hosts.dns_disabled;
+  }
   async::HandlerPool& pool_;
   net::Resolver& dns_;
+  mta_sts::Finder* sts_;
   std::shared_ptr<const resolve::Resolve> resolve_;
   Transports transports_;
   Random random_;

@@ -267,6 +267,7 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop,
   d.policy = entry.policy;
   d.policy.level = entry.found ? entry.level : level_;
   d.rule = entry.found ? entry.rule : level_from_;
+  d.by_table = entry.found;
   if (!entry.problem.empty()) {
     d.problem = "client TLS configuration problem: " + entry.rule + ": " + entry.problem;
     return d;

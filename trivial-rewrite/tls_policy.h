@@ -42,7 +42,8 @@ struct Decision {
   ipc::TlsPolicy policy;
   std::string
       rule;  // what decided: "smtp_tls_security_level", "smtp_tls_policy_maps (example.org)"
-  std::string problem;        // not empty: mail for this host has to wait, and why
+  bool by_table = false;  // an entry for this next hop or host: it rules over what domains publish
+  std::string problem;    // not empty: mail for this host has to wait, and why
   std::string dsn = "4.7.5";  // of the problem; 4.7.4 where it is the host's or its domain's
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/net/tls/protocols.h"
 #include "trivial-rewrite/nexthop.h"
 
 namespace pen::rewrite {
@@ -103,6 +104,18 @@ TlsOptions tls_options(const config::Config& config, bool lmtp) {
   return o;
 }
 
+StsOptions sts_options(const config::Settings& s) {
+  StsOptions o;
+  o.enable = s.smtp_mta_sts_enable;
+  o.ca_file = s.smtp_mta_sts_CAfile;
+  // What cannot be read smtp says itself, and does not use.
+  const auto permitted = tls::Protocols::parse(s.smtp_tls_mandatory_protocols);
+  constexpr std::uint16_t kTls10 = 0x0301, kTls11 = 0x0302;
+  if (permitted && (permitted->permits(kTls10) || permitted->permits(kTls11)))
+    o.protocols = ">=TLSv1.2";
+  return o;
+}
+
 Result<LoginKeys> login_keys(const config::Settings& s, bool lmtp) {
   LoginKeys keys;
   if (!(lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable)) return keys;
@@ -137,6 +150,20 @@ Result<std::map<std::string, Transport>> read_transports(
       auto tls = TlsPolicies::open(tls_options(own, lmtp));
       if (!tls) return fail(std::move(tls).error().within(service.label()));
       t.tls = *std::move(tls);
+      if (!lmtp) t.sts = sts_options(own.settings());
+      const config::Settings& settings = own.settings();
+      if (settings.requiretls_enable) {
+        const char* name = lmtp ? "lmtp_requiretls_policy" : "smtp_requiretls_policy";
+        auto require = RequireTlsPolicies::open(
+            join(lmtp ? settings.lmtp_requiretls_policy : settings.smtp_requiretls_policy),
+            settings.mydomain, {.default_type = settings.default_database_type});
+        if (!require)
+          return fail(
+              std::move(require).error().within(std::string(name) + ", " + service.label()));
+        t.require_tls = *std::move(require);
+      } else {
+        t.require_tls = RequireTlsPolicies::opportunistic();
+      }
       auto logins = login_keys(own.settings(), lmtp);
       if (!logins) return fail(std::move(logins).error().within(service.label()));
       t.logins = *std::move(logins);

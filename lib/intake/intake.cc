@@ -169,6 +169,11 @@ async::Task<Commit> Message::commit(async::Until until) {
   co_await body.finish(until);
   const auto& summary = body.content().summary();
   envelope_.message_id = summary.message_id_value;
+  // RFC 8689 section 4.1: the MAIL parameter wins; a field that is there twice or says anything else means nothing.
+  if (envelope_.requiretls == mail::RequireTls::unspecified &&
+      intake_.settings.tls_required_header && summary.tls_required_fields == 1 &&
+      summary.tls_required_no)
+    envelope_.requiretls = mail::RequireTls::no;
   switch (body.problem()) {
     case Body::Problem::none:
       break;

@@ -31,6 +31,7 @@ struct Settings {
   // receive_override_options: canonical maps, virtual aliases, always_bcc
   bool address_mappings = true;
   bool show_logins = false;                   // smtpd_sasl_authenticated_header
+  bool tls_required_header = true;            // tls_required_enable: "TLS-Required: No" counts
   bool replace_bare_cr = true;                // cleanup_replace_stray_cr_lf
   std::vector<std::string> drop_fields = {};  // message_drop_headers
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.

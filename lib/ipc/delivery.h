@@ -62,7 +62,7 @@ struct Job {
   mail::Ret ret = mail::Ret::unspecified;
   mail::BodyType body_type = mail::BodyType::unspecified;
   bool smtputf8 = false;
-  bool requiretls = false;
+  mail::RequireTls requiretls = mail::RequireTls::unspecified;
   mail::Client client;
   mail::BodyFacts body;
   std::uint64_t body_offset = 0;

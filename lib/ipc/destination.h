@@ -2,7 +2,7 @@
 /// Destinations: what trivial-rewrite answers, the scheduler shares connections by, and a delivery program connects to.
 ///
 /// Two jobs share a connection only if their Destinations have the same key(): address and port, TLS policy,
-/// credentials and source address; and the host name where the TLS level authenticates it (above `may`).
+/// credentials, source address and REQUIRETLS; and the host name where the TLS level authenticates it (above `may`).
 /// For local, virtual, pipe and LMTP over a Unix socket the destination is transport and next hop.
 /// Source:  design.md, "The scheduler"; seed 000.
 #include <cstdint>
@@ -47,7 +47,10 @@ struct Destination {
   TlsPolicy tls;
   std::string credentials;  // id of SASL credentials; empty: none
   std::string source;       // local address to bind; empty: any
-  PEN_FIELDS(transport, host, address, port, unix_path, tls, credentials, source)
+  // RFC 8689: it carries mail with REQUIRETLS, and such mail only: nothing is sent before the peer has proved who it is
+  // (tls says how) and has offered REQUIRETLS.
+  bool requiretls = false;
+  PEN_FIELDS(transport, host, address, port, unix_path, tls, credentials, source, requiretls)
   bool operator==(const Destination&) const = default;
 
   /// What connections are shared by: equal keys, same connection.
@@ -81,6 +84,7 @@ struct Destination {
     k += credentials;
     k += '\0';
     k += source;
+    if (requiretls) k.append("\0R", 2);
   }
   /// "mx.example.org[192.0.2.1]:25", the path, or the next hop: Postfix's relay= form.
   std::string shown() const {

@@ -6,6 +6,7 @@
 
 #include "lib/ipc/destination.h"
 #include "lib/mail/delivery_status.h"
+#include "lib/mail/envelope.h"
 
 namespace pen::ipc::route {
 
@@ -16,7 +17,8 @@ struct Route {
   std::uint64_t request = 0;
   std::string_view recipient;
   std::string_view sender;
-  PEN_FIELDS(request, recipient, sender)
+  mail::RequireTls requiretls = mail::RequireTls::unspecified;
+  PEN_FIELDS(request, recipient, sender, requiretls)
 };
 
 /// One preference level: equally good destinations, already shuffled.

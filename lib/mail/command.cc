@@ -163,6 +163,9 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
   } else if (options.smtputf8 && iequals(p.name, "SMTPUTF8")) {
     if (p.has_value) return bad_value("SMTPUTF8");
     mail.smtputf8 = true;
+  } else if (options.requiretls && iequals(p.name, "REQUIRETLS")) {
+    if (p.has_value || mail.requiretls) return bad_value("REQUIRETLS");
+    mail.requiretls = true;
   } else if (options.auth && iequals(p.name, "AUTH")) {
     auto decoded = decode_xtext(p.value);
     if (mail.auth_given || !decoded || decoded->empty()) return bad_value("AUTH");

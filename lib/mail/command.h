@@ -5,7 +5,7 @@
 /// Use:     auto line = split_command("RCPT TO:<a@b> NOTIFY=NEVER");
 ///          if (line.verb == Verb::rcpt) { auto rcpt = parse_rcpt(line.args, options, smtputf8); … }
 /// Source:  RFC 5321 section 4.1, RFC 1870 (SIZE), 3030 (BDAT), 3461 (DSN), 4954 (AUTH=), 6152 (BODY), 6531
-///          (SMTPUTF8).
+///          (SMTPUTF8), 8689 (REQUIRETLS).
 /// Errors:  CommandError; the error's context is the parameter or address complained of. The table from error
 ///          to reply is the server's.
 /// Bounds:  the caller bounds the line; nothing here allocates more than a small multiple of it.
@@ -66,7 +66,8 @@ std::string_view describe(CommandError e);
 
 /// Which parameters a session may use: what its EHLO announced. All false after HELO.
 struct CommandOptions {
-  bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false;
+  bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false,
+       requiretls = false;
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
 };
 
@@ -80,6 +81,7 @@ struct MailCommand {
   std::string auth;   // RFC 4954 AUTH=, decoded; empty: not given
   bool auth_given = false;
   bool smtputf8 = false;
+  bool requiretls = false;  // RFC 8689
 };
 struct RcptCommand {
   std::string recipient;  // external form; never empty

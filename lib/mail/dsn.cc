@@ -238,7 +238,8 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   // section 5.
   const bool headers_only = request.kind != DsnKind::failure || original.ret == Ret::headers ||
                             original.body.size > settings.size_limit ||
-                            original.body_type == BodyType::binary_mime || original.requiretls;
+                            original.body_type == BodyType::binary_mime ||
+                            original.requiretls == RequireTls::yes;
   const bool eight_bit_original =
       original.body.eight_bit_header || (!headers_only && original.body.eight_bit_body);
   bool utf8 = false;
@@ -253,6 +254,9 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   report.envelope.smtputf8 = utf8;
   report.envelope.body_type =
       utf8 || eight_bit_original ? BodyType::eight_bit_mime : BodyType::unspecified;
+  // RFC 8689 section 5: a notice is as private as what it is about, or, with nothing but the header in it, "redacted".
+  if (original.requiretls == RequireTls::yes && !settings.redact_requiretls)
+    report.envelope.requiretls = RequireTls::yes;
   Recipient to;
   to.address = original.sender;
   to.notify = notify::kNever;
@@ -269,6 +273,7 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   out += fmt::format("From: MAILER-DAEMON@{} (Mail Delivery System)\r\n", settings.origin);
   out += fmt::format("Subject: {}\r\n", subject(request.kind));
   out += fmt::format("To: {}\r\n", clean(original.sender, utf8));
+  if (original.requiretls == RequireTls::no) out += "TLS-Required: No\r\n";
   out += "Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n";
   out += fmt::format(
       "Content-Type: multipart/report; report-type={}delivery-status;\r\n\tboundary=\"{}\"\r\n",

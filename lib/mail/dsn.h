@@ -46,6 +46,7 @@ struct DsnSettings {
   std::string mail_name = "Penstock";  // mail_name
   // bounce_size_limit: a longer original is returned as its header only
   std::uint64_t size_limit = 50000;
+  bool redact_requiretls = true;  // requiretls_redact_dsn
 };
 
 struct DsnReport {

@@ -25,6 +25,10 @@ inline constexpr std::uint8_t kSuccess = 1, kFailure = 2, kDelay = 4, kNever = 8
 /// RFC 3461 section 4.3.
 enum class Ret : std::uint8_t { unspecified, full, headers };
 
+/// What the sender asks of TLS on the way (RFC 8689). yes: the REQUIRETLS parameter of MAIL; no: a header field
+/// "TLS-Required: No", which gives up what recipients' policies would demand.
+enum class RequireTls : std::uint8_t { unspecified, yes, no };
+
 struct Recipient {
   std::string address;  // where it goes now, after rewriting and aliases
   // as the client gave it (after the first rewriting); empty: the same as address
@@ -87,7 +91,7 @@ struct Envelope {
   Ret ret = Ret::unspecified;
   BodyType body_type = BodyType::unspecified;
   bool smtputf8 = false;
-  bool requiretls = false;
+  RequireTls requiretls = RequireTls::unspecified;
   Client client;
   BodyFacts body;
   std::string message_id;  // for the log

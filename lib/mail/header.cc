@@ -55,7 +55,11 @@ void HeaderScanner::line(std::string_view text, Line kind) {
         if (iequals(name, "From")) summary_.from = true;
         break;
       case 't':
-        if (iequals(name, "To")) summary_.to = true;
+        if (iequals(name, "To"))
+          summary_.to = true;
+        else if (iequals(name, "TLS-Required"))
+          summary_.tls_required_no =
+              ++summary_.tls_required_fields == 1 && iequals(trim(value), "no");
         break;
       case 'm':
         if (iequals(name, "Message-ID")) {

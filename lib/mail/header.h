@@ -25,6 +25,9 @@ struct HeaderSummary {
   bool date = false, message_id = false, from = false, to = false, resent = false;
   std::string message_id_value;  // first Message-ID, unfolded and trimmed, at most kMaxKept bytes
   static constexpr std::size_t kMaxKept = 250;
+  /// TLS-Required fields, and whether the first one says "No" (RFC 8689 section 3: one at most, and no other value).
+  unsigned tls_required_fields = 0;
+  bool tls_required_no = false;
 };
 
 /// Feeds on lines of stored form, without their CRLF.

@@ -39,13 +39,25 @@ class Authority:
         openssl("req", "-x509", "-newkey", *key, "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout",
                 certificate.key, "-out", certificate.pem, *more)
 
-    def issue(self, name, kind="ec", stem=None):
-        """A certificate for that name; a new one each time, in files of the stem where given."""
+    def issue(self, name, *others, kind="ec", stem=None):
+        """A certificate for these names; a new one each time, in files of the stem where given."""
         self.count += 1
         made = Certificate(os.path.join(self.directory, stem or f"{name}.{self.count}"))
         self._make(made, name, "-CA", self.own.pem, "-CAkey", self.own.key, "-addext",
-                   "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName=DNS:{name}", kind=kind)
+                   "basicConstraints=critical,CA:FALSE", "-addext", "subjectAltName=" + ",".join(f"DNS:{n}" for n in (name, *others)), kind=kind)
         with open(made.pem, "a") as out, open(self.own.pem) as own:
             out.write(own.read())
         os.chmod(made.key, 0o600)
+        return made
+
+    def issue_odd(self, name, expired=True, names=True):
+        """One that was good until yesterday, or that has a common name only."""
+        self.count += 1
+        made = Certificate(os.path.join(self.directory, f"odd.{name}.{self.count}"))
+        extension = ["-addext", f"subjectAltName=DNS:{name}"] if names else []
+        request = openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key,
+                          "-subj", f"/CN={name}", *extension)
+        with open(made.pem, "w") as out:
+            out.write(openssl("x509", "-req", "-CA", self.own.pem, "-CAkey", self.own.key, "-days", "-1" if expired else "2",
+                              "-copy_extensions", "copy", stdin=request.encode()))
         return made

@@ -63,7 +63,7 @@ class Classes(Suite):
             peer = Peer(host=f"192.0.2.{last}", port=self.world.port)
             self.addCleanup(peer.close)
             if hold:
-                peer.replies["DOT"] = lambda session, line: self.go_on.wait(60) and None
+                peer.replies["DOT"] = lambda session, line: [self.go_on.wait(60)] and None
             found.append(peer)
         return found
 
@@ -383,10 +383,12 @@ class Classes(Suite):
     def test_counts_are_right_after_smtp_is_killed(self):
         with self.world.instance(CUSTOMER) as mx:
             peers = self.peers(200, 201, 202, 203)
+            mails = []
             for peer in peers:
-                peer.replies["MAIL"] = lambda session, line: self.go_on.wait(60) and None
+                peer.replies["MAIL"] = lambda session, line: [mails.append(line), self.go_on.wait(60)] and None
             self.mail_to(mx, 200, 201, 202)
             self.wait_counts(mx, outside=(0, 3))
+            eventually(lambda: len(mails) == 3, "every delivery has begun")
             self.mail_to(mx, 203)
             mx.kill("smtp")
             eventually(lambda: sum(len(p.sessions) for p in peers) >= 6, "they are tried again")

@@ -104,6 +104,7 @@ class Wrong(Submission):
                     (["-t", "ada@virtual.test.example"], TEXT, 64, "-t"),
                     (["-t"], TEXT, 64, "no recipient"),
                     (["-bv", "ada@virtual.test.example"], TEXT, 69, "probed"),
+                    (["-bs"], TEXT, 69, "-bs"),
                     (["-bd"], TEXT, 64, "penstock start"),
                     (["-bx"], TEXT, 64, "-bx"),
                     (["-N", "sometimes", "ada"], TEXT, 64, "-N"),
