@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <set>
 
 #include "lib/base/text.h"
@@ -46,9 +47,21 @@ void check_accounts(const config::Settings& s, Report& report) {
     report.add(Severity::error,
                owner.error().message() + ": make it with scripts/accounts, or set mail_owner");
   }
-  if (!::getgrnam(s.setgid_group.c_str())) {
+  const group* drop = ::getgrnam(s.setgid_group.c_str());
+  if (drop == nullptr) {
     report.add(Severity::warning, "no group \"" + s.setgid_group +
                                       "\" (setgid_group): only root can hand in mail by sendmail");
+    return;
+  }
+  std::error_code error;  // pendrop lies beside this command
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string pendrop = (self.parent_path() / "pendrop").string();
+  struct stat st{};
+  if (error || ::stat(pendrop.c_str(), &st) != 0) return;
+  if (st.st_gid != drop->gr_gid || (st.st_mode & S_ISGID) == 0) {
+    report.add(Severity::note, pendrop + " is not setgid " + s.setgid_group +
+                                   ": only root can hand in mail by sendmail (chgrp " +
+                                   s.setgid_group + " and chmod 2755 " + pendrop + ")");
   }
 }
 

@@ -301,6 +301,10 @@ int main(int argc, char** argv) {
     case 'l':
       die(EX_USAGE,
           std::string("-b") + v.mode + ": the mail system is started with: penstock start");
+    case 's':
+      die(EX_UNAVAILABLE,
+          "-bs: SMTP on standard input is not spoken here: name the recipients or give -t, or "
+          "speak to port 25 of this host");
     case 'v':
       die(EX_UNAVAILABLE,
           "-bv: addresses are not probed here; pendest explain USER@DOMAIN says where mail would "

@@ -23,8 +23,12 @@ Kind kind_of(std::string_view name) {
   return Kind::other;
 }
 
+/// What of a line decides what it is, so that it does not matter how much of it was kept.
+std::string_view start_of(std::string_view line) {
+  return line.substr(0, mail::HeaderScanner::kDecide);
+}
 std::string_view field_name(std::string_view line) {
-  return line.substr(0, mail::field_name_length(line));
+  return line.substr(0, mail::field_name_length(start_of(line)));
 }
 
 }  // namespace
@@ -53,7 +57,8 @@ void HeaderRecipients::feed(std::string_view content) {
 }
 
 void HeaderRecipients::line(std::string_view text) {
-  const Line kind = mail::HeaderScanner::classify(text, true, first_line_);
+  const Line kind = mail::HeaderScanner::classify(
+      start_of(text), text.size() < mail::HeaderScanner::kDecide, first_line_);
   first_line_ = false;
   if (kind == Line::continuation) {
     if (in_field_) {

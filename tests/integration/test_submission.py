@@ -94,5 +94,234 @@ class First(Submission):
             eventually(lambda: not self.names(mx), "the files are gone")
 
 
+class Wrong(Submission):
+    def test_wrong_use_says_what_and_why(self):
+        with self.instance({"message_size_limit": "5000"}, start=False) as mx:
+            mx.tool("penstock", "start", check=True)
+            mx.stop()
+            for words, stdin, status, said in (
+                    ([], TEXT, 64, "recipient"),
+                    (["-t", "ada@virtual.test.example"], TEXT, 64, "-t"),
+                    (["-t"], TEXT, 64, "no recipient"),
+                    (["-bv", "ada@virtual.test.example"], TEXT, 69, "probed"),
+                    (["-bs"], TEXT, 69, "-bs"),
+                    (["-bd"], TEXT, 64, "penstock start"),
+                    (["-bx"], TEXT, 64, "-bx"),
+                    (["-N", "sometimes", "ada"], TEXT, 64, "-N"),
+                    (["-f", "a, b", "ada"], TEXT, 64, "-f"),
+                    (["-V", "x" * 101, "ada"], TEXT, 65, "envelope id"),
+                    (["ada@virtual.test.example"], "x" * 5001, 69, "message_size_limit"),
+                    (["-C", "/nonexistent", "ada"], TEXT, 78, "/nonexistent")):
+                with self.subTest(words):
+                    self.assertIn(said, self.sendmail(mx, *words, stdin=stdin, status=status))
+            self.assertEqual(self.names(mx), [])
+
+    def test_a_full_disk_refuses_and_keeps_nothing(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root: mounts a small tmpfs")
+        with self.instance() as mx:
+            mx.stop()
+            where = mx.path("spool", "maildrop")
+            done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=1730", "tmpfs", where],
+                                  capture_output=True, text=True)
+            if done.returncode != 0:
+                self.skipTest("mount is not permitted here: " + done.stderr.strip())
+            try:
+                said = self.sendmail(mx, "-i", "ada@virtual.test.example", stdin=TEXT + "x" * 100000, status=75)
+                self.assertIn(os.strerror(errno.ENOSPC), said)
+                self.assertEqual(self.names(mx), [])
+                self.sendmail(mx, "ada@virtual.test.example")
+                shutil.chown(where, *self.owner(mx))
+                mx.start()
+                mx.virtual_box("ada").wait(1)
+                eventually(lambda: not self.names(mx), "the file is gone")
+                mx.stop()
+            finally:
+                subprocess.run(["umount", "-l", where], check=False)
+
+    def owner(self, mx):
+        st = os.stat(mx.path("spool", "public"))
+        return st.st_uid, st.st_gid
+
+    def test_what_is_broken_off_is_never_sent(self):
+        with self.instance() as mx:
+            for signo in (signal.SIGTERM, signal.SIGKILL):
+                submitter = subprocess.Popen([os.path.join(BIN, "sendmail"), "-i", "-C", mx.etc, "ada@virtual.test.example"],
+                                             stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+                submitter.stdin.write(TEXT.encode() + b"x" * 200000)
+                submitter.stdin.flush()
+                eventually(lambda: self.names(mx), "a file is being written")
+                children = f"/proc/{submitter.pid}/task/{submitter.pid}/children"
+                with open(children) as text:
+                    os.kill(int(text.read().split()[0]), signo)
+                submitter.stdin.close()
+                self.assertEqual(submitter.wait(30), 75, submitter.stderr.read())
+                submitter.stderr.close()
+                if signo == signal.SIGTERM:
+                    self.assertEqual(self.names(mx), [])
+            self.sendmail(mx, "ada@virtual.test.example")  # wakes pickup, which finds the half one
+            mx.virtual_box("ada").wait(1)
+            eventually(lambda: not self.names(mx), "the half file is gone")
+            mx.wait_log(r"pickup\[\d+\]: \w+: removed: its submission was broken off")
+            # sendmail itself dies: pendrop hears that the message is not whole
+            submitter = subprocess.Popen([os.path.join(BIN, "sendmail"), "-i", "-C", mx.etc, "ada@virtual.test.example"],
+                                         stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            submitter.stdin.write(b"x" * 200000)
+            submitter.stdin.flush()
+            eventually(lambda: self.names(mx), "a file is being written")
+            submitter.kill()
+            submitter.wait()
+            submitter.stdin.close()
+            eventually(lambda: not self.names(mx), "pendrop removed it")
+            self.assertEqual(len(self.box(mx, "ada")), 1)
+
+    def test_a_damaged_file_is_set_aside_and_what_cannot_be_queued_too(self):
+        with self.instance() as mx:
+            mx.stop()
+            self.sendmail(mx, "ada@virtual.test.example")
+            damaged = self.names(mx)[0]
+            with open(mx.path("spool", "maildrop", damaged), "r+b") as f:
+                f.seek(60)
+                f.write(b"~")
+            self.sendmail(mx, "ada@virtual.test.example", stdin="Received: x\n" * 60 + "\nround and round\n")
+            self.sendmail(mx, "ada@virtual.test.example")
+            mx.start()
+            mx.virtual_box("ada").wait(1)
+            eventually(lambda: len(self.names(mx, "corrupt")) == 2 and not self.names(mx), "both set aside")
+            mx.wait_log(rf"pickup\[\d+\]: warning: {damaged}: not taken: .*corrupt")
+            mx.wait_log(r"pickup\[\d+\]: warning: \w+: not taken: too many hops")
+            self.assertEqual(len(self.box(mx, "ada")), 1)
+
+
+class Rights(Submission):
+    NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
+
+    def commands(self, mx):
+        """sendmail and a setgid pendrop, in a directory of the instance."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root: makes pendrop setgid and runs it as another user")
+        where = os.path.join(mx.dir, "bin")
+        os.makedirs(where)
+        if os.statvfs(where).f_flag & os.ST_NOSUID:
+            self.skipTest("the file system of the scratch directory is nosuid")
+        for name in ("sendmail", "pendrop"):
+            shutil.copy(os.path.join(BIN, name), where)
+        shutil.chown(os.path.join(where, "pendrop"), 0, os.stat(mx.path("spool", "maildrop")).st_gid)
+        os.chmod(os.path.join(where, "pendrop"), 0o2755)
+        return where
+
+    def run_as_nobody(self, where, etc, *words, status=0, **more):
+        done = subprocess.run([os.path.join(where, "sendmail"), "-C", etc, *words], input=TEXT, cwd="/", text=True,
+                              capture_output=True, timeout=60, **self.NOBODY, **more)
+        self.assertEqual(done.returncode, status, done)
+        return done.stderr
+
+    def test_an_ordinary_user_submits_through_the_group(self):
+        with self.instance() as mx:
+            where = self.commands(mx)
+            self.assertEqual(os.stat(mx.path("spool", "maildrop")).st_mode & 0o7777, 0o1730)
+            mx.stop()
+            self.run_as_nobody(where, mx.etc, "ada@virtual.test.example", env={"LD_PRELOAD": "/x", "TZ": "UTC"})
+            file = mx.path("spool", "maildrop", self.names(mx)[0])
+            self.assertEqual(os.stat(file).st_uid, 65534)
+            listed = subprocess.run(["ls", os.path.dirname(file)], capture_output=True, **self.NOBODY)
+            self.assertNotEqual(listed.returncode, 0)
+            mx.start()
+            mx.virtual_box("ada").wait(1)
+            mx.wait_log(r"uid=65534 from=<nobody@mx\.test\.example>|uid=65534 from=<nobody>")
+            # Without the group there is no way in, and the reason is said.
+            os.chmod(os.path.join(where, "pendrop"), 0o755)
+            self.assertIn("setgid", self.run_as_nobody(where, mx.etc, "ada@virtual.test.example", status=77))
+
+    def test_a_user_who_is_not_permitted_and_a_configuration_of_his_own(self):
+        with self.instance({"authorized_submit_users": "!nobody, static:anyone"}) as mx:
+            where = self.commands(mx)
+            said = self.run_as_nobody(where, mx.etc, "ada@virtual.test.example", status=77)
+            self.assertIn("authorized_submit_users", said)
+            own = os.path.join(mx.dir, "own")
+            shutil.copytree(mx.etc, own)
+            for path in (own, os.path.join(own, "main.cf")):
+                shutil.chown(path, 65534, 65534)
+            with open(os.path.join(own, "main.cf"), "a") as out:
+                out.write("authorized_submit_users = static:anyone\n")
+            self.assertIn("belong to root", self.run_as_nobody(where, own, "ada@virtual.test.example", status=77))
+            self.assertEqual(self.names(mx), [])
+            self.sendmail(mx, "ada@virtual.test.example")  # root may
+            mx.virtual_box("ada").wait(1)
+
+
+class Crash(Submission):
+    def test_pickup_or_qmgr_killed_under_load_loses_nothing_and_doubles_nothing(self):
+        with Peer() as peer:
+            peer.close()  # no delivery is in flight when qmgr dies
+            with self.instance({**relay_to(peer), "minimal_backoff_time": "1h", "maximal_backoff_time": "1h"}) as mx:
+                mx.stop()
+                for i in range(150):
+                    size = 70000 if i % 10 == 0 else 10
+                    self.sendmail(mx, f"u{i}@rcpt.example", stdin="Subject: x\n\n" + "x" * size + "\n")
+                mx.start()
+                for victim in ("pickup", "pickup", "qmgr", "pickup"):
+                    left = len(self.names(mx))
+                    mx.kill(victim)
+                    eventually(lambda: len(self.names(mx)) < left or left == 0, "it goes on", 60)
+                eventually(lambda: not self.names(mx), "all taken", 60)
+                eventually(lambda: len(mx.queue()) == 150, lambda: f"all queued, each once: {len(mx.queue())}", 20)
+                with Peer(port=peer.port) as up:
+                    mx.flush()
+                    up.wait_messages(150, seconds=60)
+                    mx.wait_empty_queue(60)
+                    self.assertEqual(sorted(r for m in up.messages for r in m.recipients),
+                                     sorted(f"u{i}@rcpt.example" for i in range(150)))
+                # Both at once: what qmgr had said yes to may come twice (docs/submission.md), and nothing is lost.
+                for i in range(40):
+                    self.sendmail(mx, f"v{i}@rcpt.example")
+                    if i == 30:
+                        mx.kill_all()
+                mx.start()
+                eventually(lambda: not self.names(mx), "all taken", 60)
+                def there():  # what has gone by a connection that was open still, and what waits
+                    queued = {r["address"] for m in mx.queue() for r in m["recipients"]}
+                    return queued | {r for m in up.messages for r in m.recipients if r[0] == "v"}
+                eventually(lambda: there() == {f"v{i}@rcpt.example" for i in range(40)},
+                           lambda: f"nothing lost: {sorted(there())}", 30)
+                self.assertEqual(self.names(mx, "corrupt"), [])
+
+
+class Others(Submission):
+    def test_the_queue_and_the_aliases_by_the_names_of_sendmail(self):
+        with Peer() as peer:
+            peer.close()
+            settings = {**relay_to(peer), "alias_maps": "lmdb:$config_directory/aliases", "maximal_backoff_time": "1h",
+                        "alias_database": "$alias_maps", "minimal_backoff_time": "1h"}
+            with self.instance(settings) as mx:
+                self.assertIn("empty", subprocess.run([os.path.join(BIN, "sendmail"), "-bp", "-C", mx.etc], text=True,
+                                                      capture_output=True, check=True).stdout)
+                with open(os.path.join(mx.etc, "aliases"), "a") as out:
+                    out.write("team: ada@virtual.test.example\n")
+                for words in (["newaliases", "-C", mx.etc], ["sendmail", "-bi", "-C", mx.etc], ["sendmail", "-I", "-C", mx.etc]):
+                    subprocess.run([os.path.join(BIN, words[0]), *words[1:]], check=True, timeout=60)
+                self.sendmail(mx, "team@local.test.example")
+                mx.virtual_box("ada").wait(1)
+                self.sendmail(mx, "x@rcpt.example")
+                mx.wait_log("status=deferred")
+                with Peer(port=peer.port) as up:
+                    listed = subprocess.run([os.path.join(BIN, "sendmail"), "-bp", "-C", mx.etc], text=True,
+                                            capture_output=True, check=True).stdout
+                    self.assertIn("x@rcpt.example", listed)
+                    self.sendmail(mx, "-qRrcpt.example")
+                    up.wait_messages(1)
+                mx.wait_empty_queue()
+                self.sendmail(mx, "-q")
+
+    def test_always_bcc_and_notices_as_asked(self):
+        with self.instance({"always_bcc": "all@virtual.test.example"}) as mx:
+            self.sendmail(mx, "-N", "success,failure", "-V", "my id", "-R", "hdrs", "-f", "bob@virtual.test.example",
+                          "ada@virtual.test.example")
+            for name in ("ada", "all", "bob"):
+                mx.virtual_box(name).wait(1)
+            notice = self.box(mx, "bob")[0]
+            self.assertIn("Original-Envelope-Id: my", notice.as_string())
+
+
 if __name__ == "__main__":
     unittest.main()
