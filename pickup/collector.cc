@@ -62,28 +62,6 @@ bool ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 128; });
 }
 
-std::string_view reason(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::ok:
-      return "ok";
-    case Outcome::too_large:
-      return "message too large";
-    case Outcome::too_many_hops:
-      return "too many hops";
-    case Outcome::no_space:
-      return "no space in the queue";
-    case Outcome::expansion_limit:
-      return "virtual aliases without end";
-    case Outcome::lookup_failed:
-      return "a table could not be read";
-    case Outcome::unavailable:
-      return "the queue manager is not available";
-    case Outcome::spool_failed:
-      return "the spool file could not be written";
-  }
-  return "unknown";
-}
-
 }  // namespace
 
 async::Task<void> Collector::run(std::shared_ptr<Collector> self, async::Cancel* cancel) {
@@ -204,7 +182,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   log::info("{}: message-id={}", name,
             summary.message_id_value.empty() ? "<>" : summary.message_id_value);
   const intake::Commit commit = co_await message.commit(until);
-  std::string why(reason(commit.outcome));
+  std::string why(intake::outcome_text(commit.outcome));
   if (!commit.text.empty()) why += ": " + commit.text;
   switch (commit.outcome) {
     case Outcome::ok: {

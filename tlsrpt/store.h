@@ -13,13 +13,11 @@
 #include "lib/base/result.h"
 #include "tlsrpt/gather.h"
 
-namespace pen::tlsrpt {
-
-enum class StoreError { damaged = 1, failed };
-inline std::string_view error_module(StoreError) { return "tlsrpt"; }
-inline std::string_view describe(StoreError e) {
-  return e == StoreError::damaged ? "damaged file" : "input/output error";
+namespace pen::hints {
+class File;
 }
+
+namespace pen::tlsrpt {
 
 class Store {
  public:
@@ -35,9 +33,8 @@ class Store {
   const std::string& warning() const { return warning_; }
 
  private:
-  struct Env;
-  Store();
-  std::unique_ptr<Env> env_;
+  explicit Store(std::unique_ptr<hints::File> file);
+  std::unique_ptr<hints::File> file_;
   std::string warning_;
 };
 

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside_and_made_anew) {
   BOOST_REQUIRE(store.has_value());
   BOOST_TEST((*store)->warning().find("set aside") != std::string::npos);
   BOOST_TEST((*store)->load()->empty());
-  BOOST_TEST(::access((path + "/data.mdb.damaged").c_str(), F_OK) == 0);
+  BOOST_TEST(::access((path + ".damaged/data.mdb").c_str(), F_OK) == 0);
   BOOST_TEST((*store)->write({{5, "a.example", day(5, "a.example", 1)}}).has_value());
 }
 

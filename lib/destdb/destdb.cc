@@ -1,28 +1,19 @@
 #include "lib/destdb/destdb.h"
 
 #include <algorithm>
-#include <filesystem>
+
+#include "lib/hints/file.h"
 
 namespace pen::destdb {
 
 Result<std::unique_ptr<DestDb>> DestDb::open(const std::string& directory, WallTime now) {
-  auto attempt = [&]() -> Result<std::unique_ptr<DestDb>> {
-    PEN_TRY_ASSIGN(auto file, open_lmdb(directory));
-    return over(std::move(file), now);
-  };
-  auto db = attempt();
-  if (db || !db.error().is(DestDbError::damaged)) return db;
-  // Set aside for whoever wants to look, and begun anew: only hints are lost.
-  const std::string why = db.error().message();
-  const std::string aside = directory + ".damaged";
-  std::error_code code;
-  std::filesystem::remove_all(aside, code);
-  std::filesystem::rename(directory, aside, code);
-  if (code) return fail(Error::from_errno(code.value(), "set aside " + directory));
-  db = attempt();
-  if (db)
-    (*db)->warning_ =
-        why + "; set aside as " + aside + "; what it held is lost, suspensions by pendest too";
+  std::string warning;
+  auto db = hints::open_or_begin_anew(directory, "what it held is lost, suspensions by pendest too",
+                                      warning, [&]() -> Result<std::unique_ptr<DestDb>> {
+                                        PEN_TRY_ASSIGN(auto file, open_lmdb(directory));
+                                        return over(std::move(file), now);
+                                      });
+  if (db) (*db)->warning_ = std::move(warning);
   return db;
 }
 

@@ -27,12 +27,6 @@
 
 namespace pen::destdb {
 
-enum class DestDbError { damaged = 1, failed };
-inline std::string_view error_module(DestDbError) { return "destdb"; }
-inline std::string_view describe(DestDbError e) {
-  return e == DestDbError::damaged ? "damaged file" : "input/output error";
-}
-
 /// One record to write; without a value: to remove.
 struct Change {
   enum class Kind : std::uint8_t { facts, suspension } kind = Kind::facts;

@@ -15,28 +15,6 @@ Result<std::string> read_at(const ipc::Content& content, std::uint64_t at, std::
   return text;
 }
 
-std::string_view outcome_text(Outcome o) {
-  switch (o) {
-    case Outcome::ok:
-      return "ok";
-    case Outcome::too_large:
-      return "too large";
-    case Outcome::too_many_hops:
-      return "too many hops";
-    case Outcome::no_space:
-      return "no space in the queue";
-    case Outcome::expansion_limit:
-      return "virtual aliases without end";
-    case Outcome::lookup_failed:
-      return "a table could not be read";
-    case Outcome::unavailable:
-      return "the queue manager is not available";
-    case Outcome::spool_failed:
-      return "the spool file could not be written";
-  }
-  return "unknown";
-}
-
 }  // namespace
 
 async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,

@@ -38,6 +38,28 @@ std::string named_address(std::string_view name, const std::string& address) {
 
 }  // namespace
 
+std::string_view outcome_text(Outcome o) {
+  switch (o) {
+    case Outcome::ok:
+      return "ok";
+    case Outcome::too_large:
+      return "message too large";
+    case Outcome::too_many_hops:
+      return "too many hops";
+    case Outcome::no_space:
+      return "no space in the queue";
+    case Outcome::expansion_limit:
+      return "virtual aliases without end";
+    case Outcome::lookup_failed:
+      return "a table could not be read";
+    case Outcome::unavailable:
+      return "the queue manager is not available";
+    case Outcome::spool_failed:
+      return "the spool file could not be written";
+  }
+  return "unknown";
+}
+
 Message::Message(Intake& intake, std::string sender) : intake_(intake) {
   envelope_.sender = std::move(sender);
 }

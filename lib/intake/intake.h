@@ -61,6 +61,8 @@ enum class Outcome : std::uint8_t {
   unavailable,      // 451 4.3.0: the queue manager
   spool_failed,     // 451 4.3.0: writing the body
 };
+/// For log lines.
+std::string_view outcome_text(Outcome o);
 struct Commit {
   Outcome outcome = Outcome::unavailable;
   std::string text;  // for the log

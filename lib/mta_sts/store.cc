@@ -1,9 +1,7 @@
 #include "lib/mta_sts/store.h"
 
 #include <fcntl.h>
-#include <lmdb.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,14 +9,18 @@
 #include <map>
 #include <mutex>
 
-#include "lib/base/lmdb_pages.h"
+#include "lib/hints/file.h"
 
 namespace pen::mta_sts {
 namespace {
 
+using hints::Transaction;
+using hints::val;
+using hints::view;
+
 constexpr std::size_t kMaxDomain = 253;
 
-/// Whoever looks whether the file is whole must not see it change (lib/base/lmdb_pages.h): writers share this lock, who
+/// Whoever looks whether the file is whole must not see it change (lib/hints/file.h): writers share this lock, who
 /// opens the file has it alone. Each use has a descriptor of its own, as threads would share the lock of one.
 class FileLock {
  public:
@@ -40,27 +42,6 @@ class FileLock {
  private:
   int fd_ = -1;
 };
-
-/// liblmdb believes what it maps: a damaged file would end the process at the first touch.
-Result<void> check_file(const std::string& file) {
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) return {};
-  if (fd < 0) return fail_errno("open " + file);
-  struct stat st{};
-  const bool empty = ::fstat(fd, &st) == 0 && st.st_size == 0;  // liblmdb will fill it
-  const auto whole = empty ? Result<void>() : check_lmdb_pages(fd);
-  ::close(fd);
-  if (whole) return {};
-  return fail(StoreError::damaged, file + ": " + whole.error().message());
-}
-
-std::unexpected<Error> lmdb_error(int code, const std::string& what) {
-  if (code > 0) return fail_errno(what, code);
-  const bool damaged = code == MDB_INVALID || code == MDB_CORRUPTED || code == MDB_PAGE_NOTFOUND ||
-                       code == MDB_VERSION_MISMATCH || code == MDB_INCOMPATIBLE;
-  return fail(damaged ? StoreError::damaged : StoreError::failed,
-              what + ": " + ::mdb_strerror(code));
-}
 
 /// The part of the store that is not on disk.
 class Memory {
@@ -116,59 +97,22 @@ class MemoryStore final : public Store {
   Memory memory_;
 };
 
-/// One transaction; ends with the object unless commit() was called.
-class Transaction {
- public:
-  Transaction(MDB_env* env, bool write) {
-    code_ = ::mdb_txn_begin(env, nullptr, write ? 0U : MDB_RDONLY, &txn_);
-    if (code_ != 0) txn_ = nullptr;
-  }
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
-  ~Transaction() {
-    if (txn_ != nullptr) ::mdb_txn_abort(txn_);
-  }
-  int begun() const { return code_; }
-  MDB_txn* get() const { return txn_; }
-  int commit() { return ::mdb_txn_commit(std::exchange(txn_, nullptr)); }
-
- private:
-  MDB_txn* txn_ = nullptr;
-  int code_ = 0;
-};
-
-MDB_val val(std::string& text) { return {text.size(), text.data()}; }
-std::string_view view(const MDB_val& v) { return {static_cast<const char*>(v.mv_data), v.mv_size}; }
-
 class LmdbStore final : public Store {
  public:
-  ~LmdbStore() override {
-    if (env_ != nullptr) ::mdb_env_close(env_);
-  }
-
   Result<void> open(const std::string& directory) {
     std::error_code code;
-    std::filesystem::create_directories(directory, code);
+    std::filesystem::create_directories(directory, code);  // for the lock
     if (code) return fail(Error::from_errno(code.value(), directory));
     path_ = directory;
     FileLock alone;
     PEN_TRY(alone.take(path_, LOCK_EX));
-    PEN_TRY(check_file(path_ + "/data.mdb"));
-    if (int rc = ::mdb_env_create(&env_); rc != 0) return lmdb_error(rc, path_);
-    ::mdb_env_set_mapsize(env_, kMapSize);
-    if (int rc = ::mdb_env_open(env_, path_.c_str(), MDB_NOTLS, 0600); rc != 0)
-      return lmdb_error(rc, path_);
-    Transaction txn(env_, true);
-    if (txn.begun() != 0) return lmdb_error(txn.begun(), path_);
-    if (int rc = ::mdb_dbi_open(txn.get(), nullptr, 0, &dbi_); rc != 0)
-      return lmdb_error(rc, path_);
-    if (int rc = txn.commit(); rc != 0) return lmdb_error(rc, path_);
+    PEN_TRY_ASSIGN(file_, hints::File::open(path_, kMapSize));
     return {};
   }
 
   Known get(const std::string& domain) override {
     if (auto known = overflow_.get(domain)) return *std::move(known);
-    const Transaction txn(env_, false);
+    const Transaction txn(*file_, Transaction::read);
     return txn.begun() == 0 ? read(txn.get(), domain) : Known();
   }
 
@@ -190,13 +134,12 @@ class LmdbStore final : public Store {
       const std::function<bool(const std::string&, const Known&)>& visit) override {
     FileLock shared;
     PEN_TRY(shared.take(path_, LOCK_SH));
-    // A process that was killed while it read would keep its pages from being used again.
-    int dead = 0;
-    ::mdb_reader_check(env_, &dead);
-    Transaction txn(env_, true);
-    if (txn.begun() != 0) return lmdb_error(txn.begun(), path_);
+    file_->forget_dead_readers();
+    Transaction txn(*file_, Transaction::write);
+    if (txn.begun() != 0) return file_->error(txn.begun());
     MDB_cursor* cursor = nullptr;
-    if (int rc = ::mdb_cursor_open(txn.get(), dbi_, &cursor); rc != 0) return lmdb_error(rc, path_);
+    if (int rc = ::mdb_cursor_open(txn.get(), file_->dbi(), &cursor); rc != 0)
+      return file_->error(rc);
     std::string last = after;
     MDB_val key = val(last), value{};
     int rc = ::mdb_cursor_get(cursor, &key, &value, last.empty() ? MDB_FIRST : MDB_SET_RANGE);
@@ -213,8 +156,8 @@ class LmdbStore final : public Store {
       rc = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
     }
     ::mdb_cursor_close(cursor);
-    if (rc != 0 && rc != MDB_NOTFOUND) return lmdb_error(rc, path_);
-    if (int committed = txn.commit(); committed != 0) return lmdb_error(committed, path_);
+    if (rc != 0 && rc != MDB_NOTFOUND) return file_->error(rc);
+    if (int committed = txn.commit(); committed != 0) return file_->error(committed);
     return rc == MDB_NOTFOUND ? std::string() : last;
   }
 
@@ -222,7 +165,7 @@ class LmdbStore final : public Store {
   Known read(MDB_txn* txn, std::string domain) const {
     if (domain.size() > kMaxDomain) return {};
     MDB_val key = val(domain), value{};
-    if (::mdb_get(txn, dbi_, &key, &value) != 0) return {};
+    if (::mdb_get(txn, file_->dbi(), &key, &value) != 0) return {};
     return decode<Known>(view(value)).value_or(Known());
   }
 
@@ -230,24 +173,25 @@ class LmdbStore final : public Store {
   Result<void> write(std::string domain, const Known& overflow,
                      const std::function<void(Known&)>& change) {
     if (domain.empty() || domain.size() > kMaxDomain)
-      return fail(StoreError::failed, "a name of " + std::to_string(domain.size()) + " bytes");
+      return fail(hints::FileError::failed,
+                  "a name of " + std::to_string(domain.size()) + " bytes");
     FileLock shared;
     PEN_TRY(shared.take(path_, LOCK_SH));
-    Transaction txn(env_, true);
-    if (txn.begun() != 0) return lmdb_error(txn.begun(), path_);
+    Transaction txn(*file_, Transaction::write);
+    if (txn.begun() != 0) return file_->error(txn.begun());
     Known known = read(txn.get(), domain);
     if (overflow.fetched > known.fetched) known = overflow;
     change(known);
     std::string text = encode(known);
     MDB_val key = val(domain), value = val(text);
-    if (int rc = ::mdb_put(txn.get(), dbi_, &key, &value, 0); rc != 0) return lmdb_error(rc, path_);
-    if (int rc = txn.commit(); rc != 0) return lmdb_error(rc, path_);
+    if (int rc = ::mdb_put(txn.get(), file_->dbi(), &key, &value, 0); rc != 0)
+      return file_->error(rc);
+    if (int rc = txn.commit(); rc != 0) return file_->error(rc);
     return {};
   }
 
   std::string path_;
-  MDB_env* env_ = nullptr;
-  MDB_dbi dbi_ = 0;
+  std::unique_ptr<hints::File> file_;
   Memory overflow_;
 };
 
@@ -259,23 +203,11 @@ Result<std::shared_ptr<Store>> open_lmdb(const std::string& directory) {
 
 }  // namespace
 
-std::string_view error_module(StoreError) { return "mta_sts"; }
-std::string_view describe(StoreError e) {
-  return e == StoreError::damaged ? "the policy cache is damaged" : "the policy cache failed";
-}
-
 Result<std::shared_ptr<Store>> open_store(const std::string& directory) {
-  auto store = open_lmdb(directory);
-  if (store || !store.error().is(StoreError::damaged)) return store;
-  const std::string why = store.error().message();
-  const std::string aside = directory + ".damaged";
-  std::error_code code;
-  std::filesystem::remove_all(aside, code);
-  std::filesystem::rename(directory, aside, code);
-  if (code) return fail(Error::from_errno(code.value(), "set aside " + directory));
-  store = open_lmdb(directory);
-  if (store)
-    (*store)->warning = why + "; set aside as " + aside + "; the policies are fetched again";
+  std::string warning;
+  auto store = hints::open_or_begin_anew(directory, "the policies are fetched again", warning,
+                                         [&] { return open_lmdb(directory); });
+  if (store) (*store)->warning = std::move(warning);
   return store;
 }
 

@@ -18,10 +18,6 @@
 
 namespace pen::mta_sts {
 
-enum class StoreError { failed = 1, damaged };
-std::string_view error_module(StoreError);
-std::string_view describe(StoreError);
-
 class Store {
  public:
   static constexpr std::size_t kMapSize = std::size_t{1} << 30;  // address space, not memory
@@ -42,7 +38,7 @@ class Store {
   std::string warning;
 };
 
-/// Errors: StoreError, errno.
+/// Errors: hints::FileError, errno.
 Result<std::shared_ptr<Store>> open_store(const std::string& directory);
 /// One that lasts as long as the process, and is bounded by kOverflow: for tests, and where there is no other.
 std::shared_ptr<Store> memory_store();
