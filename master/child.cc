@@ -35,6 +35,7 @@ constexpr int kHigh = 1000;
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGUSR1, SIG_IGN);  // asks for the state: it must not end who cannot hear it yet
   ::execve(what.path.c_str(), argv, envp);
   ::_exit(errno == ENOENT ? EX_UNAVAILABLE : EX_OSERR);
 }
