@@ -85,7 +85,9 @@ class RequireTls(Certified):
         with Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as peer:
             hop = f"[127.0.0.1]:{peer.port}"
             with Instance(self.received_with_tls(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": "smtp:" + hop}),
-                                                 smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}))) as mx:
+                                                 smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}),
+                                                 minimal_backoff_time="1s", maximal_backoff_time="2s",
+                                                 queue_run_delay="1s")) as mx:
                 # Until told otherwise: the log line is written before the record of the delivery is, so that a message may be
                 # tried at once after the crash.
                 peer.replies["MAIL"] = lambda session, line: "451 4.3.0 later"
