@@ -1,9 +1,10 @@
-/// anvil: counts SMTP sessions per session class. See man/anvil.8.
+/// anvil: counts SMTP sessions per session class, and what clients do per time unit. See man/anvil.8.
 #include <fmt/format.h>
 
 #include <memory>
 #include <unordered_map>
 
+#include "anvil/clients.h"
 #include "anvil/ledger.h"
 #include "lib/base/log.h"
 #include "lib/ipc/channel.h"
@@ -15,14 +16,17 @@ namespace {
 using namespace pen;
 namespace conversation = ipc::sessions;
 using Channel = ipc::Channel<conversation::ToAnvil, conversation::FromAnvil>;
+using ClientChannel = ipc::Channel<ipc::clients::ToAnvil, ipc::clients::FromAnvil>;
+using anvil::Clients;
 using anvil::Ledger;
 
 struct Server {
-  Server(async::Loop& loop_in, sessions::Classes classes)
-      : loop(loop_in), ledger(std::move(classes)) {}
+  Server(async::Loop& loop_in, sessions::Classes classes, milliseconds rate_unit)
+      : loop(loop_in), ledger(std::move(classes)), clients(rate_unit) {}
 
   async::Loop& loop;
   Ledger ledger;
+  Clients clients;
   std::unordered_map<Ledger::Holder, Channel*> channels;  // each lives in its session's frame
   async::Loop::TimerHandle timer;
 
@@ -81,6 +85,63 @@ struct Holding {
   Ledger::Holder holder;
 };
 
+/// What one smtpd tells of its clients.
+struct ClientHolder {
+  explicit ClientHolder(Server& s) : server(s), holder(s.clients.begin()) {}
+  ~ClientHolder() { server.clients.end(holder); }
+  ClientHolder(const ClientHolder&) = delete;
+  ClientHolder& operator=(const ClientHolder&) = delete;
+
+  void take(ClientChannel& channel, const ipc::clients::Count& m) {
+    const auto counted = server.clients.count(m.event, m.client, m.look, server.loop.now(), wall());
+    static_cast<void>(
+        channel.send(ipc::clients::Counted{m.request, counted.rate, counted.live}));  // is small
+  }
+  void take(ClientChannel&, const ipc::clients::Enter& m) {
+    server.clients.enter(holder, m.client, m.sessions, wall());
+  }
+  void take(ClientChannel&, const ipc::clients::Leave& m) {
+    server.clients.leave(holder, m.client);
+  }
+  WallTime wall() const { return server.loop.clock().wall_now(); }
+
+  Server& server;
+  Clients::Holder holder;
+};
+
+async::Task<void> count_clients(std::shared_ptr<Server> server, ipc::Opening opening) {
+  ClientChannel channel(std::move(opening));
+  ClientHolder holder(*server);
+  for (;;) {
+    auto received = co_await channel.receive();
+    if (!received) {
+      if (!received.error().is(async::WaitError::closed))
+        log::warning("an smtpd, pid {}: {}", channel.peer().pid, received.error().message());
+      co_return;
+    }
+    std::visit([&](const auto& m) { holder.take(channel, m); }, received->message);
+    if (channel.congested() &&
+        !co_await channel.flush({.deadline = server->loop.now() + seconds(30)}))
+      co_return;
+  }
+}
+
+void log_statistics(Server& server) {
+  for (const auto& line : server.clients.take_statistics()) log::info("{}", line);
+  if (const auto uncounted = server.clients.take_uncounted(); uncounted != 0)
+    log::warning(
+        "{} clients are remembered, as many as there is room for: {} things that others did "
+        "were not counted, so that no limit held for them",
+        server.clients.size(), uncounted);
+}
+
+async::Task<void> tell_statistics(std::shared_ptr<Server> server, milliseconds every) {
+  for (;;) {
+    if (!co_await server->loop.sleep(every)) co_return;
+    log_statistics(*server);
+  }
+}
+
 async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
                           async::Listener::Accepted accepted) {
   auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
@@ -89,6 +150,8 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
     log::warning("connection refused: {}", opening.error().message());
     co_return;
   }
+  if (opening->conversation == ipc::clients::kName)
+    co_return co_await count_clients(std::move(server), *std::move(opening));
   if (opening->conversation != conversation::kName) {
     log::warning("unknown conversation {}", opening->conversation);
     co_return;
@@ -131,22 +194,29 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
   }
 }
 
-async::Task<void> leave_at_once() { co_return; }
+async::Task<void> leave(std::shared_ptr<Server> server) {
+  log_statistics(*server);
+  co_return;
+}
 
 Result<service::Hooks> start(service::Context& context) {
   auto classes = sessions::Classes::parse(context.settings().session_classes);
   if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
-  auto server = std::make_shared<Server>(context.loop(), *std::move(classes));
+  const auto& s = context.settings();
+  auto server =
+      std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit);
+  context.loop().spawn("statistics", tell_statistics(server, s.anvil_status_update_time));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
   context.serve([server, peers](async::Listener::Accepted accepted) {
     return session(server, peers, std::move(accepted));
   });
   return service::Hooks{
       // Holders take their leases of the next one; what this one knows is worth nothing.
-      .drain = [] { return leave_at_once(); },
+      .drain = [server] { return leave(server); },
       .status =
           [server] {
-            std::vector<std::string> lines;
+            std::vector<std::string> lines{
+                fmt::format("{} clients remembered", server->clients.size())};
             for (const auto& c : server->ledger.status().classes)
               lines.push_back(
                   fmt::format("class {}: {} incoming, {} outgoing, limits {} {}, refused {}{}",
@@ -160,5 +230,7 @@ Result<service::Hooks> start(service::Context& context) {
 
 int main(int argc, char** argv) {
   return pen::service::run(
-      argc, argv, {.name = "anvil", .summary = "counts sessions per class of hosts"}, start);
+      argc, argv,
+      {.name = "anvil", .summary = "counts sessions per class of hosts and what clients do"},
+      start);
 }

@@ -71,7 +71,7 @@ void fill(const Fill& work) {
       m.body.longest_line = 70;
       m.message_id = "<" + m.queue_id + "@load.example>";
       queue_log::Envelope e;
-      qmgr::to_log(m, body, 0, 0, e);
+      qmgr::to_log(m, qmgr::beginning_of(m, m.arrival), body, 0, 0, e);
       const auto appended = need(log.append(e));
       group.emplace_back(std::move(e), appended.place);
     }

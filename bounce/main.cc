@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "bounce/from_config.h"
 #include "bounce/reporter.h"
 #include "lib/base/log.h"
 #include "lib/intake/enqueue_client.h"
@@ -22,7 +23,8 @@ constexpr std::size_t kMaxInHand = 100;
 constexpr std::size_t kThreads = 4;
 
 struct Server {
-  Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver)
+  Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
+         mail::NoticeTemplates templates, bounce::PostmasterCopies copies)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
@@ -46,9 +48,12 @@ struct Server {
                   .origin = context.settings().myorigin,
                   .mail_name = context.settings().mail_name,
                   .size_limit = static_cast<std::uint64_t>(context.settings().bounce_size_limit),
-                  .redact_requiretls = context.settings().requiretls_redact_dsn},
+                  .redact_requiretls = context.settings().requiretls_redact_dsn,
+                  .threaded = context.settings().enable_threaded_bounces,
+                  .templates = std::move(templates),
+                  .plain = bounce::builtin_templates(context.config())},
                  context.settings().double_bounce_sender + "@" + context.settings().myhostname,
-                 random),
+                 std::move(copies), random),
         room(loop, kMaxInHand),
         draining(context.draining()),
         sessions(context.sessions()) {}
@@ -114,7 +119,19 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
 
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
-  auto server = std::make_shared<Server>(context, std::move(resolver));
+  auto copies = bounce::copies_from(context.settings());
+  if (!copies) {
+    log::warning("{}; the postmaster gets no copies", copies.error().context());
+    copies = bounce::PostmasterCopies{};
+  }
+  auto templates = bounce::templates_from(context.config());
+  if (!templates) {
+    // Senders are told in any words rather than not at all.
+    log::warning("{}; notices have the built-in text", templates.error().message());
+    templates = bounce::builtin_templates(context.config());
+  }
+  auto server = std::make_shared<Server>(context, std::move(resolver), *std::move(templates),
+                                         *std::move(copies));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
   context.serve([server, peers](async::Listener::Accepted accepted) {

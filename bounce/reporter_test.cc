@@ -6,6 +6,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <fstream>
+#include <iterator>
+
+#include "lib/base/log.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;
@@ -35,7 +39,8 @@ class MemoryQueue final : public intake::Queue {
   async::Task<intake::EnqueueAnswer> enqueue(mail::Envelope& envelope, intake::Lease* lease,
                                              std::string_view body, std::uint64_t permit,
                                              async::Until) override {
-    if (outcome == intake::Enqueued::ok) {
+    const bool refused = !refused_to.empty() && envelope.recipients.at(0).address == refused_to;
+    if (outcome == intake::Enqueued::ok && !refused) {
       Stored s{envelope, std::string(body), lease == nullptr, permit};
       if (lease != nullptr) {
         s.content.resize(envelope.body.size);
@@ -44,15 +49,17 @@ class MemoryQueue final : public intake::Queue {
       }
       stored.push_back(std::move(s));
     }
-    co_return intake::EnqueueAnswer{outcome, {}};
+    co_return intake::EnqueueAnswer{refused ? intake::Enqueued::unavailable : outcome, {}};
   }
   intake::Enqueued outcome = intake::Enqueued::ok;
+  std::string refused_to;  // an address whose mail is not taken
   std::vector<Stored> stored;
 };
 
 std::shared_ptr<const resolve::Resolve> resolver() {
   resolve::Options options;
   options.myorigin = options.myhostname = "mx.example.org";
+  options.canonical_maps = "inline:{@mx.example.org=@example.org}";
   auto made = resolve::Resolve::open(std::move(options));
   BOOST_REQUIRE(made);
   return *std::move(made);
@@ -74,9 +81,7 @@ struct World {
                .settings = intake_settings(),
                .next_queue_id = [this] { return "NEW" + std::to_string(++ids); },
                .expansion_waits = false},
-        random(1),
-        reporter(intake, {.hostname = "mx.example.org", .origin = "example.org"},
-                 "double-bounce@mx.example.org", random) {
+        random(1) {
     request = std::make_shared<Request>();
     auto& n = request->notify;
     n.request = 5;
@@ -93,12 +98,22 @@ struct World {
     n.recipients.push_back(r);
   }
   ipc::bounce::Notified run() {
+    restart();
+    return run_again();
+  }
+  void restart() {
+    reporter = std::make_unique<Reporter>(
+        intake, mail::DsnSettings{.hostname = "mx.example.org", .origin = "example.org"},
+        "double-bounce@mx.example.org", copies, random);
+  }
+  /// By the same reporter.
+  ipc::bounce::Notified run_again() {
     loop.spawn("test", go(this));
     loop.run();
     return answer;
   }
   static async::Task<void> go(World* self) {
-    self->answer = co_await self->reporter.report(self->request);
+    self->answer = co_await self->reporter->report(self->request);
   }
 
   async::Loop loop;
@@ -106,7 +121,8 @@ struct World {
   MemoryQueue queue;
   intake::Intake intake;
   Random random;
-  Reporter reporter;
+  PostmasterCopies copies;
+  std::unique_ptr<Reporter> reporter;
   std::shared_ptr<Request> request;
   ipc::bounce::Notified answer;
   int ids = 0;
@@ -174,6 +190,146 @@ BOOST_AUTO_TEST_CASE(an_original_that_cannot_be_read_leaves_the_report_owed) {
   request->content = ipc::Content::in_memory("short");
   BOOST_TEST(!run().done);
   BOOST_TEST(queue.stored.empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_postmaster_gets_a_copy_of_the_header_before_the_sender_is_told) {
+  copies.failures = "postmaster@example.org";
+  BOOST_TEST(run().queue_id == "NEW2");
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);
+  const auto& copy = queue.stored[0];
+  BOOST_TEST(copy.envelope.sender == "double-bounce@mx.example.org");
+  BOOST_TEST(copy.envelope.recipients.at(0).address == "postmaster@example.org");
+  BOOST_TEST(copy.envelope.discharges.empty());
+  BOOST_TEST(copy.permit == 0U);
+  BOOST_TEST(copy.content.find("text/rfc822-headers") != std::string::npos);
+  BOOST_TEST(copy.content.find(".dot") == std::string::npos);
+  BOOST_TEST(queue.stored[1].envelope.recipients.at(0).address == "alice@example.org");
+  BOOST_TEST(queue.stored[1].envelope.discharges.size() == 1U);
+  queue.outcome = intake::Enqueued::no_space;
+  BOOST_TEST(!run().done);
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_that_failed_goes_whole_to_the_postmaster_who_wants_it) {
+  copies.failing_notices = "postmaster@example.org";
+  request->notify.envelope.sender = "";
+  const auto a = run();
+  BOOST_TEST(a.done);
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  BOOST_TEST(queue.stored[0].envelope.sender == "double-bounce@mx.example.org");
+  BOOST_TEST(queue.stored[0].envelope.recipients.at(0).address == "postmaster@example.org");
+  BOOST_TEST(queue.stored[0].envelope.discharges.size() == 1U);
+  BOOST_TEST(queue.stored[0].content.find(".dot") != std::string::npos);
+  // A notice about the notice to the postmaster is never made.
+  request->notify.envelope.sender = "Double-Bounce@mx.example.org";
+  BOOST_TEST(run().done);
+  BOOST_TEST(queue.stored.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(late_mail_of_double_bounces_is_not_called_discarded) {
+  testing::ScratchDir scratch;
+  const std::string path = scratch.file("log");
+  log::Options to_file;
+  to_file.program = "bounce";
+  to_file.target = log::Target::file;
+  to_file.path = path;
+  BOOST_REQUIRE(log::open(to_file));
+  const auto discarded = [&] {
+    std::ifstream in(path);
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    return text.contains("OLD1: undeliverable postmaster notification discarded");
+  };
+  request->notify.envelope.sender = "double-bounce@mx.example.org";
+  request->notify.kind = ipc::bounce::Kind::delay;
+  const bool late_done = run().done, late_said = discarded();
+  request->notify.kind = ipc::bounce::Kind::failure;
+  const bool failed_done = run().done, failed_said = discarded();
+  BOOST_REQUIRE(log::open({}));
+  BOOST_TEST(late_done);
+  BOOST_TEST(!late_said);
+  BOOST_TEST(failed_done);
+  BOOST_TEST(failed_said);
+  BOOST_TEST(queue.stored.empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_sender_of_the_postmasters_mail_stays_what_it_is_known_by) {
+  for (const bool pooled : {false, true}) {
+    queue.stored.clear();
+    intake.expansion_waits = pooled;
+    copies.failures = "postmaster@mx.example.org";
+    BOOST_TEST(run().done);
+    BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);
+    BOOST_TEST(queue.stored[0].envelope.sender == "double-bounce@mx.example.org");
+    // The maps hold for everything else.
+    BOOST_TEST(queue.stored[0].envelope.recipients.at(0).address == "postmaster@example.org");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_back_to_double_bounces_goes_round_no_further) {
+  copies.failing_notices = "postmaster@example.org";
+  auto& n = request->notify;
+  n.envelope.sender = "";
+  n.recipients[0].recipient.address = "Double-Bounce@mx.example.org";
+  BOOST_TEST(run().done);
+  n.recipients[0].recipient.address = "double-bounce@example.org";
+  n.recipients[0].recipient.original = "double-bounce@mx.example.org";
+  BOOST_TEST(run().done);
+  BOOST_TEST(queue.stored.empty());
+  n.recipients.push_back(n.recipients[0]);
+  n.recipients[1].ordinal = 4;
+  n.recipients[1].recipient = {"carol@example.net", "", "", 0};
+  BOOST_TEST(run().done);
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  BOOST_TEST(queue.stored[0].content.contains("<carol@example.net>"));
+  BOOST_TEST(!queue.stored[0].content.contains("Final-Recipient: rfc822; double-bounce@"));
+  // Nothing of the report is owed any more.
+  BOOST_TEST(queue.stored[0].envelope.discharges.at(0).ordinals.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_that_cannot_be_queued_makes_no_copy_at_each_try) {
+  copies.failures = "postmaster@example.org";
+  queue.refused_to = "alice@example.org";
+  BOOST_TEST(!run().done);
+  BOOST_TEST(!run_again().done);
+  BOOST_TEST(queue.stored.size() == 1U);
+  // News of another recipient is for the postmaster as well.
+  auto& recipients = request->notify.recipients;
+  recipients.push_back(recipients[0]);
+  recipients[1].ordinal = 1;
+  BOOST_TEST(!run_again().done);
+  BOOST_TEST(!run_again().done);
+  BOOST_TEST(queue.stored.size() == 2U);
+  queue.refused_to = "";
+  BOOST_TEST(run_again().done);
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 3U);
+  BOOST_TEST(queue.stored[2].envelope.recipients.at(0).address == "alice@example.org");
+}
+
+BOOST_AUTO_TEST_CASE(copies_remembered_are_bounded_and_kept_by_message_and_kind) {
+  CopiesMade made(420);  // two of one recipient
+  ipc::bounce::Notify a = request->notify, b = a, delay = a;
+  b.envelope.queue_id = "OLD2";
+  delay.kind = ipc::bounce::Kind::delay;
+  made.add(a);
+  const std::size_t one = made.held();
+  BOOST_TEST(one > 0U);
+  made.add(a);
+  BOOST_TEST(made.held() == one);
+  BOOST_TEST(made.has(a));
+  BOOST_TEST(!made.has(b));
+  BOOST_TEST(!made.has(delay));
+  made.add(b);
+  made.add(delay);
+  BOOST_TEST(made.held() == 2 * one);
+  BOOST_TEST(made.has(delay));
+  made.forget(delay);
+  BOOST_TEST(!made.has(delay));
+  BOOST_TEST(!made.has(a));
+  BOOST_TEST(made.held() == one);
+  a.recipients.resize(55, a.recipients[0]);  // with nothing else
+  made.add(a);
+  BOOST_TEST(made.has(a));
+  BOOST_TEST(!made.has(b));
+  BOOST_TEST(made.held() <= 420U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -40,7 +40,8 @@ delivery::JobResult do_job(Server& server, const delivery::Job& job) {
   result.connection = job.connection;
   auto& all = result.results.emplace_back();
   all.status = error_program::answer(server.kind, job.nexthop);
-  const std::string_view word = server.kind == error_program::Kind::error   ? "bounced"
+  const std::string_view word = server.kind == error_program::Kind::error
+                                    ? job.soft_refusals ? "SOFTBOUNCE" : "bounced"
                                 : server.kind == error_program::Kind::retry ? "deferred"
                                                                             : "sent";
   for (const auto& r : job.recipients) {

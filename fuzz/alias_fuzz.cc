@@ -9,18 +9,28 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen::local;
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const ExpandRules rules{"example.org", "+"};
+  ExpandRules rules{.domain = "example.org", .delimiters = "+"};
+  rules.propagate = rules.commands = {true, true, true};
+  rules.expand_owner = true;
+  const auto check = [](const pen::Result<Expansion>& e) {
+    if (!e) return;
+    std::size_t all = e->direct.size();
+    for (const auto& group : e->forwards) all += group.to.size();
+    PEN_CHECK(all <= kMaxTargets);
+    for (const auto& d : e->direct) PEN_CHECK(!d.text.empty() || d.kind == Direct::Kind::command);
+  };
   if (const auto targets = parse_targets(text)) PEN_CHECK(targets->size() <= kMaxTargets);
-  if (const auto e = expand_forward(text, "bob", rules))
-    PEN_CHECK(e->forwards.size() <= kMaxTargets);
   // Every name is an alias for the input, and every include file holds it: circles have to end.
   Lookups lookups;
   std::size_t asked = 0;
-  lookups.alias = [&](const std::string& name) -> pen::Result<std::optional<std::string>> {
-    if (++asked > 200 || name.starts_with("owner-")) return std::nullopt;
-    return text;
+  lookups.include = [&](const std::string&, std::optional<uid_t>) -> pen::Result<OwnedText> {
+    return OwnedText{text, 1};
   };
-  lookups.include = [&](const std::string&) -> pen::Result<std::string> { return text; };
-  if (const auto e = expand("start", rules, lookups)) PEN_CHECK(e->forwards.size() <= kMaxTargets);
+  check(expand_forward({text, "bob", 1, "+e"}, rules, lookups));
+  lookups.alias = [&](const std::string& name) -> pen::Result<std::optional<OwnedText>> {
+    if (++asked > 200 || (name.starts_with("owner-") && asked % 2 == 0)) return std::nullopt;
+    return OwnedText{text, std::nullopt};
+  };
+  check(expand("start+x", rules, lookups));
   return 0;
 }

@@ -1,5 +1,6 @@
 // The SMTP client's engine against a peer that sends anything at all: every job ends once, nothing is credited without
-// a positive reply after its end-of-data, memory stays bounded.
+// a positive reply after its end-of-data, memory stays bounded. Behind the go-ahead to STARTTLS the line "handshake" stands for
+// one that goes well, "no handshake" for one that fails, and any other for clear text that the peer, or somebody else, sends.
 #include <cstdint>
 #include <cstdlib>
 
@@ -9,12 +10,15 @@ using namespace pen;
 using namespace pen::smtp;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size < 2) return 0;
+  if (size < 3) return 0;
   Settings settings;
   settings.lmtp = (data[0] & 1) != 0;
   settings.window = 1 + (data[0] >> 1) % 8;
   settings.eager_limit = (data[0] & 0x40) != 0 ? 10 : 100000;
   settings.pipelining = (data[0] & 0x80) == 0;
+  settings.starttls = static_cast<StartTls>(data[2] % 4 % 3);
+  settings.requiretls = (data[2] & 4) != 0;
+  const bool required = settings.starttls == StartTls::required;
   testing::Harness h(settings);
   const int messages = 1 + data[1] % 8;
   for (int i = 0; i < messages; ++i) {
@@ -23,19 +27,33 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       to.push_back("r" + std::to_string(r) + "@x.example");
     auto& j = h.job("s@x.example", to, ".content " + std::to_string(i) + "\r\n");
     if ((data[1] & 0x80) != 0 && i % 2 == 0) j.job.body_type = mail::BodyType::binary_mime;
+    if (settings.requiretls) j.job.requiretls = mail::RequireTls::yes;
   }
-  std::string_view rest(reinterpret_cast<const char*>(data) + 2, size - 2);
+  std::string_view rest(reinterpret_cast<const char*>(data) + 3, size - 3);
   std::size_t positive = 0, lines = 0;
   while (!rest.empty() && !h.engine.ended()) {
     h.submit_some();
     if (h.submitted == h.jobs.size() && lines % 2 == 1) h.engine.request_close();
-    h.output();
+    const std::string out = h.output();
+    if (!h.engine.encrypted()) {
+      const bool mail = out.starts_with("MAIL") || out.find("\nMAIL") != std::string::npos;
+      if (mail && required) std::abort();
+      if (out.find("REQUIRETLS") != std::string::npos) std::abort();
+    }
     const auto end = rest.find('\n');
     auto line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (!line.empty() && line.front() == '2') ++positive;
     ++lines;
-    h.engine.on_line(line, h.now);
+    if (h.engine.handshake_due() && line == "handshake") {
+      h.engine.tls_started(h.now);
+    } else if (h.engine.handshake_due() && line == "no handshake") {
+      h.engine.tls_failed({mail::Action::deferred, "4.7.5", "handshake failure", {}, {}});
+    } else {
+      const bool clear_text = h.engine.handshake_due();
+      h.engine.on_line(line, h.now);
+      if (clear_text && !h.engine.ended()) std::abort();  // not a word of it is believed
+    }
     h.collect();
   }
   h.finish((size & 1) != 0 ? End::closed : End::timed_out);

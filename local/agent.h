@@ -1,10 +1,12 @@
 #pragma once
-/// Delivers mail to local users: aliases, forward files, mailboxes.
+/// Delivers mail to local users: aliases, forward files, mailboxes, commands.
 ///
-/// Order:   Delivered-To loop check; alias_maps (once, to their ends); the user's forward file; the mailbox.
-/// Promise: the answer "sent" comes only after the message is on stable storage in its mailbox, or in the queue again.
-///          What goes to several destinations is queued again as one new message, whose recipients then succeed or fail
-///          each for itself; only mailboxes that would expand for ever are written first (expand.h).
+/// Order:   Delivered-To loop check; alias_maps (once, to their ends); the user's forward file; mailbox_transport,
+///          mailbox_command, the mailbox. docs/local-delivery.md.
+/// Promise: the answer "sent" comes only after the message is on stable storage in its mailbox, taken by its command, or
+///          in the queue again. What goes to several addresses is queued again as a new message, whose recipients then
+///          succeed or fail each for itself; what can only be done here is done here, each once: what is behind us
+///          when something else has to be tried again is remembered (Progress).
 /// Thread:  the loop's; look-ups and deliveries block on the handler pool, one thread each.
 /// Source:  Postfix local(8), RFC 3461 section 5.2.7 (notices asked for of an alias).
 #include <memory>
@@ -13,26 +15,11 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/base/random.h"
-#include "lib/mailbox/accounts.h"
 #include "lib/mailbox/incoming.h"
-#include "lib/map/map.h"
-#include "local/expand.h"
+#include "local/deliveries.h"
+#include "local/progress.h"
 
 namespace pen::local {
-
-struct Rules {
-  std::string myhostname, myorigin;
-  std::string delimiters;  // recipient_delimiter
-  std::string home_mailbox;
-  std::string mail_spool_directory;
-  std::string luser_relay;
-  std::vector<std::string> forward_paths;  // forward_path, unexpanded
-  std::string default_privs = "nobody";
-  std::uint64_t mailbox_size_limit = 0;
-  mailbox::LockRules lock;
-  bool mark_files = true, mark_forwards = true;  // prepend_delivered_header
-  seconds time_limit{1000};
-};
 
 class Agent {
  public:
@@ -45,23 +32,24 @@ class Agent {
                                             mail::Recipient recipient);
 
  private:
-  struct Plan;
-  struct Shared;
-  async::Task<mail::DeliveryStatus> carry_out(std::shared_ptr<const mailbox::Incoming> message,
-                                              mail::Recipient recipient, Plan plan,
-                                              bool from_forward);
-  async::Task<mail::DeliveryStatus> to_user(std::shared_ptr<const mailbox::Incoming> message,
-                                            mail::Recipient recipient, std::string user,
-                                            std::string owner, bool skip_forward);
-  async::Task<mail::DeliveryStatus> send_on(std::shared_ptr<const mailbox::Incoming> message,
-                                            mail::Recipient recipient, std::vector<std::string> to,
-                                            std::string owner);
+  using Message = std::shared_ptr<const mailbox::Incoming>;
+  async::Task<mail::DeliveryStatus> carry_out(Message message, mail::Recipient recipient,
+                                              Expansion expansion, bool from_forward);
+  async::Task<mail::DeliveryStatus> one(Message message, mail::Recipient recipient, Direct direct);
+  async::Task<mail::DeliveryStatus> to_user(Message message, mail::Recipient recipient,
+                                            std::string user, std::string sender,
+                                            bool skip_forward);
+  async::Task<mail::DeliveryStatus> send_on(Message message, mail::Recipient recipient, Group group,
+                                            std::string transport);
+  Delivery delivery(const Message& message, const mail::Recipient& recipient,
+                    const std::string& sender);
 
   async::HandlerPool& pool_;
   mailbox::Requeue& requeue_;
   std::shared_ptr<const Shared> shared_;
   const Clock& clock_;
   Random& random_;
+  Progress progress_;
   unsigned long long count_ = 0;
 };
 

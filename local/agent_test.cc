@@ -72,6 +72,33 @@ struct Host {
     }
     return out;
   }
+  /// The same process tries again.
+  mail::DeliveryStatus again(std::string to) {
+    mail::Recipient r;
+    r.address = std::move(to);
+    loop.spawn("deliver", go(this, std::move(r)));
+    loop.run();
+    return status;
+  }
+  /// A directory that commands may write into.
+  void prepare_commands() {
+    rules.default_privs = user;
+    rules.command_filter =
+        "1234567890!@%-_=+:,./abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    fs::create_directory(scratch.path() / "out");
+    if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("").c_str(), uid, 0) == 0);
+    BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
+  }
+  std::string out(const std::string& name) { return scratch.file("out/" + name); }
+  std::string text_of(const std::string& name) {
+    std::ifstream in(out(name), std::ios::binary);
+    std::ostringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+  static std::string alias(const std::string& name, const std::string& value) {
+    return "inline:{ {" + name + " = " + value + "} }";
+  }
   testing::ScratchDir scratch;
   async::Loop loop;
   async::HandlerPool pool;
@@ -177,6 +204,196 @@ BOOST_AUTO_TEST_CASE(a_mailbox_that_another_user_planted_is_not_used) {
   fs::create_directory(scratch.path() / user);  // owned by root, not by the user
   BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
   BOOST_TEST(fs::is_empty(scratch.path() / user));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_of_an_alias_runs_with_default_privs_and_gets_the_mbox_form) {
+  prepare_commands();
+  aliases = alias(
+      "box", "\"|cat > " + out("got") + "; env > " + out("env") + "; id -u > " + out("id") + "\"");
+  message->envelope.client.helo = "evil\nPATH=/tmp;$(x)";
+  rules.exported = {"TZ=UTC"};
+  BOOST_TEST(deliver("box+a`b@here.example").text.starts_with("delivered to command: cat > "));
+  const auto got = text_of("got");
+  BOOST_TEST(got.starts_with("From ada@sender.example  "));
+  BOOST_TEST(got.find("\nReturn-Path: <ada@sender.example>\nX-Original-To: box+a`b@here.example\n"
+                      "Delivered-To: box+a`b@here.example\nSubject: x\n\nbody\n") !=
+             std::string::npos);
+  BOOST_TEST(text_of("id") == std::to_string(uid) + "\n");
+  const auto env = "\n" + text_of("env");
+  for (const auto* line :
+       {"TZ=UTC", "SENDER=ada@sender.example", "RECIPIENT=box+a_b@here.example", "LOCAL=box+a_b",
+        "EXTENSION=a_b", "DOMAIN=here.example", "CLIENT_HELO=evil_PATH=/tmp___x_"})
+    BOOST_TEST(env.find("\n" + std::string(line) + "\n") != std::string::npos, line);
+  BOOST_TEST(env.find("\nHOME=") == std::string::npos);  // nobody's in particular
+}
+
+BOOST_AUTO_TEST_CASE(mailbox_command_runs_as_the_user_with_his_environment) {
+  prepare_commands();
+  rules.mailbox_command =
+      "id -un > " + out("id") + "; echo $USER $LOGNAME $EXTENSION > " + out("env");
+  BOOST_TEST(deliver(user + "+ext@here.example").dsn == "2.0.0");
+  BOOST_TEST(text_of("id") == user + "\n");
+  BOOST_TEST(text_of("env") == user + " " + user + " ext\n");
+  BOOST_TEST(box().empty());
+  rules.mailbox_commands = *map::MapList::open("inline:{ {" + user + " = exit 75} }");
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_an_alias_is_appended_to_in_mbox_form) {
+  prepare_commands();
+  aliases = alias("arch", out("archive"));
+  BOOST_TEST(deliver("arch@here.example").text == "delivered to file: " + out("archive"));
+  deliver("arch@here.example");
+  const auto got = text_of("archive");
+  BOOST_TEST(got.starts_with("From ada@sender.example  "));
+  BOOST_TEST(got.find("\n\nFrom ada@sender.example  ") != std::string::npos);
+  struct stat st{};
+  BOOST_REQUIRE(::stat(out("archive").c_str(), &st) == 0);
+  BOOST_TEST((st.st_mode & 0777) == 0600U);
+  if (::geteuid() == 0) BOOST_TEST(st.st_uid == uid);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_a_link_a_program_or_no_file_is_not_written) {
+  prepare_commands();
+  std::ofstream(out("victim")) << "x\n";
+  fs::create_symlink(out("victim"), out("link"));
+  fs::create_hard_link(out("victim"), out("second"));
+  std::ofstream(out("program")) << "x\n";
+  BOOST_REQUIRE(::chmod(out("program").c_str(), 0777) == 0);
+  BOOST_REQUIRE(::chmod(out("victim").c_str(), 0666) == 0);
+  BOOST_REQUIRE(::mkfifo(out("fifo").c_str(), 0666) == 0);
+  for (const auto* name : {"link", "second", "program", "fifo"}) {
+    aliases = alias("arch", out(name));
+    BOOST_TEST((deliver("arch@here.example").action != mail::Action::delivered), name);
+  }
+  BOOST_TEST(text_of("victim") == "x\n");
+  BOOST_TEST(text_of("program") == "x\n");
+}
+
+BOOST_AUTO_TEST_CASE(of_several_destinations_only_what_failed_is_tried_again) {
+  prepare_commands();
+  aliases = alias("team", "\"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " +
+                              out("bad") + "; exit 75\"");
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
+  BOOST_TEST((again("team@here.example").action == mail::Action::deferred));
+  BOOST_TEST(text_of("good") == "1\n");
+  BOOST_TEST(text_of("bad") == "1\n1\n");
+  BOOST_TEST(outbox.sent.size() == 1U);
+  message->envelope.queue_id = "4OTHER";
+  again("team@here.example");
+  BOOST_TEST(text_of("good") == "1\n1\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_fails_for_good_does_not_keep_a_list_from_the_others) {
+  prepare_commands();
+  aliases = alias("team", "far@x.example, \"|exit 67\"");
+  const auto s = deliver("team@here.example");
+  BOOST_TEST((s.action == mail::Action::failed));
+  BOOST_TEST(s.dsn == "5.1.1");
+  BOOST_TEST(outbox.sent.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(commands_and_files_can_be_forbidden) {
+  prepare_commands();
+  rules.expansion.commands = rules.expansion.files = {};
+  aliases = alias("x", "\"|touch " + out("made") + "\", " + out("made"));
+  BOOST_TEST(deliver("x@here.example").dsn == "5.7.1");
+  BOOST_TEST(!fs::exists(out("made")));
+}
+
+BOOST_AUTO_TEST_CASE(commands_of_aliases_never_run_as_root) {
+  prepare_commands();
+  rules.default_privs = "root";
+  aliases = alias("x", "\"|touch " + out("made") + "\"");
+  BOOST_TEST((deliver("x@here.example").action == mail::Action::deferred));
+  BOOST_TEST(!fs::exists(out("made")));
+}
+
+BOOST_AUTO_TEST_CASE(the_owner_of_an_alias_table_runs_its_commands) {
+  if (::geteuid() != 0) return;
+  prepare_commands();
+  rules.default_privs = "nobody";
+  const auto table = scratch.write("aliases", "x |id -un > " + out("id") + "\n");
+  BOOST_REQUIRE(::chown(table.c_str(), uid, 0) == 0);
+  aliases = "texthash:" + table;
+  BOOST_TEST(deliver("x@here.example").dsn == "2.0.0");
+  BOOST_TEST(text_of("id") == user + "\n");
+  BOOST_REQUIRE(::chown(table.c_str(), 54321, 0) == 0);  // nobody's
+  BOOST_TEST((deliver("x@here.example").action == mail::Action::deferred));
+}
+
+BOOST_AUTO_TEST_CASE(mail_for_a_user_without_the_home_that_is_required_waits) {
+  rules.require_home = true;
+  const passwd* entry = ::getpwnam(user.c_str());
+  const bool there = fs::exists(entry->pw_dir);
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::delivered) == there);
+}
+
+BOOST_AUTO_TEST_CASE(what_takes_a_users_mail_is_told_the_user_and_not_his_alias) {
+  prepare_commands();
+  aliases = alias("postmaster", user + "+Ext");
+  rules.mailbox_command =
+      "echo $RECIPIENT $LOCAL $ORIGINAL_RECIPIENT > " + out("env") + "; cat > " + out("got");
+  BOOST_TEST(deliver("postmaster@there.example").dsn == "2.0.0");
+  BOOST_TEST(text_of("env") ==
+             user + "+Ext@there.example " + user + "+Ext postmaster@there.example\n");
+  BOOST_TEST(text_of("got").find("\nDelivered-To: postmaster@there.example\n") !=
+             std::string::npos);
+  rules.mailbox_transport = "lmtp:there";
+  BOOST_TEST(deliver("postmaster").dsn == "2.0.0");
+  aliases = alias("postmaster", "\"no body\"");
+  rules.mailbox_transport = "";
+  rules.fallback_transport = "lmtp:there";
+  BOOST_TEST(deliver("postmaster@there.example").dsn == "2.0.0");
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 2U);
+  const auto& known = outbox.sent[0].envelope.recipients.at(0);
+  BOOST_TEST(known.address == user + "+Ext@here.example");
+  BOOST_TEST(known.original == "postmaster");
+  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).address == "\"no body\"@there.example");
+}
+
+BOOST_AUTO_TEST_CASE(an_alias_that_is_empty_for_a_moment_does_not_return_mail) {
+  const auto list = scratch.write("list", "# being written\n");
+  aliases = alias("team", ":include:" + list);
+  const auto s = deliver("team@here.example");
+  BOOST_TEST((s.action == mail::Action::deferred));
+  BOOST_TEST(s.dsn == "4.3.0");
+  BOOST_TEST(s.text == "the alias has no destinations");
+}
+
+BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
+  const auto path = scratch.write("fwd", "far@x.example\n");
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), uid, 0) == 0);
+  rules.expansion.propagate.forward = true;
+  rules.forward_filter = "/+.-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@";
+  rules.forward_paths = {scratch.file("${local}"), path + "${recipient_delimiter}${extension}",
+                         path};
+  BOOST_TEST(deliver(user + "+/../fwd@here.example").text == "forwarded as NEW1");
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+  BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).address == "far@x.example");
+  BOOST_TEST(box().empty());
+}
+
+BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
+  prepare_commands();
+  const auto path = scratch.write("fwd", "|id -un\n" + out("archive") + "\n");
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), uid, 0) == 0);
+  rules.forward_paths = {path};
+  message->body = ipc::Content::in_memory(text);
+  const Shared shared{rules, {}};
+  Delivery task;
+  task.message = message;
+  task.recipient.address = user + "@here.example";
+  const auto outcome = deliver_to_user(shared, task, user, false);
+  BOOST_REQUIRE(outcome.forward);
+  BOOST_REQUIRE_EQUAL(outcome.forward->direct.size(), 2U);
+  for (const auto& direct : outcome.forward->direct) BOOST_TEST(direct.account == user);
+  // A uid that is another account's, or nobody's, as accounts that share one see it: the name decides.
+  Direct direct{Direct::Kind::command, "echo $LOGNAME > " + out("id"), 54321, {}, user};
+  BOOST_TEST(deliver_directly(shared, task, direct).dsn == "2.0.0");
+  BOOST_TEST(text_of("id") == user + "\n");
+  direct.account = "no-such-user";
+  BOOST_TEST((deliver_directly(shared, task, direct).action == mail::Action::deferred));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,7 @@
 #include "local/expand.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "lib/base/text.h"
@@ -9,134 +10,203 @@
 namespace pen::local {
 namespace {
 
+enum class Place { alias, forward, include };
+bool among(const Places& places, Place place) {
+  switch (place) {
+    case Place::alias:
+      return places.alias;
+    case Place::forward:
+      return places.forward;
+    case Place::include:
+      return places.include;
+  }
+  return false;
+}
+
+/// What holds for the destinations of one alias or file.
+struct Context {
+  Place place = Place::alias;
+  std::optional<uid_t> owner;
+  std::string sender;
+  std::string extension;  // with its delimiter: what no alias was found for
+};
+
 class Walk {
  public:
-  Walk(const ExpandRules& rules, const Lookups* lookups) : rules_(rules), lookups_(lookups) {}
+  Walk(const ExpandRules& rules, const Lookups& lookups) : rules_(rules), lookups_(lookups) {}
 
   /// A local name: alias with its extension, alias without, else a user.
-  Result<void> name(const std::string& local) {
+  Result<void> name(const std::string& local, const Context& outer) {
     const std::string key = to_lower(mail::unquote_local(local));
     if (path_.size() >= kMaxDepth) return fail(LocalError::loop, key);
     const auto split = mail::split_extension(key, rules_.delimiters);
     for (const std::string& candidate : {key, std::string(split.user)}) {
+      const bool whole = candidate == key;
+      if (!whole && split.delimiter == '\0') break;
       if (std::ranges::find(path_, candidate) != path_.end()) {
-        add(out_.mailboxes, candidate);
+        add({Direct::Kind::mailbox, candidate, {}, outer.sender});
         return {};
       }
-      if (candidate != key && split.delimiter == '\0') break;
-      PEN_TRY_ASSIGN(const auto value, lookups_->alias(candidate));
-      if (!value) {
-        if (split.delimiter == '\0') break;
-        continue;
-      }
+      PEN_TRY_ASSIGN(auto value, lookups_.alias(candidate));
+      if (!value) continue;
       out_.aliased = true;
-      if (out_.owner.empty()) {
-        PEN_TRY_ASSIGN(const auto owner, lookups_->alias("owner-" + candidate));
-        if (owner) out_.owner = "owner-" + candidate + "@" + rules_.domain;
-      }
+      Context inner{Place::alias, value->owner, outer.sender, {}};
+      if (!whole) inner.extension = key.substr(split.user.size());
+      PEN_TRY(owner_alias(candidate, inner));
       path_.push_back(candidate);
-      PEN_TRY_ASSIGN(const auto targets, parse_targets(*value));
-      PEN_TRY(all(targets, true));
+      PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text));
+      PEN_TRY(all(targets, inner));
       path_.pop_back();
       return {};
     }
-    add(users_, local);
+    if (seen_users_.insert(key).second) users_.emplace_back(local, outer.sender);
     return {};
   }
 
-  Result<void> all(const std::vector<AliasTarget>& targets, bool may_include) {
-    for (const auto& t : targets) PEN_TRY(one(t, may_include));
-    return {};
+  Result<void> forward_file(const ForwardFile& file) {
+    own_ = to_lower(file.user);
+    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
+    return all(targets, {Place::forward, file.uid, {}, file.extension});
   }
 
-  /// `own`: a name that means the mailbox (forward files). Empty: none.
-  void own_name(const std::string& user) { own_ = to_lower(user); }
-
-  Result<Expansion> finish() {
-    if (out_.mailboxes.empty() && out_.forwards.empty() && users_.size() == 1) {
-      out_.only_mailbox = users_.front();
-    } else if (out_.mailboxes.size() == 1 && out_.forwards.empty() && users_.empty()) {
-      out_.only_mailbox = out_.mailboxes.front();
-      out_.mailboxes.clear();
+  Expansion finish() {
+    const bool alone = out_.forwards.empty() && out_.direct.size() + users_.size() == 1;
+    if (alone && !users_.empty()) {
+      std::tie(out_.only_mailbox, out_.sender) = users_.front();
+    } else if (alone && out_.direct.front().kind == Direct::Kind::mailbox) {
+      out_.only_mailbox = out_.direct.front().text;
+      out_.sender = out_.direct.front().sender;
+      out_.direct.clear();
     } else {
-      for (const auto& user : users_) add(out_.forwards, user + "@" + rules_.domain);
+      for (const auto& [user, sender] : users_) forward(user + "@" + rules_.domain, sender);
     }
     return std::move(out_);
   }
 
  private:
-  Result<void> one(const AliasTarget& t, bool may_include) {
+  Result<void> owner_alias(const std::string& name, Context& inner) {
+    PEN_TRY_ASSIGN(const auto owner, lookups_.alias("owner-" + name));
+    if (!owner) {
+      if (rules_.reset_owner) inner.sender.clear();
+      return {};
+    }
+    inner.sender = "owner-" + name + "@" + rules_.domain;
+    if (!rules_.expand_owner) return {};
+    PEN_TRY_ASSIGN(const auto targets, parse_targets(owner->text));
+    if (targets.size() != 1 || targets.front().kind != AliasTarget::Kind::address) return {};
+    inner.sender = targets.front().text;
+    if (!mail::has_domain(inner.sender)) inner.sender += "@" + rules_.domain;
+    return {};
+  }
+
+  Result<void> all(const std::vector<AliasTarget>& targets, const Context& context) {
+    for (const auto& t : targets) PEN_TRY(one(t, context));
+    return {};
+  }
+
+  Result<void> one(const AliasTarget& t, const Context& context) {
     using Kind = AliasTarget::Kind;
     if (++count_ > kMaxTargets) return fail(LocalError::too_many);
     switch (t.kind) {
       case Kind::mailbox:
-        add(out_.mailboxes, to_lower(t.text));
+        add({Direct::Kind::mailbox, to_lower(t.text), {}, context.sender});
         return {};
       case Kind::command:
-        return fail(LocalError::not_supported,
-                    "delivery to a command (|" + printable(t.text, 60) + ")");
-      case Kind::file:
-        if (t.text != "/dev/null")
-          return fail(LocalError::not_supported,
-                      "delivery to a file (" + printable(t.text, 60) + ")");
-        out_.discard = true;
+        if (among(rules_.commands, context.place))
+          add({Direct::Kind::command, t.text, context.owner, context.sender});
+        else
+          add({Direct::Kind::refused, "mail to commands is not allowed here", {}, {}});
         return {};
-      case Kind::include: {
-        if (!may_include || lookups_ == nullptr)
-          return fail(LocalError::not_supported, ":include: in a forward or include file");
-        PEN_TRY_ASSIGN(const std::string text, lookups_->include(t.text));
-        PEN_TRY_ASSIGN(const auto targets, parse_target_file(text));
-        return all(targets, false);
-      }
+      case Kind::file:
+        if (t.text == "/dev/null")
+          out_.discard = true;
+        else if (among(rules_.files, context.place))
+          add({Direct::Kind::file, t.text, context.owner, context.sender});
+        else
+          add({Direct::Kind::refused, "mail to files is not allowed here", {}, {}});
+        return {};
+      case Kind::include:
+        return include(t.text, context);
       case Kind::address:
-        break;
+        return address(t.text, context);
     }
-    const auto domain = mail::domain_part(t.text);
-    if (!domain.empty() && !iequals(domain, rules_.domain)) {
-      add(out_.forwards, t.text);
-      return {};
-    }
-    const std::string local(mail::local_part(t.text));
-    if (!own_.empty() && to_lower(mail::unquote_local(local)) == own_) {
-      add(out_.mailboxes, own_);
-      return {};
-    }
-    if (lookups_ != nullptr) return name(local);
-    add(out_.forwards, local + "@" + rules_.domain);
     return {};
   }
 
+  Result<void> include(const std::string& path, const Context& context) {
+    if (!path.starts_with('/'))
+      return fail(LocalError::untrusted, ":include:" + path + " needs an absolute path");
+    if (files_ >= kMaxDepth) return fail(LocalError::loop, path);
+    if (++read_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
+    PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner));
+    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
+    Context inner = context;
+    inner.place = Place::include;
+    if (!inner.owner) inner.owner = file.owner;
+    ++files_;
+    PEN_TRY(all(targets, inner));
+    --files_;
+    return {};
+  }
+
+  Result<void> address(const std::string& text, const Context& context) {
+    const auto domain = mail::domain_part(text);
+    const std::string local(mail::local_part(text));
+    const bool elsewhere = !domain.empty() && !iequals(domain, rules_.domain);
+    if (!elsewhere && !own_.empty() && to_lower(mail::unquote_local(local)) == own_) {
+      add({Direct::Kind::mailbox, own_, {}, context.sender});
+      return {};
+    }
+    std::string user = local;
+    if (!context.extension.empty() && among(rules_.propagate, context.place))
+      user = mail::quote_local(mail::unquote_local(local) + context.extension);
+    if (elsewhere)
+      forward(user + "@" + std::string(domain), context.sender);
+    else if (lookups_.alias)
+      return name(user, context);
+    else
+      forward(user + "@" + rules_.domain, context.sender);
+    return {};
+  }
+
+  void add(Direct direct) {
+    if (seen_direct_.insert({direct.kind, direct.text}).second)
+      out_.direct.push_back(std::move(direct));
+  }
   /// Once each, case of ASCII letters apart.
-  void add(std::vector<std::string>& list, const std::string& item) {
-    if (seen_.insert({&list, to_lower(item)}).second) list.push_back(item);
+  void forward(const std::string& address, const std::string& sender) {
+    if (!seen_forwards_.insert(to_lower(address)).second) return;
+    auto group = std::ranges::find(out_.forwards, sender, &Group::sender);
+    if (group == out_.forwards.end()) group = out_.forwards.insert(group, {sender, {}});
+    group->to.push_back(address);
   }
 
   const ExpandRules& rules_;
-  const Lookups* lookups_;
+  const Lookups& lookups_;
   Expansion out_;
-  std::vector<std::string> users_, path_;
-  std::set<std::pair<const void*, std::string>> seen_;
-  std::string own_;
-  std::size_t count_ = 0;
+  std::vector<std::pair<std::string, std::string>> users_;  // name, sender
+  std::vector<std::string> path_;
+  std::set<std::string> seen_users_, seen_forwards_;
+  std::set<std::pair<Direct::Kind, std::string>> seen_direct_;
+  std::string own_;  // a name that means the mailbox (forward files); empty: none
+  std::size_t count_ = 0, files_ = 0, read_ = 0;  // files_: within one another
 };
 
 }  // namespace
 
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules,
                          const Lookups& lookups) {
-  Walk walk(rules, &lookups);
-  PEN_TRY(walk.name(name));
+  Walk walk(rules, lookups);
+  PEN_TRY(walk.name(name, {}));
   return walk.finish();
 }
 
-Result<Expansion> expand_forward(std::string_view text, const std::string& user,
-                                 const ExpandRules& rules) {
-  Walk walk(rules, nullptr);
-  walk.own_name(user);
-  PEN_TRY_ASSIGN(const auto targets, parse_target_file(text));
-  PEN_TRY(walk.all(targets, false));
+Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules,
+                                 const Lookups& lookups) {
+  Walk walk(rules, lookups);
+  PEN_TRY(walk.forward_file(file));
   auto done = walk.finish();
-  if (done) done->aliased = true;
+  done.aliased = true;
   return done;
 }
 

@@ -1,12 +1,17 @@
 #pragma once
 /// Follows the aliases of a local name to their ends. Pure but for the look-ups handed in.
 ///
-/// Result:  where mail for the name goes. The caller stores into the one mailbox itself when that is all; else
-///          every forward becomes a recipient of one new message, and only `mailboxes` are written directly.
-///          Those are names that came up again within their own alias (bob: bob, carol): sent on, they would
-///          expand for ever.
-/// Bounds:  kMaxDepth aliases deep, kMaxTargets destinations; a destination found twice counts once.
-/// Source:  aliases(5); Postfix local(8) (owner- aliases, recipient_delimiter).
+/// Result:  where mail for the name goes. The caller stores into the one mailbox itself when that is all; else every
+///          forward becomes a recipient of a new message, and only `direct` is delivered here: commands, files, and
+///          names that came up again within their own alias (bob: bob, carol), which sent on would expand for ever.
+/// Rights:  a command or file is used with the rights of the user it is for (forward files); in aliases with those of
+///          the owner of the alias table, else of the :include: file; where that is root or nobody in particular, with
+///          default_privs.
+/// Bounds:  kMaxDepth aliases and files deep, kMaxTargets destinations, kMaxFiles files; a destination found twice counts once.
+/// Source:  aliases(5); Postfix local(8) (owner- aliases, delivery rights, recipient_delimiter), allow_mail_to_commands,
+///          allow_mail_to_files, expand_owner_alias, reset_owner_alias, propagate_unmatched_extensions.
+#include <sys/types.h>
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,34 +24,78 @@
 namespace pen::local {
 
 inline constexpr std::size_t kMaxDepth = 50;
+inline constexpr std::size_t kMaxFiles =
+    200;  // :include: files of one expansion; each may cost a process
+
+/// Text and whose word it is; nullopt: root's, or nobody's in particular.
+struct OwnedText {
+  std::string text;
+  std::optional<uid_t> owner;
+};
 
 struct Lookups {
   /// alias_maps; nullopt: no such alias. An error: try later.
-  std::function<Result<std::optional<std::string>>(const std::string& name)> alias;
-  /// Content of an :include: file.
-  std::function<Result<std::string>(const std::string& path)> include;
+  std::function<Result<std::optional<OwnedText>>(const std::string& name)> alias;
+  /// Content of an :include: file, read with the rights of `reader`.
+  std::function<Result<OwnedText>(const std::string& path, std::optional<uid_t> reader)> include;
+};
+
+/// Where destinations may stand.
+struct Places {
+  bool alias = false, forward = false, include = false;
 };
 
 struct ExpandRules {
   std::string domain;      // of the recipient being expanded: addresses in it are local names too
   std::string delimiters;  // recipient_delimiter
+  Places commands{.alias = true, .forward = true};  // allow_mail_to_commands
+  Places files{.alias = true, .forward = true};     // allow_mail_to_files
+  Places propagate{};                               // propagate_unmatched_extensions
+  bool expand_owner = false;                        // expand_owner_alias
+  bool reset_owner = false;                         // reset_owner_alias
+};
+
+/// Delivered to here.
+struct Direct {
+  enum class Kind { mailbox, command, file, refused };
+  Kind kind = Kind::mailbox;
+  std::string text;            // user; command; path; why there is no delivery
+  std::optional<uid_t> owner;  // command, file: with whose rights; nullopt: default_privs
+  std::string sender;          // the owner- alias, "": the message's own
+  // of whose forward file it is; counts before owner, which several accounts may share
+  std::string account = {};
+  bool operator==(const Direct&) const = default;
+};
+/// Sent on as one message.
+struct Group {
+  std::string sender;  // the owner- alias, "": the message's own
+  std::vector<std::string> to;
+  bool operator==(const Group&) const = default;
 };
 
 struct Expansion {
   // the whole expansion is this one user (perhaps the name itself)
   std::optional<std::string> only_mailbox;
-  std::vector<std::string> mailboxes;  // users to be stored for directly
-  std::vector<std::string> forwards;   // addresses of the new message
-  std::string owner;                   // its sender, "" : as it was
-  bool discard = false;                // /dev/null was among the destinations
-  bool aliased = false;                // at least one alias was followed
+  std::string sender;  // for only_mailbox
+  std::vector<Direct> direct;
+  std::vector<Group> forwards;
+  bool discard = false;  // /dev/null was among the destinations
+  bool aliased = false;  // at least one alias was followed
 };
 
 /// Local name in external form, with extension ("bob+lists"). Errors: those of the look-ups
 /// (temporary); LocalError.
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
-/// The same from the content of a user's forward file; the user's own name means the mailbox.
-Result<Expansion> expand_forward(std::string_view text, const std::string& user,
-                                 const ExpandRules& rules);
+
+/// A user's forward file, found for him.
+struct ForwardFile {
+  std::string text;
+  std::string user;
+  uid_t uid = 0;
+  std::string extension;  // "+lists": what the file's name left out
+};
+/// The same from the content of a forward file; the user's own name means the mailbox. lookups: include only.
+Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules,
+                                 const Lookups& lookups);
 
 }  // namespace pen::local

@@ -12,23 +12,44 @@ using Kind = AliasTarget::Kind;
 namespace {
 struct Aliases {
   std::map<std::string, std::string> aliases, files;
-  ExpandRules rules{"example.org", "+"};
+  std::optional<uid_t> table_owner, file_owner;
+  ExpandRules rules{.domain = "example.org", .delimiters = "+"};
   bool broken = false;
   Result<Expansion> run(const std::string& name) {
     Lookups lookups;
-    lookups.alias = [this](const std::string& key) -> Result<std::optional<std::string>> {
+    lookups.alias = [this](const std::string& key) -> Result<std::optional<OwnedText>> {
       if (broken) return fail_errno("alias table", EIO);
       const auto it = aliases.find(key);
-      return it == aliases.end() ? std::nullopt : std::optional(it->second);
+      if (it == aliases.end()) return std::nullopt;
+      return OwnedText{it->second, table_owner};
     };
-    lookups.include = [this](const std::string& path) -> Result<std::string> {
-      const auto it = files.find(path);
-      if (it == files.end()) return fail_errno(path, ENOENT);
-      return it->second;
-    };
+    lookups.include = include();
     return expand(name, rules, lookups);
   }
+  decltype(Lookups::include) include() {
+    return [this](const std::string& path, std::optional<uid_t> reader) -> Result<OwnedText> {
+      const auto it = files.find(path);
+      if (it == files.end()) return fail_errno(path, ENOENT);
+      readers.push_back(reader);
+      return OwnedText{it->second, file_owner};
+    };
+  }
+  Result<Expansion> forward(std::string text, std::string extension = "") {
+    Lookups lookups;
+    lookups.include = include();
+    return expand_forward({std::move(text), "bob", 1001, std::move(extension)}, rules, lookups);
+  }
+  std::vector<std::optional<uid_t>> readers;
 };
+
+/// Where the mail is sent on to, when it is as one message.
+Names sent(const Expansion& e) { return e.forwards.size() == 1 ? e.forwards[0].to : Names{}; }
+Names mailboxes(const Expansion& e) {
+  Names out;
+  for (const auto& d : e.direct)
+    if (d.kind == Direct::Kind::mailbox) out.push_back(d.text);
+  return out;
+}
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(local_expand, Aliases)
@@ -72,23 +93,23 @@ BOOST_AUTO_TEST_CASE(several_destinations_become_recipients_of_a_new_message_eac
   const auto e = run("team");
   BOOST_REQUIRE(e);
   BOOST_TEST(!e->only_mailbox);
-  BOOST_TEST((e->forwards == Names{"remote@example.net", "bob@example.org", "dave@example.org"}));
-  BOOST_TEST(e->mailboxes.empty());
+  BOOST_TEST((sent(*e) == Names{"remote@example.net", "bob@example.org", "dave@example.org"}));
+  BOOST_TEST(e->direct.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_name_within_its_own_alias_is_the_mailbox) {
   aliases = {{"bob", "bob, carol"}};
   const auto e = run("bob");
   BOOST_REQUIRE(e);
-  BOOST_TEST((e->mailboxes == Names{"bob"}));
-  BOOST_TEST((e->forwards == Names{"carol@example.org"}));
+  BOOST_TEST((mailboxes(*e) == Names{"bob"}));
+  BOOST_TEST((sent(*e) == Names{"carol@example.org"}));
   aliases = {{"bob", "bob"}};
   BOOST_TEST(run("bob")->only_mailbox.value() == "bob");
 }
 
 BOOST_AUTO_TEST_CASE(an_owner_alias_becomes_the_sender) {
   aliases = {{"list", "a@x.org, b@x.org"}, {"owner-list", "alice"}};
-  BOOST_TEST(run("list")->owner == "owner-list@example.org");
+  BOOST_TEST(run("list")->forwards.at(0).sender == "owner-list@example.org");
 }
 
 BOOST_AUTO_TEST_CASE(extensions_are_tried_whole_and_then_without) {
@@ -98,20 +119,106 @@ BOOST_AUTO_TEST_CASE(extensions_are_tried_whole_and_then_without) {
   BOOST_TEST(run("dave+z")->only_mailbox.value() == "dave+z");
 }
 
-BOOST_AUTO_TEST_CASE(include_files_are_read_but_not_from_include_files) {
+BOOST_AUTO_TEST_CASE(include_files_are_read_and_circles_of_them_end) {
   aliases = {{"list", ":include:/l"}};
-  files = {{"/l", "a@x.org\nb@x.org\n"}};
-  BOOST_TEST((run("list")->forwards == Names{"a@x.org", "b@x.org"}));
+  files = {{"/l", "a@x.org\n:include:/m\n"}, {"/m", "# more\nb@x.org\n"}};
+  BOOST_TEST((sent(*run("list")) == Names{"a@x.org", "b@x.org"}));
   files["/l"] = ":include:/l\n";
-  BOOST_TEST(!run("list"));
+  BOOST_TEST(run("list").error().is(LocalError::loop));
   files.clear();
   BOOST_TEST(run("list").error().is_errno(ENOENT));
+  aliases = {{"list", ":include:relative"}};
+  BOOST_TEST(run("list").error().is(LocalError::untrusted));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_supported_is_said_before_anything_is_delivered) {
-  aliases = {{"x", "bob, \"|prog\""}, {"y", "/var/mail/y"}};
-  BOOST_TEST(run("x").error().is(LocalError::not_supported));
-  BOOST_TEST(run("y").error().is(LocalError::not_supported));
+BOOST_AUTO_TEST_CASE(commands_and_files_have_the_rights_of_whose_word_they_are) {
+  aliases = {{"x", "far@x.org, \"|prog a\", /var/x, :include:/l"}};
+  files = {{"/l", "|other\n"}};
+  rules.commands.include = true;
+  using K = Direct::Kind;
+  const auto rights = [&] {
+    const auto e = run("x");
+    BOOST_REQUIRE(e);
+    BOOST_TEST((sent(*e) == Names{"far@x.org"}));
+    BOOST_REQUIRE_EQUAL(e->direct.size(), 3U);
+    BOOST_TEST((e->direct[0].kind == K::command && e->direct[0].text == "prog a"));
+    BOOST_TEST((e->direct[1].kind == K::file && e->direct[1].text == "/var/x"));
+    BOOST_TEST((e->direct[2].kind == K::command && e->direct[2].text == "other"));
+    BOOST_TEST((e->direct[0].owner == e->direct[1].owner));
+    return std::pair(e->direct[0].owner, e->direct[2].owner);
+  };
+  using Uid = std::optional<uid_t>;
+  BOOST_TEST((rights() == std::pair(Uid(), Uid())));
+  file_owner = 1002;
+  BOOST_TEST((rights() == std::pair(Uid(), Uid(1002))));
+  table_owner = 1001;
+  readers.clear();
+  BOOST_TEST((rights() == std::pair(Uid(1001), Uid(1001))));
+  BOOST_TEST((readers == std::vector<Uid>{1001}));
+}
+
+BOOST_AUTO_TEST_CASE(in_a_forward_file_everything_has_the_users_rights) {
+  files = {{"/l", "|other\n"}};
+  file_owner = 1002;
+  rules.commands.include = true;
+  const auto e = forward("\"|prog\", /home/bob/x, :include:/l\n");
+  BOOST_REQUIRE(e);
+  BOOST_REQUIRE_EQUAL(e->direct.size(), 3U);
+  for (const auto& d : e->direct) BOOST_TEST(d.owner.value() == 1001U);
+  BOOST_TEST(readers.at(0).value() == 1001U);
+}
+
+BOOST_AUTO_TEST_CASE(a_command_where_none_may_be_is_refused_and_the_rest_goes_on) {
+  aliases = {{"x", "far@x.org, |prog, /var/x"}};
+  rules.commands = rules.files = {};
+  const auto e = run("x");
+  BOOST_REQUIRE(e);
+  BOOST_TEST((sent(*e) == Names{"far@x.org"}));
+  BOOST_REQUIRE_EQUAL(e->direct.size(), 2U);
+  for (const auto& d : e->direct) BOOST_TEST((d.kind == Direct::Kind::refused));
+}
+
+BOOST_AUTO_TEST_CASE(a_list_within_a_list_has_its_own_owner_if_it_has_one) {
+  aliases = {{"all", "a@x.org, some, more"},
+             {"owner-all", "alice"},
+             {"some", "b@x.org"},
+             {"owner-some", "betty"},
+             {"more", "c@x.org"}};
+  auto e = run("all");
+  BOOST_REQUIRE(e);
+  const std::vector<Group> kept = {{"owner-all@example.org", {"a@x.org", "c@x.org"}},
+                                   {"owner-some@example.org", {"b@x.org"}}};
+  BOOST_TEST((e->forwards == kept));
+  rules.reset_owner = true;
+  e = run("all");
+  const std::vector<Group> reset = {{"owner-all@example.org", {"a@x.org"}},
+                                    {"owner-some@example.org", {"b@x.org"}},
+                                    {"", {"c@x.org"}}};
+  BOOST_TEST((e->forwards == reset));
+}
+
+BOOST_AUTO_TEST_CASE(an_owner_alias_that_leads_to_one_address_is_expanded_where_that_is_asked_for) {
+  rules.expand_owner = true;
+  aliases = {{"list", "a@x.org, b@x.org"}, {"owner-list", "alice"}};
+  BOOST_TEST(run("list")->forwards.at(0).sender == "alice@example.org");
+  aliases["owner-list"] = "alice@far.example";
+  BOOST_TEST(run("list")->forwards.at(0).sender == "alice@far.example");
+  aliases["owner-list"] = "alice, bob";
+  BOOST_TEST(run("list")->forwards.at(0).sender == "owner-list@example.org");
+}
+
+BOOST_AUTO_TEST_CASE(an_extension_goes_on_to_the_addresses_where_that_is_asked_for) {
+  aliases = {{"x", "a@x.org, bob, :include:/l"}};
+  files = {{"/l", "c@x.org\n"}};
+  BOOST_TEST((sent(*run("x+e")) == Names{"a@x.org", "c@x.org", "bob@example.org"}));
+  rules.propagate.alias = true;
+  BOOST_TEST((sent(*run("x+e")) == Names{"a+e@x.org", "c@x.org", "bob+e@example.org"}));
+  rules.propagate.include = true;
+  BOOST_TEST((sent(*run("x+e")) == Names{"a+e@x.org", "c+e@x.org", "bob+e@example.org"}));
+  BOOST_TEST((sent(*forward("a@x.org\n", "+e")) == Names{"a@x.org"}));
+  rules.propagate.forward = true;
+  BOOST_TEST((sent(*forward("a@x.org\n", "+e")) == Names{"a+e@x.org"}));
+  BOOST_TEST(forward("bob\n", "+e")->only_mailbox.value() == "bob");
 }
 
 BOOST_AUTO_TEST_CASE(dev_null_discards) {
@@ -138,14 +245,12 @@ BOOST_AUTO_TEST_CASE(a_broken_table_is_an_error_and_not_an_unknown_user) {
 }
 
 BOOST_AUTO_TEST_CASE(a_forward_file_forwards_and_the_users_own_name_is_the_mailbox) {
-  auto e = expand_forward("bob, carol@example.net\n", "bob", rules);
+  auto e = forward("bob, carol@example.net\n");
   BOOST_REQUIRE(e);
-  BOOST_TEST((e->mailboxes == Names{"bob"}));
-  BOOST_TEST((e->forwards == Names{"carol@example.net"}));
-  e = expand_forward("\\bob\n", "bob", rules);
-  BOOST_TEST(e->only_mailbox.value() == "bob");
-  e = expand_forward("dave\n", "bob", rules);
-  BOOST_TEST((e->forwards == Names{"dave@example.org"}));
+  BOOST_TEST((mailboxes(*e) == Names{"bob"}));
+  BOOST_TEST((sent(*e) == Names{"carol@example.net"}));
+  BOOST_TEST(forward("\\bob\n")->only_mailbox.value() == "bob");
+  BOOST_TEST((sent(*forward("dave\n")) == Names{"dave@example.org"}));
 }
 
 BOOST_AUTO_TEST_CASE(lists_beyond_the_bound_are_refused_whole) {

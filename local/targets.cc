@@ -35,12 +35,8 @@ std::string_view describe(LocalError e) {
       return "too many destinations";
     case LocalError::loop:
       return "aliases lead round in a circle or too deep";
-    case LocalError::too_large:
-      return "file too large";
     case LocalError::untrusted:
       return "file is not to be trusted";
-    case LocalError::not_supported:
-      return "not supported here";
   }
   return "unknown";
 }

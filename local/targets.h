@@ -17,7 +17,7 @@
 
 namespace pen::local {
 
-enum class LocalError { too_many = 1, loop, too_large, untrusted, not_supported };
+enum class LocalError { too_many = 1, loop, untrusted };
 std::string_view error_module(LocalError);
 std::string_view describe(LocalError);
 

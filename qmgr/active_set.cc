@@ -67,7 +67,13 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     answer(Outcome::refused, "discharges a report that its sender was not asked for");
     return;
   }
-  to_log(envelope, inline_body, spool_file, spool_offset, appended_);
+  Beginning beginning = beginning_of(envelope, now());
+  if (beginning.remaining.empty()) {
+    unused();
+    answer(Outcome::refused, "nobody to deliver to");
+    return;
+  }
+  to_log(envelope, beginning, inline_body, spool_file, spool_offset, appended_);
   auto appended = log_.append(appended_);
   if (appended_.payload.capacity() > kKeptBuffer) appended_.payload = {};
   if (!appended) {
@@ -91,8 +97,8 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     if (has_room() && log_.recovery() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();
       fresh->place = appended->place;
-      fresh->remaining =
-          queue_log::OrdinalSet::span(0, static_cast<std::uint32_t>(envelope.recipients.size()));
+      fresh->remaining = std::move(beginning.remaining);
+      for (auto& n : beginning.notes) fresh->notes[n.ordinal] = std::move(n);
       fresh->set_envelope(std::move(envelope));
       fresh->body = inline_body;
       fresh->spool_file = spool_file;

@@ -30,8 +30,9 @@ void Manager::do_actions() {
 
 void Manager::act(const RouteRecipient& a) {
   const Active& m = *find(a.message);
-  // What is known of a domain holds for mail that asks nothing special of TLS.
-  if (known_routes_ < kKnownRoutes && m.envelope().requiretls == mail::RequireTls::unspecified)
+  // What is known of a domain holds for mail that asks nothing special of TLS, and has no way of its own.
+  if (known_routes_ < kKnownRoutes && m.envelope().requiretls == mail::RequireTls::unspecified &&
+      m.envelope().transport.empty())
     if (const auto* known =
             routes_.find(m.envelope().recipients[a.ordinal].address, clock_.now())) {
       ++known_routes_;
@@ -42,7 +43,8 @@ void Manager::act(const RouteRecipient& a) {
   ports_.route({.request = request,
                 .recipient = m.envelope().recipients[a.ordinal].address,
                 .sender = m.envelope().sender,
-                .requiretls = m.envelope().requiretls});
+                .requiretls = m.envelope().requiretls,
+                .transport = m.envelope().transport});
 }
 
 void Manager::act(const OpenConnection& a) {
@@ -120,6 +122,7 @@ void Manager::act(HandJob& a) {
   job.smtputf8 = m.envelope().smtputf8;
   job.requiretls = m.envelope().requiretls;
   job.client = m.envelope().client;
+  job.soft_refusals = options_.soft_bounce;
   job.body = m.envelope().body;
   std::string reread;
   async::Fd fd;
@@ -156,7 +159,8 @@ void Manager::act(const DeferRecipients& a) {
   const bool open = m.order == Active::Order::none;
   // RFC 8689 section 4.2.1: where no host offers what the sender requires, the mail goes back. The destination is of such
   // mail only (ipc::Destination::requiretls), so its last trouble is this message's too.
-  if (m.envelope().requiretls == mail::RequireTls::yes && refuses_requiretls(a.status)) {
+  if (m.envelope().requiretls == mail::RequireTls::yes && refuses_requiretls(a.status) &&
+      !options_.soft_bounce) {
     mail::DeliveryStatus status = a.status;
     status.action = mail::Action::failed;
     status.dsn[0] = '5';
@@ -200,9 +204,10 @@ void Manager::routed(ipc::route::Routed& answer) {
     scheduler_.routed(number, ordinal, *resolved);
     return;
   }
-  const auto& status = std::get<ipc::route::Unroutable>(answer.answer).status;
+  mail::DeliveryStatus status = std::get<ipc::route::Unroutable>(answer.answer).status;
   scheduler_.unroutable(number, ordinal);
   report_undeliverable(m, {ordinal}, status, "none", {});
+  soften(status);
   if (status.action == mail::Action::failed) {
     done(m, {ordinal}, status);
   } else {
@@ -290,6 +295,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
+    soften(r.status);
     if (r.status.action == mail::Action::deferred) {
       deferred(m, mine, r.status);
     } else {
@@ -303,6 +309,13 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
              {mail::Action::deferred, "4.3.0", "the delivery program reported no result", {}, {}});
   }
   scheduler_.job_done(result.job, result.service_time);
+}
+
+/// soft_bounce: what a program or the routing refused waits for another try.
+void Manager::soften(mail::DeliveryStatus& status) const {
+  if (!options_.soft_bounce || status.action != mail::Action::failed) return;
+  status.action = mail::Action::deferred;
+  if (!status.dsn.empty()) status.dsn[0] = '4';
 }
 
 void Manager::transport_up(const std::string& transport, bool up) {
@@ -322,7 +335,8 @@ void Manager::report_undeliverable(Active& m, const Ordinals& ordinals,
   const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, now(), now());
   for (const std::uint32_t ordinal : ordinals) {
     log::info("{}", mail::delivery_line(m.id(), m.envelope().recipients[ordinal],
-                                        relay.empty() ? "none" : relay, 1, delays, status));
+                                        relay.empty() ? "none" : relay, 1, delays, status,
+                                        options_.soft_bounce));
   }
 }
 

@@ -23,6 +23,12 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.backoff_max = std::chrono::ceil<seconds>(s.maximal_backoff_time);
   o.manager.lifetime = std::chrono::ceil<seconds>(s.maximal_queue_lifetime);
   o.manager.bounce_lifetime = std::chrono::ceil<seconds>(s.bounce_queue_lifetime);
+  o.manager.delay_warning = std::chrono::ceil<seconds>(s.delay_warning_time);
+  o.manager.confirm_delay_cleared = s.confirm_delay_cleared;
+  o.manager.soft_bounce = s.soft_bounce;
+  o.manager.double_bounces = std::any_of(s.notify_classes.begin(), s.notify_classes.end(),
+                                         [](const auto& c) { return iequals(c, "2bounce"); });
+  o.manager.double_bounce_sender = s.double_bounce_sender + "@" + s.myhostname;  // as bounce has it
   o.scheduler.fairness.max_message_concurrency =
       static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
@@ -103,6 +109,9 @@ Result<service::Hooks> start(service::Context& c) {
   tables.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,
                  qmgr::deferral_rule(join(s.defer_destinations, ", "), tables));
+  PEN_TRY_ASSIGN(auto rights,
+                 qmgr::Rights::open(s.authorized_mailq_users, s.authorized_flush_users, tables));
+  program_options.rights = std::make_shared<const qmgr::Rights>(std::move(rights));
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(program_options.cluster, cluster_of(s, tables));
   }

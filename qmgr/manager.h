@@ -46,6 +46,12 @@ struct ManagerOptions {
   std::size_t message_recipients = 1'000'000;
   seconds backoff_min{300}, backoff_max{4000};
   seconds lifetime{432'000}, bounce_lifetime{432'000};
+  seconds delay_warning{0};            // delay_warning_time; 0: none
+  bool confirm_delay_cleared = false;  // tell a sender who was warned of the delivery as well
+  bool double_bounces = false;  // notify_classes has 2bounce: undeliverable notices are reported
+  /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
+  std::string double_bounce_sender = {};
+  bool soft_bounce = false;  // refused mail is tried again
   // messages read from the log in one settle(): keeps the loop alive
   std::size_t runner_slice = 64;
   /// Makes the permits of reports: not to be guessed by a program that was not given one.
@@ -233,6 +239,8 @@ class Manager {
   void act(const CloseConnection& a);
   void act(const DeferRecipients& a);
 
+  void soften(mail::DeliveryStatus& status) const;
+
   // outcomes.cc
   void deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   void done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
@@ -241,18 +249,28 @@ class Manager {
   void maybe_conclude(Active& m);
   void conclude(Active& m);
   bool expire(Active& m);
-  bool start_report(Active& m);
   void finish(Active& m);
   void defer(Active& m);
   seconds next_delay(const Active& m, seconds usual) const;
   void obey(Active& m);
   void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
+
+  // reports.cc
+  /// What the sender is to be told of this result, as bits of mail::notify; 0: nothing.
+  std::uint8_t owed_for(const Active& m, std::uint32_t ordinal,
+                        const mail::DeliveryStatus& status) const;
+  /// Its sender is to be told that it waits.
+  bool late(const Active& m) const;
+  /// Which report is asked for next; marks who is to be warned. nullopt: none.
+  std::optional<ipc::bounce::Kind> next_report(Active& m) const;
+  bool start_report(Active& m);
+  bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
   void discharge(const mail::Discharge& d);
   /// Writes the message as it stands to the journal, if there is space.
   void renew(Active& m);
   /// Looks through the queue, a slice at a time, for notifications made before a restart.
-  bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
   void find_discharges();
+
   struct Tries {
     int moving = 5;   // commits that a message on its way between two logs is waited for
     int space = 100;  // commits that may bring a free segment

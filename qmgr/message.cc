@@ -4,17 +4,18 @@
 
 #include "lib/base/check.h"
 #include "lib/base/text.h"
+#include "lib/mail/expanded.h"
 
 namespace pen::qmgr {
 
 namespace {
 
 std::vector<std::string> domains_of(const mail::Envelope& envelope,
-                                    const queue_log::OrdinalSet* remaining) {
+                                    const queue_log::OrdinalSet& remaining) {
   std::vector<std::string> out;
   for (std::uint32_t i = 0; i < envelope.recipients.size() && out.size() <= queue_log::kMaxDomains;
        ++i) {
-    if (remaining != nullptr && !remaining->contains(i)) continue;
+    if (!remaining.contains(i)) continue;
     const std::string& address = envelope.recipients[i].address;
     const auto at = address.rfind('@');
     std::string domain = at == std::string::npos ? std::string() : to_lower(address.substr(at + 1));
@@ -83,21 +84,34 @@ const Active::Rare& Active::seldom() const {
   return rare_ ? *rare_ : none;
 }
 
-void to_log(const mail::Envelope& envelope, std::string_view body, std::uint64_t spool_file,
-            std::uint64_t spool_offset, queue_log::Envelope& out) {
+Beginning beginning_of(const mail::Envelope& envelope, WallTime now) {
+  const auto count = static_cast<std::uint32_t>(envelope.recipients.size());
+  Beginning b{queue_log::OrdinalSet::span(0, count), {}};
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if ((envelope.recipients[i].notify & mail::notify::kExpanded) == 0) continue;
+    b.remaining.remove(i);
+    b.notes.push_back({i, mail::make_status(mail::Action::expanded, "2.0.0", "alias expanded"), now,
+                       envelope.sender.empty() ? std::uint8_t{0} : mail::notify::kSuccess});
+  }
+  return b;
+}
+
+void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::string_view body,
+            std::uint64_t spool_file, std::uint64_t spool_offset, queue_log::Envelope& out) {
   out.queue_id = envelope.queue_id;
   out.recipients = static_cast<std::uint32_t>(envelope.recipients.size());
-  out.remaining = queue_log::OrdinalSet::span(0, out.recipients);
+  out.remaining = beginning.remaining;
   out.arrived = envelope.arrival;
   out.size = envelope.body.size;
   out.sender = envelope.sender;
-  out.domains = domains_of(envelope, nullptr);
+  out.domains = domains_of(envelope, beginning.remaining);
+  out.self_contained = spool_file == 0;
   // As encode(StoredPayload) would, without a copy of the envelope.
   const StoredPayload fresh;
   out.payload.clear();
   out.payload.reserve(body.size() + 512);
-  Encoder(out.payload)(envelope, fresh.notes, fresh.forced_expire, spool_file, spool_offset, body,
-                       fresh.deaths);
+  Encoder(out.payload)(envelope, beginning.notes, fresh.forced_expire, spool_file, spool_offset,
+                       body, fresh.deaths);
 }
 
 queue_log::Envelope to_log(const Active& m, std::string_view body) {
@@ -109,11 +123,12 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
   out.arrived = envelope.arrival;
   out.size = envelope.body.size;
   out.sender = envelope.sender;
-  out.domains = domains_of(envelope, &m.remaining);
+  out.domains = domains_of(envelope, m.remaining);
   std::vector<Note> notes;
   for (const auto& [ordinal, n] : m.notes) {
     if (n.owed != 0 || m.remaining.contains(ordinal)) notes.push_back(n);
   }
+  out.self_contained = m.spool_file == 0;
   out.payload.reserve(body.size() + 512);
   std::vector<Deaths> deaths;
   for (const auto& [ordinal, count] : m.seldom().deaths)
@@ -142,7 +157,10 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   m->body = payload->inline_body;
   m->spool_file = payload->spool_file;
   m->spool_offset = payload->spool_offset;
+  for (auto& [ordinal, n] : m->notes)
+    n.owed = static_cast<std::uint8_t>(n.owed & ~mail::notify::kDelay);
   m->recovered = m->owes();
+  m->restarted = m->place.log == queue_log::kJournal && m->generation > 0;
   return m;
 }
 

@@ -27,10 +27,14 @@ struct Note {
   std::uint32_t ordinal = 0;
   mail::DeliveryStatus status;
   WallTime when{};
-  // reports due to the sender: mail::notify::kFailure, kSuccess
+  // reports due to the sender: mail::notify::kFailure, kSuccess, kDelay (found anew each round); and kWarned
   std::uint8_t owed = 0;
   PEN_FIELDS(ordinal, status, when, owed)
 };
+/// In Note::owed: the sender has been told that this recipient's mail is late.
+inline constexpr std::uint8_t kWarned = 16;
+static_assert((kWarned & (mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay |
+                          mail::notify::kNever)) == 0);
 
 /// Payload of queue_log::DeliveryResult.
 struct ResultPayload {
@@ -106,6 +110,7 @@ struct Active {
   WallTime active{};
   bool body_kept = true;
   bool recovered = false;  // owed reports may have been discharged before the restart
+  bool restarted = false;  // it was being worked on when qmgr ended: so may a warning
   bool reporting = false;
   bool report_refused = false;  // this round: the bounce program could not take the report
   bool forced_expire = false;
@@ -124,9 +129,10 @@ struct Active {
   const Rare& seldom() const;
 
   const std::string& id() const { return id_; }
+  /// The message cannot end before a report is made. (A warning may be given up.)
   bool owes() const {
     for (const auto& [ordinal, n] : notes) {
-      if (n.owed != 0) return true;
+      if ((n.owed & (mail::notify::kFailure | mail::notify::kSuccess)) != 0) return true;
     }
     return false;
   }
@@ -143,9 +149,15 @@ struct Active {
 
 /// The queue-log envelope of a message as it stands. body: for the payload (the caller has it at hand).
 queue_log::Envelope to_log(const Active& m, std::string_view body);
+/// Who of a new message is to be delivered to, and what is known already: recipients that became others are expanded.
+struct Beginning {
+  queue_log::OrdinalSet remaining;
+  std::vector<Note> notes;
+};
+Beginning beginning_of(const mail::Envelope& envelope, WallTime now);
 /// A new message, into `out`, whose memory is used again.
-void to_log(const mail::Envelope& envelope, std::string_view body, std::uint64_t spool_file,
-            std::uint64_t spool_offset, queue_log::Envelope& out);
+void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::string_view body,
+            std::uint64_t spool_file, std::uint64_t spool_offset, queue_log::Envelope& out);
 /// The message behind a stored version; nullptr: the payload is damaged.
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored);
 /// The spool file of a stored version, 0: its body is in it. nullopt: the payload is damaged.

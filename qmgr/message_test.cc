@@ -73,6 +73,19 @@ BOOST_AUTO_TEST_CASE(an_envelope_with_many_recipients_stays_unpacked) {
   BOOST_TEST(&m.envelope() == before);
 }
 
+BOOST_AUTO_TEST_CASE(a_message_is_self_contained_unless_its_body_is_in_a_file) {
+  queue_log::Envelope stored;  // used again for each message
+  for (const std::uint64_t file : {0U, 7U, 0U}) {
+    to_log(envelope(), beginning_of(envelope(), {}), {}, file, 0, stored);
+    BOOST_TEST(stored.self_contained == (file == 0));
+    queue_log::Stored again;
+    again.envelope = stored;
+    const auto m = from_log(std::move(again));
+    BOOST_REQUIRE(m != nullptr);
+    BOOST_TEST(to_log(*m, {}).self_contained == (file == 0));
+  }
+}
+
 #if !defined(PEN_SANITIZED) && defined(__GLIBC__)
 BOOST_AUTO_TEST_CASE(a_message_that_waits_takes_less_than_900_bytes) {
   constexpr std::size_t kMessages = 1000;
@@ -80,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_message_that_waits_takes_less_than_900_bytes) {
   std::vector<std::unique_ptr<Active>> waiting;
   waiting.reserve(kMessages);
   queue_log::Envelope stored;
-  to_log(envelope(), std::string(120, 'x'), 0, 0, stored);
+  to_log(envelope(), beginning_of(envelope(), {}), std::string(120, 'x'), 0, 0, stored);
   const auto before = ::mallinfo2().uordblks;
   for (std::size_t i = 0; i < kMessages; ++i) {
     queue_log::Stored s;

@@ -26,6 +26,10 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
   auto some = scan_->step(slice);
   if (!some) return Step::given_up;
   for (const auto& listed : *some) {
+    if (listed.self_contained) {  // most are, and their envelopes need not be read
+      ++figures_.messages;
+      continue;
+    }
     const auto stored = log_.read(listed.place);
     if (!stored) continue;  // ended, or moved to where the scan meets it again
     const auto body = body_of_(*stored);

@@ -6,7 +6,8 @@
 /// Rules:   a message that is missed loses its body. So versions in transit between two logs are looked at as well,
 ///          nothing is skipped that cannot be read, and each of the scan's two passes begins when what was appended
 ///          before it is written (Scan::settled()). New mail gets new files until the pass has ended.
-/// Cost:    reads every envelope of the queue once; no message stays in memory.
+/// Cost:    goes through the footers of the queue once, and reads the envelopes of which these do not say that they name
+///          no file (queue_log::Envelope::self_contained): large messages; no message stays in memory.
 /// Owns:    the scan. Log and spool must outlive it.
 /// Source:  seed 002, "files without owner".
 #include <cstdint>

@@ -120,6 +120,25 @@ BOOST_AUTO_TEST_CASE(a_message_that_cannot_be_read_keeps_every_file_from_use) {
   BOOST_TEST(spool->figures().unknown == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(what_names_no_file_is_not_read) {
+  for (int n = 0; n < 300; ++n) {
+    auto e = envelope("small" + std::to_string(n), 0);
+    e.self_contained = true;
+    BOOST_REQUIRE(log->append(e).has_value());
+    commit();
+  }
+  queued("large");
+  open_spool();
+  std::size_t read = 0;
+  BOOST_TEST((pass([&](const queue_log::Stored& stored) {
+                ++read;
+                return body_of(stored);
+              }) == OrphanPass::Step::ended));
+  BOOST_TEST(spool->figures().used == 1U);
+  BOOST_TEST(read >= 1U);
+  BOOST_TEST(read < 150U);  // those in the segment that has no footer yet
+}
+
 BOOST_AUTO_TEST_CASE(a_file_that_is_gone_is_reported) {
   BOOST_REQUIRE(log->append(envelope("A1", (1ULL << 32) | 77)).has_value());
   commit();

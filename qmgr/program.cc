@@ -331,7 +331,8 @@ async::Task<void> Program::find_orphans() {
   // Nothing waits for this: so a deep queue is read in small slices that leave most of the time to the mail.
   if (spool_ == nullptr) co_return;
   constexpr std::size_t kSlice = 50;
-  constexpr int kPause = 9;  // times what the slice took
+  constexpr auto kTurn = milliseconds(1);  // of slices, and one more
+  constexpr int kPause = 9;                // times what they took
   const SteadyTime start = loop_.clock().now();
   OrphanPass pass(
       log_, *spool_, [](const queue_log::Stored& stored) { return spool_file_of(stored); },
@@ -340,7 +341,9 @@ async::Task<void> Program::find_orphans() {
       });
   for (bool ended = false; !ended;) {
     const SteadyTime began = loop_.clock().now();
-    const auto step = pass.step(kSlice);
+    auto step = OrphanPass::Step::more;
+    while (step == OrphanPass::Step::more && loop_.clock().now() - began < kTurn)
+      step = pass.step(kSlice);
     writer_.kick();
     switch (step) {
       case OrphanPass::Step::ended:
@@ -386,7 +389,15 @@ async::Task<void> Program::serve(async::Stream stream) {
     }
     co_await enqueue_.serve(*std::move(opening));
   } else if (opening->conversation == ipc::queue::kName) {
-    co_await queue_.serve(*std::move(opening), trusted);
+    Right right{true, true, true};
+    if (!trusted) {
+      // Names of users may be looked up far away.
+      if (options_.rights->open_to_all())
+        right = options_.rights->of(uid);
+      else
+        right = co_await pool_.run([rights = options_.rights, uid] { return rights->of(uid); });
+    }
+    co_await queue_.serve(*std::move(opening), right);
   } else if (opening->conversation == ipc::destinations::kName) {
     co_await destination_server_.serve(*std::move(opening), trusted);
   } else {

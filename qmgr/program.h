@@ -25,6 +25,7 @@
 #include "qmgr/enqueue_server.h"
 #include "qmgr/manager.h"
 #include "qmgr/queue_server.h"
+#include "qmgr/rights.h"
 #include "qmgr/router_feed.h"
 #include "qmgr/shared_destinations.h"
 
@@ -37,6 +38,7 @@ struct ProgramOptions {
   /// A socket's path from its name below the queue directory.
   std::function<std::string(std::string_view)> path;
   std::optional<uid_t> mail_owner;  // besides root and ourselves, may enqueue and command
+  std::shared_ptr<const Rights> rights = std::make_shared<Rights>();  // of the others
   std::uint64_t seed = 1;
   milliseconds drain_time{5000};
   std::optional<SharedDestinations::Options> cluster;  // destdb_backend = redis

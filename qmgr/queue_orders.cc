@@ -231,9 +231,15 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
   Done done{m.request, Outcome::ok, 0, {}};
   const bool by_id = !m.queue_ids.empty();
   const QueueFilter filter(m.filter, m.site, {});
-  if (!s->trusted && m.verb != Verb::flush && !m.dry_run) {
+  if (m.dry_run && !s->right.list) {
     done.outcome = Outcome::denied;
-    done.text = "only root and the mail owner may do that";
+    done.text = kMayNotList;
+  } else if (m.verb == Verb::flush && !m.dry_run && !s->right.flush) {
+    done.outcome = Outcome::denied;
+    done.text = kMayNotFlush;
+  } else if (m.verb != Verb::flush && !m.dry_run && !s->right.all) {
+    done.outcome = Outcome::denied;
+    done.text = kMayNotChange;
   } else if (!by_id && !m.all && m.site.empty() && filter.empty()) {
     done.outcome = Outcome::not_found;  // nothing is meant by nothing
   } else if (m.queue_ids.size() > kMaxIds) {

@@ -49,8 +49,8 @@ QueueServer::QueueServer(async::Loop& loop, Manager& manager, std::function<void
       status_(std::move(status)),
       open_body_(std::move(open_body)) {}
 
-async::Task<void> QueueServer::serve(ipc::Opening opening, bool trusted) {
-  auto session = std::make_shared<Session>(std::move(opening), trusted);
+async::Task<void> QueueServer::serve(ipc::Opening opening, Right right) {
+  auto session = std::make_shared<Session>(std::move(opening), right);
   for (;;) {
     auto received = co_await session->channel.receive();
     if (!received) {
@@ -98,6 +98,31 @@ async::Task<Result<void>> QueueServer::each(std::vector<std::string> ids, See se
     co_await loop_.yield();
   }
   co_return Result<void>{};
+}
+
+/// What footers know of the message is enough; its envelope is read only if the filter asks for it.
+async::Task<bool> QueueServer::list_briefly(Session& s, const List& m, const QueueFilter& filter,
+                                            const queue_log::Listed& l, std::uint64_t& count) {
+  const auto answer = filter.footer(l);
+  if (answer == QueueFilter::Answer::no) co_return true;
+  if (answer == QueueFilter::Answer::ask) {
+    const Active* message = manager_.find(l.queue_id);
+    std::unique_ptr<Active> read;
+    if (message == nullptr) {
+      auto stored = manager_.log().read(l.place);
+      if (stored) read = from_log(*std::move(stored));
+      message = read.get();
+    }
+    if (message == nullptr || !filter.envelope(*message)) co_return true;
+  }
+  Entry e = to_entry(l);
+  e.request = m.request;
+  e.domains = l.domains;
+  ++count;
+  if (auto sent = s.channel.send(e); !sent)
+    log::warning("queue: {}: {}", l.queue_id, sent.error().message());
+  co_return !s.channel.congested() ||
+      co_await s.channel.flush({.deadline = loop_.now() + seconds(300)});
 }
 
 async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFilter& filter,
@@ -151,6 +176,11 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
+  if (!s->right.list) {
+    static_cast<void>(s->channel.send(Done{m.request, Outcome::denied, 0, kMayNotList}));
+    co_return;
+  }
+  co_await recovered();  // what is being worked on is not known before
   std::uint64_t count = 0;
   std::vector<std::string> ids = m.queue_ids;
   if (!m.queue_id.empty()) ids.push_back(m.queue_id);
@@ -158,7 +188,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   const QueueFilter filter(m.filter, m.site, loop_.clock().wall_now());
   auto all =
       co_await each(std::move(ids), [this, &s, &m, &filter, &count](const queue_log::Listed& l) {
-        return list_one(*s, m, filter, l, count);
+        return m.brief ? list_briefly(*s, m, filter, l, count) : list_one(*s, m, filter, l, count);
       });
   Done done{m.request, Outcome::ok, count, {}};
   if (!all) {
@@ -207,11 +237,12 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
   Done done{m.request, Outcome::not_found, 0, {}};
   std::vector<std::string> ids = std::move(m.queue_ids);
   if (!m.queue_id.empty()) ids.insert(ids.begin(), std::move(m.queue_id));
-  if (!s->trusted) done.outcome = Outcome::denied;
-  if (!s->trusted || ids.empty()) {
+  if (!s->right.all) done.outcome = Outcome::denied;
+  if (!s->right.all || ids.empty()) {
     static_cast<void>(s->channel.send(done));
     co_return;
   }
+  co_await recovered();
   std::unordered_map<std::string, queue_log::Listed> places;
   auto scan = manager_.log().find(ids, queue_log::InTransit::shown);
   while (!scan->done() && places.size() < ids.size()) {

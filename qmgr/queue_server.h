@@ -1,7 +1,7 @@
 #pragma once
 /// The conversation "queue": tools list the queue and act on messages.
 ///
-/// Rights:  listing and flushing for everyone; orders for root, ourselves and mail_owner (trusted).
+/// Rights:  rights.h says who may list and flush; other orders are for root, ourselves and mail_owner (Right::all).
 /// Listings stream in slices between other work; a listing that nobody reads waits, holding one slice.
 /// Orders for many messages (queue_orders.cc) go through the queue once, in slices, and are given as the scan meets the
 /// messages, with a bounded number and a bounded number of bytes not yet durable: they share commits, memory stays flat
@@ -16,6 +16,7 @@
 #include "lib/ipc/queue.h"
 #include "qmgr/manager.h"
 #include "qmgr/queue_filter.h"
+#include "qmgr/rights.h"
 
 namespace pen::qmgr {
 
@@ -26,14 +27,14 @@ class QueueServer {
   QueueServer(async::Loop& loop, Manager& manager, std::function<void()> poke,
               std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body);
   /// Serves one tool until it goes; the server must outlive it.
-  async::Task<void> serve(ipc::Opening opening, bool trusted);
+  async::Task<void> serve(ipc::Opening opening, Right right);
 
  private:
   using Channel = ipc::Channel<ipc::queue::ToQmgr, ipc::queue::FromQmgr>;
   struct Session {
-    Session(ipc::Opening opening, bool t) : channel(std::move(opening)), trusted(t) {}
+    Session(ipc::Opening opening, Right r) : channel(std::move(opening)), right(r) {}
     Channel channel;
-    bool trusted;
+    Right right;
   };
   /// Calls see() for each message that lives and may be meant; false from see(): enough.
   using See = std::function<async::Task<bool>(const queue_log::Listed&)>;
@@ -44,6 +45,8 @@ class QueueServer {
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::AskStatus m);
   async::Task<bool> list_one(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                              const queue_log::Listed& l, std::uint64_t& count);
+  async::Task<bool> list_briefly(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
+                                 const queue_log::Listed& l, std::uint64_t& count);
   Result<bool> show_one(Session& s, std::uint64_t request, const queue_log::Listed& l);
 
   struct Run;

@@ -130,7 +130,10 @@ struct Machine {
     e.recipients = 1;
     e.remaining = queue_log::OrdinalSet::one(0);
     e.size = p.size;
+    e.self_contained = p.body == 0;
     Encoder(e.payload)(p);
+    e.domains = {
+        std::string(p.seed % 1200, 'd')};  // so that messages live in segments with footers, too
     return e;
   }
   void commit() {

@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/seven_bit.h"
 #include "smtp/content.h"
 #include "smtp/tls.h"
 
@@ -239,7 +240,7 @@ Task<void> Connection::start_tls() {
       log::info("{}", tls::log_line(*info, "to", destination_.shown()));
     auto no = refusal(destination_, *info);
     tls_outcome_ = TlsOutcome{.reason = {}, .resumed = info->resumed};
-    if (no) {
+    if (no || (!tls_->blind && falls_short_of_sts(destination_, *info))) {
       tls_outcome_->result = refused_as(destination_, *info);
       tls_outcome_->reason = printable(info->why_not, 300);
     }
@@ -300,7 +301,8 @@ void Connection::pump() {
     progress_ = loop_.clock().now();
     for (const Job* job : send->begun) {
       host_.stages().set(job->slot, Stage::started);
-      if (job->body.eight_bit_body && !engine_.offers().eight_bit_mime)
+      if (job->body.eight_bit_body && !engine_.offers().eight_bit_mime &&
+          !settings_.convert_eight_bit)
         log::info("{}: 8-bit content goes as it is to {}, which does not offer 8BITMIME",
                   job->queue_id, destination_.shown());
     }
@@ -329,15 +331,22 @@ void Connection::write_inline(Work& work, Form form) {
   }
   DataForm data(settings_.line_length_limit);
   std::vector<Bytes> pieces;
-  data.feed(work.content.memory(), pieces);
+  std::string converted;
+  if (form == Form::seven_bit) {
+    mail::SevenBitForm seven_bit(work.job.body.eight_bit_body);
+    seven_bit.feed(work.content.memory(), converted);
+    seven_bit.finish(converted);
+  }
+  data.feed(form == Form::seven_bit ? converted : work.content.memory(), pieces);
   data.finish(pieces);
   for (const auto piece : pieces) stream_->write(as_text(piece));
 }
 
 Task<Result<void>> Connection::write_content(Work& work, Form form) {
   DataForm data(settings_.line_length_limit);
+  mail::SevenBitForm seven_bit(work.job.body.eight_bit_body);
   std::vector<Bytes> pieces;
-  std::string buffer;
+  std::string buffer, converted;
   const std::uint64_t size = work.content.size();
   for (std::uint64_t at = 0; at < size;) {
     buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kContentChunk, size - at)));
@@ -347,12 +356,17 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
     }
     at += buffer.size();
     pieces.clear();
+    if (form == Form::seven_bit) {
+      converted.clear();
+      seven_bit.feed(buffer, converted);
+      if (at == size) seven_bit.finish(converted);
+    }
     if (form == Form::bdat)
       pieces.push_back(as_bytes(buffer));
     else
-      data.feed(buffer, pieces);
+      data.feed(form == Form::seven_bit ? converted : buffer, pieces);
     if (at == size) {
-      if (form == Form::data) data.finish(pieces);
+      if (form != Form::bdat) data.finish(pieces);
       host_.stages().set(work.job.slot, Stage::committed);
       engine_.mark_committed();
     }

@@ -145,10 +145,14 @@ bool Engine::may_begin(const Transaction& t) {
 void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
   send.begun.push_back(t.job);
   t.started = now;
+  if (begun_ == 0) first_begun_at_ = now;
   t.use = ++begun_;
   t.at = At::mail;
   const bool binary = t.job->body_type == mail::BodyType::binary_mime;
-  t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary);
+  // RFC 6152 section 3: converted, or returned. BDAT would need the converted size beforehand.
+  t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary &&
+                   !offers_.eight_bit_mime;
+  t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary) && !t.to_seven_bit;
   if (reset_owed_) {
     send.text += "RSET\r\n";
     owe(Step::rset, &t);
@@ -224,7 +228,7 @@ void Engine::send_content(Transaction& t, Send& send) {
   // RSET unless it is known to have gone well.
   if (!t.uses_bdat) reset_owed_ = false;
   send.job = t.job;
-  send.form = t.uses_bdat ? Form::bdat : Form::data;
+  send.form = t.uses_bdat ? Form::bdat : t.to_seven_bit ? Form::seven_bit : Form::data;
 }
 
 std::optional<Send> Engine::next_send(SteadyTime now) {

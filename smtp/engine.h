@@ -69,12 +69,13 @@ struct Peer {
   std::string shown;  // "mx.example.org[192.0.2.1]", or with a path
 };
 
-enum class Form : std::uint8_t { none, bdat, data };
+enum class Form : std::uint8_t { none, bdat, data, seven_bit };
 struct Send {
   std::vector<const Job*> begun = {};  // jobs whose first command is in text
   std::string text = {};               // commands first; may be empty
   const Job* job = nullptr;            // then this job's content
-  Form form = Form::none;  // bdat: the stored bytes; data: dot-stuffed, with the final "." line
+  // bdat: the stored bytes; data: dot-stuffed, with the final "." line; seven_bit: so too, after mail::SevenBitForm
+  Form form = Form::none;
 };
 
 struct Opened {
@@ -153,6 +154,8 @@ class Engine {
   std::uint64_t window_bytes() const;
   static constexpr milliseconds kWindowRoundTrip{20};
   static constexpr std::int64_t kWindowGrowth = 8;
+  /// A first transaction that begins later than this found the connection idle.
+  static constexpr milliseconds kIdle{1000};
   std::size_t jobs_in_hand() const { return transactions_.size(); }
   bool ready() const { return phase_ == Phase::ready; }
 
@@ -180,6 +183,7 @@ class Engine {
     bool dot_only = false;  // 354 without recipients: "." alone is owed or was sent
     bool by_421 = false;    // a 421 before end-of-data
     bool uses_bdat = false;
+    bool to_seven_bit = false;  // 8-bit content for a peer without 8BITMIME
     bool in_flight = false;
     bool committed = false;
     bool written = false;
@@ -222,6 +226,10 @@ class Engine {
   void requiretls_not_offered();
   void tls_not_to_be_had(std::string why, const mail::Reply* reply);
   bool broke_by_tls() const { return starttls_said_ && !opened_; }
+  /// Lost behind a handshake that went well, before any command of a message was answered, where TLS may be left out.
+  /// The first message must have begun right after it: a connection that lay idle was closed by a peer that is tired of
+  /// it, which says nothing about TLS.
+  bool lost_in_tls(End how) const;
 
   void on_mail(Transaction& t, const mail::Reply& reply);
   void on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply);
@@ -263,6 +271,8 @@ class Engine {
 
   microseconds round_trip_{0};  // 0: not known
   SteadyTime hello_at_{};       // when EHLO could leave
+  SteadyTime ready_at_{};       // when the first transaction could begin
+  SteadyTime first_begun_at_{};
   std::uint64_t in_flight_bytes_ = 0;
   std::size_t in_flight_ = 0;  // content sent, final reply owed
   std::uint32_t begun_ = 0;
@@ -278,6 +288,7 @@ class Engine {
   bool login_settled_ = false;
   std::optional<mail::DeliveryStatus> not_for_us_;  // what every job gets: we may not log in
   bool encrypted_ = false;                          // by STARTTLS
+  bool mail_answered_ = false;  // some command of a transaction was, whatever the answer
   bool starttls_said_ = false;  // and neither declined nor, with an EHLO after it, done
   bool misbehaved_ = false;
   bool finished_ = false;

@@ -94,7 +94,9 @@ void Engine::on_line(std::string_view line, SteadyTime now) {
     if (const Transaction* t = find(owed_.front().transaction); t != nullptr)
       round_trip_ = std::min(round_trip_, std::chrono::ceil<microseconds>(now - t->started));
   }
+  const bool was_opened = opened_;
   on_reply(*reply);
+  if (opened_ && !was_opened) ready_at_ = now;
   report_settled(now);
 }
 
@@ -140,6 +142,7 @@ void Engine::on_reply(const mail::Reply& reply) {
     Transaction* t = find(owed.transaction);
     PEN_CHECK(t != nullptr && t->owed > 0, "a reply is owed to a live transaction");
     --t->owed;
+    mail_answered_ = true;
     switch (owed.step) {
       case Step::mail:
         on_mail(*t, reply);
@@ -367,7 +370,7 @@ Ended Engine::why_ended(End how) const {
     ended.status = loss_status(how, doing(step));
     if (how == End::content_error)
       ended.trouble = Trouble::local;
-    else if (broke_by_tls())
+    else if (broke_by_tls() || (begun && lost_in_tls(how)))
       ended.trouble = Trouble::tls;
     else if (how == End::timed_out)
       ended.trouble = Trouble::timed_out;
@@ -435,7 +438,8 @@ void Engine::finish(End how, SteadyTime now) {
         (how == End::closed && completed_ == 0 && owed_.size() > 1 && !last_was_421_))
       misbehaved_ = true;
   }
-  bool culprit_found = false;
+  // In clear text the next connection gets further, so nobody has to bear the end of this one.
+  bool culprit_found = ended.opened && ended.trouble == Trouble::tls;
   for (auto& t : transactions_) {
     if (settle_at_end(t, how, ended.status, out_of_step, culprit_found))
       report(t, now);

@@ -340,6 +340,44 @@ BOOST_AUTO_TEST_CASE(parameters_go_only_where_they_are_offered) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(eight_bit_content_goes_converted_and_by_data_where_8bitmime_is_not_offered) {
+  struct Row {
+    bool offered, convert, eight_bit;
+    Form wanted;
+  };
+  for (const Row row : {Row{false, true, true, Form::seven_bit}, Row{true, true, true, Form::bdat},
+                        Row{false, false, true, Form::bdat}, Row{false, true, false, Form::bdat}}) {
+    Settings s = settings(3);
+    s.convert_eight_bit = row.convert;
+    Engine engine(s, {"peer.example", "peer.example[192.0.2.1]"});
+    ipc::delivery::Job job;
+    job.sender = "a@x";
+    job.body.size = 3;
+    job.body.eight_bit_body = row.eight_bit;
+    job.recipients.push_back({0, {.address = "b@y", .original = {}, .orcpt = {}, .notify = 0}});
+    const SteadyTime now{};
+    for (const auto* line : {"220 peer.example ESMTP", "250-peer.example", "250-PIPELINING"})
+      engine.on_line(line, now);
+    if (row.offered) engine.on_line("250-8BITMIME", now);
+    engine.on_line("250 CHUNKING", now);
+    engine.submit(&job, now);
+    Form form = Form::none;
+    std::string sent;
+    for (int i = 0; i < 10 && form == Form::none; ++i) {
+      while (auto send = engine.next_send(now)) {
+        sent += send->text;
+        if (send->job == nullptr) continue;
+        form = send->form;
+        break;
+      }
+      if (sent.ends_with("DATA\r\n"))
+        for (const auto* line : {"250 ok", "250 ok", "354 go on"}) engine.on_line(line, now);
+    }
+    BOOST_TEST((form == row.wanted), "offered " << row.offered << " convert " << row.convert);
+    BOOST_TEST(sent.contains(" BODY=8BITMIME") == row.offered);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_large_message_waits_for_its_recipients_before_its_content) {
   Settings s = settings(3);
   s.eager_limit = 100;

@@ -282,6 +282,85 @@ BOOST_AUTO_TEST_CASE(a_connection_lost_between_handshake_and_ehlo_is_trouble_wit
   check_nothing_sent(h, peer, Trouble::tls);
 }
 
+BOOST_AUTO_TEST_CASE(a_connection_lost_in_tls_before_mail_is_answered_may_do_without_tls) {
+  struct Row {
+    StartTls wanted;
+    const char* command;
+    const char* fault;
+    Trouble trouble;
+  };
+  const Row rows[] = {{StartTls::if_offered, "mail", "drop", Trouble::tls},
+                      {StartTls::if_offered, "mail", "swallow", Trouble::tls},
+                      {StartTls::if_offered, "rcpt", "drop", Trouble::lost},
+                      {StartTls::if_offered, "mail", "garbage", Trouble::lost},
+                      {StartTls::required, "mail", "drop", Trouble::lost}};
+  for (const Row& row : rows) {
+    BOOST_TEST_CONTEXT(row.command << " " << row.fault) {
+      Harness h(with(row.wanted, 16));
+      fill(h, 2, 1);
+      auto o = offers(16);
+      o.fault = [&](std::string_view c) -> std::string {
+        return c.starts_with(row.command) ? row.fault : "";
+      };
+      ScriptedPeer peer(o);
+      h.run(peer);
+      BOOST_REQUIRE(h.ended);
+      BOOST_TEST(h.ended->opened);
+      BOOST_TEST((h.ended->trouble == row.trouble), static_cast<int>(h.ended->trouble));
+      // In clear text the next connection goes further: nobody bears the end of this one.
+      BOOST_TEST(h.jobs[0]->unstarted == (row.trouble == Trouble::tls));
+      BOOST_TEST(h.jobs[0]->done.has_value() == (row.trouble != Trouble::tls));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_connection_that_the_peer_closed_is_no_trouble_with_tls) {
+  struct Row {
+    seconds idle;
+    seconds unanswered;  // after MAIL
+    End how;
+    Trouble trouble;
+  };
+  const Row rows[] = {{seconds(1), seconds(0), End::closed, Trouble::tls},
+                      {seconds(0), seconds(300), End::timed_out, Trouble::tls},
+                      {seconds(2), seconds(0), End::closed, Trouble::lost},
+                      {seconds(2), seconds(300), End::timed_out, Trouble::timed_out}};
+  for (const Row& row : rows) {
+    BOOST_TEST_CONTEXT("idle " << row.idle.count() << " unanswered " << row.unanswered.count()) {
+      Harness h(with(StartTls::if_offered, 16));
+      fill(h, 1, 1);
+      ScriptedPeer peer(offers(16));
+      for (int i = 0; i < 20 && !h.engine.ready(); ++i) {
+        h.now += seconds(10);  // a slow opening does not count
+        peer.input(h.output());
+        h.input(peer.take_output());
+      }
+      BOOST_REQUIRE(h.engine.ready());
+      h.now += row.idle;
+      h.submit_some();
+      BOOST_TEST(h.output().starts_with("MAIL FROM:"));
+      h.now += row.unanswered;
+      h.finish(row.how);
+      BOOST_REQUIRE(h.ended);
+      BOOST_TEST((h.ended->trouble == row.trouble), static_cast<int>(h.ended->trouble));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(content_that_may_have_arrived_in_tls_is_not_sent_again_at_once) {
+  Harness h(with(StartTls::if_offered));  // in one group with its commands
+  fill(h, 1, 1);
+  auto o = offers(kBits);
+  o.fault = [&](std::string_view c) -> std::string { return c == "mail" ? "drop" : ""; };
+  ScriptedPeer peer(o);
+  h.run(peer);
+  BOOST_REQUIRE(h.ended);
+  BOOST_TEST((h.ended->trouble == Trouble::tls));
+  BOOST_TEST(!h.jobs[0]->unstarted);
+  BOOST_REQUIRE(h.jobs[0]->done.has_value());
+  BOOST_TEST((h.jobs[0]->done->results[0].action == mail::Action::deferred));
+}
+
 BOOST_AUTO_TEST_CASE(a_handshake_that_fails_gives_the_jobs_back) {
   Harness h(with(StartTls::required));
   h.shakes_hands = false;

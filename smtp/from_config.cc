@@ -6,6 +6,7 @@ namespace {
 
 TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
   TlsSettings t;
+  t.lmtp = lmtp;
   t.ca_file = lmtp ? from.lmtp_tls_CAfile : from.smtp_tls_CAfile;
   t.ca_path = lmtp ? from.lmtp_tls_CApath : from.smtp_tls_CApath;
   t.trust_anchor_files = lmtp ? from.lmtp_tls_trust_anchor_file : from.smtp_tls_trust_anchor_file;
@@ -52,6 +53,7 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.window_bytes = static_cast<std::uint64_t>(from.pipeline_window_bytes);
   s.assume_final = lmtp && from.lmtp_assume_final;
   s.helo_name = lmtp ? from.lmtp_lhlo_name : from.smtp_helo_name;
+  s.convert_eight_bit = !from.disable_mime_output_conversion;
   s.discard_keywords = lmtp ? from.lmtp_discard_lhlo_keywords : from.smtp_discard_ehlo_keywords;
   s.line_length_limit =
       static_cast<std::size_t>(lmtp ? from.lmtp_line_length_limit : from.smtp_line_length_limit);

@@ -4,12 +4,12 @@
 
 #include "lib/base/log.h"
 #include "lib/ipc/channel.h"
+#include "lib/ipc/tls_reports.h"
 #include "lib/service/service.h"
 #include "smtp/from_config.h"
 #include "smtp/logins.h"
 #include "smtp/session.h"
 #include "smtp/tls.h"
-#include "smtp/tls_reports.h"
 
 namespace {
 
@@ -30,8 +30,8 @@ struct Server {
   ipc::AllowedPeers peers;
   smtp::Settings settings;
   std::shared_ptr<smtp::ClientTls> tls;
-  std::shared_ptr<smtp::Logins> logins;       // nullptr: nobody logs in
-  std::shared_ptr<smtp::TlsReports> reports;  // nullptr: none are made
+  std::shared_ptr<smtp::Logins> logins;      // nullptr: nobody logs in
+  std::shared_ptr<ipc::TlsReports> reports;  // nullptr: none are made
   bool skip_resumed = false;
   std::set<const smtp::Session*> sessions;  // for status
 };
@@ -109,9 +109,9 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
                                       context.settings().smtp_tlsrpt_skip_reused_handshakes,
                                       {}});
   if (!lmtp && context.settings().smtp_tlsrpt_enable) {
-    server->reports = std::make_shared<smtp::TlsReports>(context.loop(),
-                                                         context.queue_path(ipc::kTlsReportSocket));
-    context.loop().spawn("tls reports", smtp::TlsReports::keep_connected(server->reports));
+    server->reports = std::make_shared<ipc::TlsReports>(context.loop(),
+                                                        context.queue_path(ipc::kTlsReportSocket));
+    context.loop().spawn("tls reports", ipc::TlsReports::keep_connected(server->reports));
   }
   context.serve([server](async::Listener::Accepted accepted) {
     return session(server, std::move(accepted));

@@ -4,10 +4,10 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
 #include "smtp/logins.h"
 #include "smtp/tls.h"
-#include "smtp/tls_reports.h"
 
 namespace pen::smtp {
 
@@ -26,7 +26,7 @@ Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls,
 }
 Session::~Session() = default;
 
-void Session::report_tls(std::shared_ptr<TlsReports> reports, bool skip_resumed) {
+void Session::report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed) {
   reports_ = std::move(reports);
   skip_resumed_ = skip_resumed;
 }
@@ -50,6 +50,8 @@ void Session::tell_tls(const Connection& c, const Ended* ended) {
   if (to.tls.level == ipc::TlsLevel::dane) {
     attempt.policy = ipc::tls_report::PolicyType::tlsa;
     attempt.policy_strings = to.tls.tlsa;
+  } else if (to.tls.sts != ipc::StsMode::none) {
+    attempt.policy = ipc::tls_report::PolicyType::sts;  // tlsrpt knows its text
   }
   if (attempt.result != success) {
     attempt.mx_host = to.host;
@@ -273,7 +275,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
     const auto& status = done.results[i];
     const auto& recipient = job.recipients[i];
     log::info("{}", mail::delivery_line(job.queue_id, recipient.recipient, relay,
-                                        done.connection_use, delays, status));
+                                        done.connection_use, delays, status, job.soft_refusals));
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status; });
     if (same != result.results.end())

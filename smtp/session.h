@@ -17,11 +17,14 @@
 
 #include "smtp/connection.h"
 
+namespace pen::ipc {
+class TlsReports;  // lib/ipc/tls_reports.h
+}
+
 namespace pen::smtp {
 
 class Logins;
 class ClientTls;  // smtp/tls.h
-class TlsReports;
 
 class Session final : public Connection::Host {
  public:
@@ -35,7 +38,7 @@ class Session final : public Connection::Host {
   Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls = nullptr,
           std::shared_ptr<Logins> logins = nullptr);
   /// Results of TLS are told to it from now on. skip_resumed: not of sessions begun before.
-  void report_tls(std::shared_ptr<TlsReports> reports, bool skip_resumed);
+  void report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed);
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
@@ -73,7 +76,7 @@ class Session final : public Connection::Host {
   Out out_;
   ClientTls* tls_;
   std::shared_ptr<Logins> logins_;
-  std::shared_ptr<TlsReports> reports_;
+  std::shared_ptr<ipc::TlsReports> reports_;
   bool skip_resumed_ = false;
   StagePage stages_;
   bool draining_ = false;

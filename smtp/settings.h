@@ -14,6 +14,7 @@ namespace pen::smtp {
 
 /// smtp_tls_… and tls_…, under Postfix's names shortened.
 struct TlsSettings {
+  bool lmtp = false;  // whose settings they are, for messages
   std::string ca_file, ca_path;
   bool default_ca = false;                      // tls_append_default_CA
   std::vector<std::string> trust_anchor_files;  // in place of the three before
@@ -52,6 +53,7 @@ struct Settings {
   bool never_send_ehlo = false;               // smtp_never_send_ehlo
   std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
+  bool convert_eight_bit = true;              // disable_mime_output_conversion = no
 
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
@@ -115,9 +116,43 @@ Result<std::shared_ptr<const tls::Context>> ClientTls::context(const ipc::TlsPol
   return context;
 }
 
+std::vector<std::string> ClientTls::problems() {
+  std::vector<std::string> found;
+  if (!files_of(context_options({})).empty()) {
+    if (auto opened = context({}); !opened) found.push_back(opened.error().message());
+  }
+  const std::string own = settings_.lmtp ? "lmtp_tls_" : "smtp_tls_";
+  for (const auto& [name, protocols, grade] :
+       {std::tuple{std::string(), &settings_.protocols, &settings_.ciphers},
+        std::tuple{std::string("mandatory_"), &settings_.mandatory_protocols,
+                   &settings_.mandatory_ciphers}}) {
+    if (auto parsed = tls::Protocols::parse(*protocols); !parsed)
+      found.push_back(own + name + "protocols: " + parsed.error().message());
+    auto list = ciphers_of(*grade, {});
+    if (!list) {
+      found.push_back(own + name + "ciphers: " + list.error().message());
+      continue;
+    }
+    tls::ContextOptions alone;
+    alone.role = tls::Role::client;
+    alone.ciphers = *list;
+    if (auto opened = tls::Context::open(std::move(alone)); !opened)
+      found.push_back(own + name + "ciphers = " + *grade +
+                      ", by tls_*_cipherlist: " + opened.error().message());
+  }
+  return found;
+}
+
 void ClientTls::preload() {
-  if (files_of(context_options({})).empty()) return;
-  if (auto opened = context({}); !opened) log::warning("{}", opened.error().message());
+  for (const auto& problem : problems()) log::warning("{}", problem);
+}
+
+Result<std::string> ClientTls::ciphers_of(const std::string& grade,
+                                          std::vector<std::string> excluded) const {
+  const std::string* list = grade_list(settings_, grade);
+  if (list == nullptr)
+    return fail(tls::TlsError::setup, "no such cipher grade \"" + printable(grade, 50) + "\"");
+  return tls::cipher_list(*list, excluded);
 }
 
 void ClientTls::watch() {
@@ -128,10 +163,19 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   const ipc::TlsPolicy& policy = destination.tls;
   const bool mandatory = policy.level > TlsLevel::may;
   TlsPlan plan;
-  PEN_TRY_ASSIGN(plan.context, context(policy));
+  const bool testing = policy.sts == ipc::StsMode::testing;
+  auto opened = context(policy);
+  if (!opened && testing) {  // delivery goes on as without the policy
+    plan.blind = true;
+    opened = context({});
+  }
+  if (!opened) return fail(std::move(opened).error());
+  plan.context = *std::move(opened);
   tls::ConnectOptions& o = plan.options;
   o.server_name = policy.servername;
-  if (policy.level == TlsLevel::verify || policy.level == TlsLevel::secure) o.names = policy.match;
+  if (policy.level == TlsLevel::verify || policy.level == TlsLevel::secure || testing)
+    o.names = policy.match;
+  o.strict_names = policy.sts != ipc::StsMode::none;
   if (policy.level == TlsLevel::dane) {
     o.names = policy.match;
     o.tlsa_base = policy.servername;
@@ -149,9 +193,6 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   const std::string& grade = !policy.ciphers.empty() ? policy.ciphers
                              : mandatory             ? settings_.mandatory_ciphers
                                                      : settings_.ciphers;
-  const std::string* list = grade_list(settings_, grade);
-  if (list == nullptr)
-    return fail(tls::TlsError::setup, "no such cipher grade \"" + printable(grade, 50) + "\"");
   // An exclude= of the policy table takes the place of the settings'.
   std::vector<std::string> excluded;
   if (policy.exclude.empty()) {
@@ -163,7 +204,7 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   }
   // Whoever wants to see a certificate does not agree to do without (RFC 5246 appendix F.1.1.1).
   if (policy.level > TlsLevel::encrypt) excluded.emplace_back("aNULL");
-  o.ciphers = tls::cipher_list(*list, excluded);
+  PEN_TRY_ASSIGN(o.ciphers, ciphers_of(grade, std::move(excluded)));
   return plan;
 }
 
@@ -203,6 +244,10 @@ std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
   return deferred("4.7.5", std::string("Server certificate not ") +
                                (named ? "verified" : "trusted") + ", host " + destination.shown() +
                                why);
+}
+
+bool falls_short_of_sts(const ipc::Destination& destination, const tls::SessionInfo& info) {
+  return destination.tls.sts != ipc::StsMode::none && !(info.trusted && info.matched);
 }
 
 ipc::tls_report::ResultType refused_as(const ipc::Destination& destination,

@@ -29,6 +29,8 @@ namespace pen::smtp {
 struct TlsPlan {
   std::shared_ptr<const tls::Context> context;
   tls::ConnectOptions options;
+  /// The authorities of an MTA-STS policy in testing cannot be read: what the certificate lacks is not known.
+  bool blind = false;
 };
 
 class ClientTls {
@@ -42,8 +44,11 @@ class ClientTls {
   /// Errors: files that cannot be read or do not fit together, protocols or ciphers that do not exist: ours to mend.
   Result<TlsPlan> plan(const ipc::Destination& destination);
 
-  /// Reads the files that the settings name, if any. What is wrong with them is logged, and is plan()'s error later.
+  /// Reads the files that the settings name, if any. What is wrong with them, or with the settings, is logged, and is plan()'s
+  /// error later.
   void preload();
+  /// The same for who only wants to know: one sentence each.
+  std::vector<std::string> problems();
   /// Takes the files as they are seen now (by other rights, from another root) for those that were read.
   void watch();
 
@@ -54,6 +59,8 @@ class ClientTls {
   };
   Result<std::shared_ptr<const tls::Context>> context(const ipc::TlsPolicy& policy);
   tls::ContextOptions context_options(const ipc::TlsPolicy& policy) const;
+  /// What a cipher grade comes to, less what is excluded. Errors: no such grade.
+  Result<std::string> ciphers_of(const std::string& grade, std::vector<std::string> excluded) const;
 
   TlsSettings settings_;
   std::shared_ptr<tls::SessionCache> sessions_;
@@ -63,6 +70,8 @@ class ClientTls {
 /// Why what the peer has shown is not enough for the destination's level; nullopt: it is.
 std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
                                             const tls::SessionInfo& info);
+/// Whether an MTA-STS policy, also one in testing, wants more than the peer has shown.
+bool falls_short_of_sts(const ipc::Destination& destination, const tls::SessionInfo& info);
 /// The kind of a refusal, for reports.
 ipc::tls_report::ResultType refused_as(const ipc::Destination& destination,
                                        const tls::SessionInfo& info);

@@ -1,13 +1,11 @@
 /// smtpd: the SMTP server. See man/smtpd.8.
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "lib/base/log.h"
 #include "lib/intake/enqueue_client.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/name_servers.h"
 #include "lib/sasl/dovecot_service.h"
 #include "lib/service/service.h"
 #include "smtpd/dns_names.h"
@@ -53,24 +51,6 @@ struct Program {
   smtpd::Server server;
 };
 
-Result<net::ResolverOptions> dns_options(const config::Settings& s) {
-  net::ResolverOptions options;
-  if (s.dns_resolver_addresses.empty()) {
-    // a missing one means the server on this host, as in libc
-    std::ifstream file("/etc/resolv.conf");
-    std::stringstream text;
-    text << file.rdbuf();
-    net::apply_resolv_conf(text.str(), options);
-  } else {
-    std::string list;
-    for (const auto& item : s.dns_resolver_addresses) list += item + " ";
-    PEN_TRY_ASSIGN(options.servers,
-                   net::parse_servers(list, static_cast<unsigned short>(s.dns_resolver_port)));
-  }
-  options.timeout = s.dns_resolver_timeout;
-  return options;
-}
-
 std::vector<std::string> status(const Program& program) {
   const auto& c = program.server.counts;
   return {
@@ -107,6 +87,13 @@ Result<std::shared_ptr<sessions::Holder>> session_holder(Context& context) {
                                             sessions::Holder::Options{});
 }
 
+/// A limit is set of what clients may do.
+bool counts_clients(const config::Settings& s) {
+  return s.smtpd_client_connection_count_limit > 0 || s.smtpd_client_connection_rate_limit > 0 ||
+         s.smtpd_client_message_rate_limit > 0 || s.smtpd_client_recipient_rate_limit > 0 ||
+         s.smtpd_client_auth_rate_limit > 0 || s.smtpd_client_new_tls_session_rate_limit > 0;
+}
+
 /// The authentication service; none: AUTH is not enabled.
 Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   const config::Settings& s = context.settings();
@@ -139,7 +126,7 @@ Result<Hooks> start(Context& context) {
   PEN_TRY_ASSIGN(auto policy, smtpd::Policy::open_policy(context.config(), resolve));
   for (const auto& warning : policy->warnings) log::warning("{}", warning);
   for (const auto& problem : resolve->problems()) log::warning("{}", map::advice(problem));
-  PEN_TRY_ASSIGN(auto dns, dns_options(s));
+  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(auto holder, session_holder(context));
   PEN_TRY_ASSIGN(auto logins, authentication(context));
   start_tls();
@@ -156,6 +143,13 @@ Result<Hooks> start(Context& context) {
   settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
+  program->server.service = context.service();
+  if (counts_clients(s)) {
+    const auto counts = std::make_shared<sessions::AnvilCounts>(
+        context.loop(), context.queue_path(ipc::kAnvilSocket), sessions::AnvilCounts::Options{});
+    context.loop().spawn("client counts", sessions::AnvilCounts::keep_connected(counts));
+    program->server.clients = counts;
+  }
   if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
   program->server.classes = std::move(holder);
   program->server.tls = server_tls;

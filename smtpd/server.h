@@ -5,7 +5,6 @@
 ///          gate.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 ///          server.stop() at shutdown: sessions that wait for a command get 421; those handing over a message finish.
 /// Thread:  the loop's.
-#include <map>
 #include <memory>
 #include <string>
 
@@ -13,10 +12,10 @@
 #include "lib/async/stream.h"
 #include "lib/intake/intake.h"
 #include "lib/sasl/authenticator.h"
+#include "lib/sessions/client_counts.h"
 #include "lib/sessions/holder.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
-#include "smtpd/rates.h"
 #include "smtpd/tls.h"
 
 namespace pen::smtpd {
@@ -35,31 +34,14 @@ class Server {
   bool stopping() const { return stopping_.raised(); }
   async::Cancel& stop_cancel() { return stopping_; }
 
-  /// Sessions per client address, for smtpd_client_connection_count_limit.
-  class ClientCount {
-   public:
-    ClientCount(Server& server, std::string address)
-        : server_(server), address_(std::move(address)) {
-      count_ = ++server_.clients_[address_];
-    }
-    ~ClientCount() {
-      if (--server_.clients_[address_] == 0) server_.clients_.erase(address_);
-    }
-    ClientCount(const ClientCount&) = delete;
-    ClientCount& operator=(const ClientCount&) = delete;
-    std::size_t count() const { return count_; }
-
-   private:
-    Server& server_;
-    std::string address_;
-    std::size_t count_ = 0;
-  };
-
   async::Loop& loop;
   async::HandlerPool& pool;
   Names& names;
   intake::Intake& intake;
-  Rates rates;
+  /// The name in master.cf, for the log and the counts of clients.
+  std::string service = "smtp";
+  /// For the smtpd_client_*_limit settings; none: nobody is limited.
+  std::shared_ptr<sessions::ClientCounts> clients;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
   /// For STARTTLS; none: level none, or a test without.
@@ -76,7 +58,6 @@ class Server {
 
  private:
   std::shared_ptr<const Policy> policy_;
-  std::map<std::string, std::size_t, std::less<>> clients_;
   async::Cancel stopping_;
 };
 

@@ -75,8 +75,9 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
     peer_.address.erase(0, 7);  // IPv4 on an IPv6 socket
   peer_.port = from.port;
   peer_.show_port = settings().smtpd_client_port_logging;
-  block_ = client_block(peer_.address, settings().smtpd_client_ipv4_prefix_length,
-                        settings().smtpd_client_ipv6_prefix_length);
+  counted_as_ = server.service + ":" +
+                sessions::client_block(peer_.address, settings().smtpd_client_ipv4_prefix_length,
+                                       settings().smtpd_client_ipv6_prefix_length);
 }
 
 async::Until Session::until() const {
@@ -210,7 +211,6 @@ async::Task<void> Session::serve(Server& server, async::Stream stream, async::So
 }
 
 async::Task<void> Session::run() {
-  const Server::ClientCount clients(server_, block_);
   const auto& s = settings();
   if (s.smtpd_peername_lookup) {
     ClientName name = co_await server_.names.client(peer_.address, until());
@@ -230,23 +230,14 @@ async::Task<void> Session::run() {
   if (auto own = async::local_address(stream_.fd()))
     peer_.own_address = own->is_unix() || own->host == peer_.address;
 
-  if (const auto limit = static_cast<std::size_t>(s.smtpd_client_connection_count_limit);
-      limit != 0 && clients.count() > limit &&
-      !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false)) {
-    log::warning("Connection concurrency limit exceeded: {} from {} for service smtpd",
-                 clients.count(), peer_.shown());
+  if (co_await too_many_connections()) {
     // Not worth a handshake; in clear text it would not be understood.
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
                         peer_.address));
-  } else if (too_often(Rates::Event::connection, s.smtpd_client_connection_rate_limit)) {
-    if (!policy_->tls.wrapper)
-      reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
-                        peer_.address));
   } else if (const auto place = co_await class_place(); !place.granted) {
-    log::warning(
-        "Session limit exceeded: {} sessions or more in class {} from {} for service smtpd",
-        place.refused_by->refuse, place.refused_by->mask, peer_.shown());
+    log::warning("Session limit exceeded: {} sessions or more in class {} from {} for service {}",
+                 place.refused_by->refuse, place.refused_by->mask, peer_.shown(), server_.service);
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
   } else if (policy_->tls.wrapper && co_await wrap() == Flow::close) {
@@ -266,19 +257,39 @@ async::Task<void> Session::say_goodbye() {
     (void)co_await stream_.flush(soon);
 }
 
-bool Session::too_often(Rates::Event event, int limit) {
-  if (limit <= 0 ||
-      policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false))
-    return false;
-  server_.rates.set_unit(settings().anvil_rate_time_unit);
-  const auto rate = server_.rates.count(event, block_, server_.loop.now());
-  if (rate <= static_cast<std::uint32_t>(limit)) return false;
-  static constexpr std::string_view kNames[Rates::kEvents] = {
+bool Session::client_limited() const {
+  return server_.clients &&
+         !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false);
+}
+
+async::Task<bool> Session::too_often(Event event, int limit) {
+  if (limit <= 0 || !client_limited()) co_return false;
+  const auto counted = co_await server_.clients->count(event, counted_as_, until());
+  co_return over_rate(event, counted.rate, limit);
+}
+
+bool Session::over_rate(Event event, std::uint32_t rate, int limit) const {
+  if (limit <= 0 || rate <= static_cast<std::uint32_t>(limit)) return false;
+  static constexpr std::string_view kNames[ipc::clients::kEvents] = {
       "Connection", "Message delivery request", "Recipient address", "AUTH command",
       "New TLS session"};
-  log::warning("{} rate limit exceeded: {} from {} for service smtpd",
-               kNames[static_cast<std::size_t>(event)], rate, peer_.shown());
+  log::warning("{} rate limit exceeded: {} from {} for service {}",
+               kNames[static_cast<std::size_t>(event)], rate, peer_.shown(), server_.service);
   return true;
+}
+
+async::Task<bool> Session::too_many_connections() {
+  const int count_limit = settings().smtpd_client_connection_count_limit;
+  const int rate_limit = settings().smtpd_client_connection_rate_limit;
+  if ((count_limit <= 0 && rate_limit <= 0) || !client_limited()) co_return false;
+  counted_.emplace(server_.clients, counted_as_);
+  const auto counted = co_await server_.clients->count(Event::connection, counted_as_, until());
+  if (count_limit > 0 && counted.live > static_cast<std::uint32_t>(count_limit)) {
+    log::warning("Connection concurrency limit exceeded: {} from {} for service {}", counted.live,
+                 peer_.shown(), server_.service);
+    co_return true;
+  }
+  co_return over_rate(Event::connection, counted.rate, rate_limit);
 }
 
 async::Task<sessions::Holder::Entry> Session::class_place() {

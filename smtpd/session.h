@@ -66,7 +66,7 @@ class Session {
   /// Its certificate's or its key's fingerprint is in relay_clientcerts.
   bool known_certificate() const;
   /// The client has had as many full handshakes as it may in this time unit.
-  bool no_more_tls() const;
+  async::Task<bool> no_more_tls();
   /// TLS before anything else.
   [[gnu::noinline]] async::Task<Flow> wrap();
   /// The handshake; what was known of the client is forgotten.
@@ -103,8 +103,14 @@ class Session {
   // counts an error, waits after too many
   [[gnu::noinline]] async::Task<void> refuse(std::string_view text);
   void reset_transaction() { transaction_.reset(); }
+  using Event = sessions::ClientCounts::Event;
+  /// The smtpd_client_*_limit settings are for this client too.
+  bool client_limited() const;
   /// Counts it for the client; true: it is more than `limit` (0: none), which has been logged.
-  bool too_often(Rates::Event event, int limit);
+  [[gnu::noinline]] async::Task<bool> too_often(Event event, int limit);
+  bool over_rate(Event event, std::uint32_t rate, int limit) const;
+  /// Counts the session, as long as it lives; true: it is one too many, which has been logged.
+  [[gnu::noinline]] async::Task<bool> too_many_connections();
   Subject subject() const;
   bool secured() const { return tls_ != nullptr; }  // the connection is encrypted
   async::Until until() const;
@@ -114,7 +120,8 @@ class Session {
   std::shared_ptr<const Policy> policy_;
   async::Stream stream_;
   Peer peer_;
-  std::string block_;  // what the client is counted by
+  std::string counted_as_;  // "service:address"
+  std::optional<sessions::ClientCounts::Place> counted_;
   std::string helo_;
   std::string access_denied_;          // without delay_reject: what the client was told at connect
   std::unique_ptr<Login> login_;       // nullptr: nobody

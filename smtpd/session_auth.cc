@@ -42,7 +42,7 @@ async::Task<Session::Flow> Session::auth(std::string_view args) {
     co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism");
   } else if (login_) {
     co_await refuse("503 5.5.1 Error: already authenticated");
-  } else if (too_often(Rates::Event::auth, s.smtpd_client_auth_rate_limit)) {
+  } else if (co_await too_often(Event::auth, s.smtpd_client_auth_rate_limit)) {
     co_await refuse("450 4.7.1 Error: too many AUTH commands from " + peer_.address);
   } else {
     const auto words = split(args, " \t");

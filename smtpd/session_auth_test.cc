@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <deque>
 
+#include "smtpd/limits_fixture.h"
 #include "smtpd/session_fixture.h"
 
 namespace pen::smtpd {
@@ -235,6 +236,7 @@ BOOST_AUTO_TEST_CASE(sender_addresses_belong_to_logins) {
 
 BOOST_AUTO_TEST_CASE(a_client_has_so_many_attempts_over_all_its_sessions) {
   AuthRig rig("smtpd_client_auth_rate_limit = 2\n");
+  rig.server.clients = std::make_shared<testing::CountsHere>(rig.loop);
   rig.script->answers = {{.kind = Kind::failed, .text = {}, .user = {}},
                          {.kind = Kind::failed, .text = {}, .user = {}}};
   for (const char* code : {"535", "535", "450"}) {

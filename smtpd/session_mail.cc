@@ -57,7 +57,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
     co_await refuse("503 5.5.1 Error: nested MAIL command");
     co_return Flow::go_on;
   }
-  if (too_often(Rates::Event::message, s.smtpd_client_message_rate_limit)) {
+  if (co_await too_often(Event::message, s.smtpd_client_message_rate_limit)) {
     co_await refuse("450 4.7.1 Error: too much mail from " + peer_.address);
     co_return Flow::go_on;
   }
@@ -170,7 +170,7 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
   intake::Message& message = transaction_->message;
   if (!job.refusal.empty()) {
     co_await refuse(job.refusal);
-  } else if (too_often(Rates::Event::recipient, s.smtpd_client_recipient_rate_limit)) {
+  } else if (co_await too_often(Event::recipient, s.smtpd_client_recipient_rate_limit)) {
     co_await refuse("450 4.7.1 Error: too many recipients from " + peer_.address);
   } else if (message.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
     // Counts as an error only far beyond the limit: a client may well send the rest in another transaction.

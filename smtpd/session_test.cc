@@ -490,15 +490,6 @@ BOOST_AUTO_TEST_CASE(local_clients_get_missing_fields_and_remote_ones_do_not) {
   BOOST_TEST(rig.queue.stored[0].envelope.message_id.ends_with(".Q1@mx.example.org>"));
 }
 
-BOOST_AUTO_TEST_CASE(one_client_cannot_take_all_sessions) {
-  Rig rig("smtpd_client_connection_count_limit = 2\n");
-  const Server::ClientCount one(rig.server, "192.0.2.7"), two(rig.server, "192.0.2.7");
-  BOOST_TEST(codes(rig.connect("192.0.2.7")) == "421");
-  BOOST_TEST(rig.connect("192.0.2.8") == kGreeting);
-  const Server::ClientCount three(rig.server, "127.0.0.1"), four(rig.server, "127.0.0.1");
-  BOOST_TEST(rig.connect("127.0.0.1") == kGreeting);  // smtpd_client_event_limit_exceptions
-}
-
 BOOST_AUTO_TEST_CASE(refusals_carry_the_footer) {
   Open rig("smtpd_reject_footer = see https://x/?c=$client_address&h=${helo_name}.\n");
   BOOST_TEST(rig.say("FOO\r\n") ==

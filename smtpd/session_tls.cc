@@ -49,7 +49,7 @@ async::Task<Session::Flow> Session::starttls(std::string_view args) {
   } else if (policy_->tls.level == TlsLevel::none ||
              (policy_->discarded_keywords & keyword::kStartTls) != 0) {
     co_await refuse("502 5.5.1 Error: command not implemented");
-  } else if (no_more_tls()) {
+  } else if (co_await no_more_tls()) {
     co_await refuse(
         fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", peer_.address));
   } else if (auto context = server_.tls ? server_.tls->context() : nullptr; !context) {
@@ -78,15 +78,15 @@ bool Session::known_certificate() const {
   return false;
 }
 
-bool Session::no_more_tls() const {
-  const auto& s = settings();
-  const auto limit = static_cast<std::uint32_t>(s.smtpd_client_new_tls_session_rate_limit);
-  return limit != 0 && server_.rates.seen(Rates::Event::tls, block_, server_.loop.now()) >= limit &&
-         !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false);
+async::Task<bool> Session::no_more_tls() {
+  const int limit = settings().smtpd_client_new_tls_session_rate_limit;
+  if (limit <= 0 || !client_limited()) co_return false;
+  const auto seen = co_await server_.clients->look(Event::tls, counted_as_, until());
+  co_return seen.rate >= static_cast<std::uint32_t>(limit);
 }
 
 async::Task<Session::Flow> Session::wrap() {
-  if (no_more_tls()) {
+  if (co_await no_more_tls()) {
     log::warning("New TLS session rate limit reached: {} is disconnected", peer_.shown());
     stream_.close();
     co_return Flow::close;
@@ -123,7 +123,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
   if (info.resumed)
     ++server_.counts.tls_resumed;
   else  // refused from the next one on: what this one cost is spent
-    (void)too_often(Rates::Event::tls, s.smtpd_client_new_tls_session_rate_limit);
+    (void)co_await too_often(Event::tls, s.smtpd_client_new_tls_session_rate_limit);
   if (s.smtpd_tls_loglevel > 0) log::info("{}", tls::log_line(info, "from", peer_.shown()));
   // What was said before counts for nothing (RFC 3207 section 4.2).
   helo_.clear();

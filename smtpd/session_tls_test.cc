@@ -6,6 +6,7 @@
 #include "lib/net/tls/session.h"
 #include "lib/net/tls/test_certificates.h"
 #include "lib/testing/scratch.h"
+#include "smtpd/limits_fixture.h"
 #include "smtpd/session_fixture.h"
 
 namespace pen::smtpd {
@@ -125,16 +126,18 @@ BOOST_AUTO_TEST_CASE(a_handshake_has_a_bound_and_ends_without_a_word) {
 }
 
 BOOST_AUTO_TEST_CASE(full_handshakes_of_a_client_are_limited) {
-  TlsRig r(
-      "smtpd_tls_security_level = may\nsmtpd_client_new_tls_session_rate_limit = 2\n"
-      "anvil_rate_time_unit = 60\n");
+  TlsRig r("smtpd_tls_security_level = may\nsmtpd_client_new_tls_session_rate_limit = 2\n");
+  const auto counts = std::make_shared<testing::CountsHere>(r.rig.loop);
+  r.rig.server.clients = counts;
   BOOST_TEST(r.starttls() == "mx.example.org");
   BOOST_TEST(r.starttls() == "mx.example.org");
   BOOST_TEST(r.starttls() == "454 4.7.0 Error: too many new TLS sessions from 192.0.2.7\r\n");
   r.rig.clock.advance(seconds(61));
   BOOST_TEST(r.starttls() == "mx.example.org");
   BOOST_TEST(r.tell("NOOP") == "250 2.0.0 Ok");  // the server has finished the handshake, too
-  BOOST_TEST(r.rig.server.rates.seen(Rates::Event::tls, "192.0.2.7", r.rig.loop.now()) == 1U);
+  using Event = sessions::ClientCounts::Event;
+  BOOST_TEST(counts->clients.count(Event::tls, "smtp:192.0.2.7", true, r.rig.loop.now(), {}).rate ==
+             1U);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_usable_certificate_starttls_gets_454_and_is_not_offered) {

@@ -159,6 +159,17 @@ std::shared_ptr<ServerTls> ServerTls::open(const config::Config& config, const C
   return tls;
 }
 
+std::vector<std::string> ServerTls::problems(const config::Config& config) {
+  const TlsMode mode = tls_mode(config);
+  if (mode.level == TlsLevel::none) return {};
+  auto options = context_options(config, system_clock(), mode);
+  if (!options) return {options.error().message() + ": TLS is not available"};
+  options->tickets = nullptr;
+  auto context = tls::Context::open(*std::move(options));
+  if (!context) return {context.error().message() + ": TLS is not available until that is mended"};
+  return (*context)->warnings();
+}
+
 std::vector<std::string> ServerTls::look() const {
   std::vector<std::string> facts;
   for (const auto& file : files_) {

@@ -41,6 +41,9 @@ class ServerTls {
   /// nullptr at level none.
   static std::shared_ptr<ServerTls> open(const config::Config& config, const Clock& clock);
 
+  /// What is wrong with files and settings, one sentence each, for who only wants to know: no keys of tickets are made.
+  static std::vector<std::string> problems(const config::Config& config);
+
   void watch();
   /// Whether EHLO may offer it. Looks at the files only where there is nothing to use so far.
   bool available() { return context_ || context(); }

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
@@ -16,6 +14,7 @@
 #include "lib/mta_sts/store.h"
 #include "lib/net/dns.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/name_servers.h"
 #include "lib/service/service.h"
 #include "tlsrpt/post.h"
 #include "tlsrpt/record.h"
@@ -36,22 +35,6 @@ constexpr seconds kLookEach{60};     // for reports whose time has come
 constexpr std::size_t kAtOnce = 8;   // reports being looked up, queued and posted
 constexpr seconds kRetryEach{
     900};  // of a report that could not be handed over, within a day (RFC 8460 section 5.5)
-
-Result<net::ResolverOptions> dns_options(const config::Settings& s) {
-  net::ResolverOptions options;
-  options.timeout = s.dns_resolver_timeout;
-  if (s.dns_resolver_addresses.empty()) {
-    std::ifstream file("/etc/resolv.conf");
-    std::stringstream text;
-    text << file.rdbuf();
-    net::apply_resolv_conf(text.str(), options);
-  } else {
-    PEN_TRY_ASSIGN(options.servers,
-                   net::parse_servers(join(s.dns_resolver_addresses),
-                                      static_cast<unsigned short>(s.dns_resolver_port)));
-  }
-  return options;
-}
 
 std::uint64_t seed_of(const std::string& host) {
   std::uint64_t h = 0;
@@ -301,7 +284,7 @@ std::vector<std::string> status(const Server& s) {
 
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
-  PEN_TRY_ASSIGN(auto dns, dns_options(context.settings()));
+  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(context.settings(), resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(auto store, Store::open(context.settings().data_directory + "/tlsrpt"));
   if (!store->warning().empty()) log::warning("{}", store->warning());
   auto stored = store->load();

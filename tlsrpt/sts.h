@@ -2,8 +2,8 @@
 /// Which MTA-STS policy an attempt was made under: smtp knows a level, the policy cache knows the domain's policy.
 ///
 /// Use:     name_sts_policy(attempt, store->get(attempt.domain), wall_now);
-/// Only policies that are enforced: under one in testing the certificate was not looked at, and a success told of it would
-/// have its domain believe that it may enforce it.
+/// An attempt that names no policy is one of the domain's only if that is enforced (an administrator's table demanded
+/// something else): under one in testing a success would have the domain believe that it may enforce it.
 /// Pure. Thread: any.
 /// Source:  RFC 8460 section 4.4 (policy-type, policy-string, mx-host).
 #include "lib/ipc/tls_report.h"

@@ -43,6 +43,19 @@ BOOST_AUTO_TEST_CASE(what_was_not_verified_is_not_said_to_have_been) {
   BOOST_TEST((named(known(mta_sts::Mode::none)).policy == PolicyType::no_policy_found));
 }
 
+BOOST_AUTO_TEST_CASE(an_attempt_under_a_policy_in_testing_gets_its_text) {
+  const Attempt attempt = named(known(mta_sts::Mode::testing), PolicyType::sts);
+  BOOST_TEST((attempt.policy == PolicyType::sts));
+  BOOST_TEST(join(attempt.policy_strings, "|") ==
+             "version: STSv1|mode: testing|mx: mx.example|max_age: 600");
+}
+
+BOOST_AUTO_TEST_CASE(a_policy_that_could_not_be_fetched_has_no_text) {
+  const Attempt attempt = named({}, PolicyType::sts);
+  BOOST_TEST((attempt.policy == PolicyType::sts));
+  BOOST_TEST(attempt.policy_strings.empty());
+}
+
 BOOST_AUTO_TEST_CASE(neither_an_ended_policy_nor_none_is_named) {
   mta_sts::Known ended = known(mta_sts::Mode::enforce);
   ended.fetched -= seconds(1);

@@ -11,12 +11,16 @@
 #include <filesystem>
 #include <set>
 
+#include "bounce/from_config.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/map/match_list.h"
 #include "lib/redis/server.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
+#include "smtp/from_config.h"
+#include "smtp/tls.h"
+#include "smtpd/tls.h"
 #include "tools/tables.h"
 
 namespace pen::tools {
@@ -99,6 +103,34 @@ void check_config_file(const std::string& path, Report& report) {
   }
 }
 
+/// bounce does without: notices then have the built-in words, and the postmaster gets none.
+void check_notices(const config::Config& config, Report& report) {
+  if (auto t = bounce::templates_from(config); !t)
+    report.add(Severity::error, t.error().message() + "; notices have the built-in text");
+  if (auto copies = bounce::copies_from(config.settings()); !copies)
+    report.add(Severity::error, copies.error().context());
+}
+
+std::set<std::string> as_set(const std::vector<std::string>& list) {
+  return {list.begin(), list.end()};
+}
+
+/// What keeps smtpd, smtp and lmtp from speaking TLS: files, keys, protocols, ciphers. Mail at level may goes without.
+std::set<std::string> tls_problems(const config::Config& config) {
+  std::set<std::string> found;  // once, however many services have it
+  for (const auto& service : config.master()) {
+    const bool lmtp = service.command == "lmtp";
+    if (service.command == "smtpd") {
+      found.merge(as_set(smtpd::ServerTls::problems(config.with(service))));
+    } else if (lmtp || service.command == "smtp") {
+      const auto own = config.with(service);
+      smtp::ClientTls tls(smtp::settings_from(own.settings(), lmtp).tls, system_clock());
+      found.merge(as_set(tls.problems()));
+    }
+  }
+  return found;
+}
+
 /// What destdb_backend = redis needs. The server itself is not asked: mail goes without it.
 std::vector<std::string> redis_faults(const config::Settings& s) {
   std::vector<std::string> out;
@@ -132,7 +164,9 @@ int check(const std::string& config_directory) {
   }
   for (const auto& p : table_problems(*config)) report.add(p.severity, p.message());
   const config::Settings& s = config->settings();
+  for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
+  check_notices(*config, report);
   check_config_file(config->main_file(), report);
   check_config_file(config->master_file(), report);
   check_accounts(s, report);

@@ -46,21 +46,6 @@ constexpr const char* kHelpEnd =
 
 constexpr const char* kProgram = "penqueue";
 
-void check(const ipc::queue::Done& done) {
-  using ipc::queue::Outcome;
-  switch (done.outcome) {
-    case Outcome::ok:
-      return;
-    case Outcome::not_found:
-      die(kProgram, EX_DATAERR, "no such message in the queue");
-    case Outcome::denied:
-      die(kProgram, EX_NOPERM, done.text);
-    case Outcome::no_space:
-    case Outcome::failed:
-      die(kProgram, EX_SOFTWARE, "failed: " + done.text);
-  }
-}
-
 /// False: messages that were asked for by their ids are not there.
 bool list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
   std::set<std::string> missing(wanted.queue_ids.begin(), wanted.queue_ids.end());
@@ -83,7 +68,7 @@ bool list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
     missing.erase(e->queue_id);
     print(json ? json_entry(*e) : mailq_entry(*e));
   });
-  if (done.outcome != ipc::queue::Outcome::not_found) check(done);
+  if (done.outcome != ipc::queue::Outcome::not_found) expect_ok(kProgram, done);
   if (!json && count > 0) print(mailq_footer(bytes, count));
   if (!json && count == 0 && wanted.queue_ids.empty()) print("Mail queue is empty\n");
   if (wanted.filter != ipc::queue::Filter{}) return true;  // they may be there and not fit
@@ -187,7 +172,7 @@ int main(int argc, char** argv) {
     bar.clear();
     if (done.outcome == ipc::queue::Outcome::not_found && action == 'i')
       die(kProgram, EX_DATAERR, argument + ": no such message in the queue");
-    check(done);
+    expect_ok(kProgram, done);
     if (verbose && act.all)
       std::printf("every deferred message is tried now\n");
     else if (verbose)

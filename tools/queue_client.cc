@@ -59,4 +59,19 @@ ipc::queue::Done QueueClient::ask(const ipc::queue::ToQmgr& request, const See& 
   return done;
 }
 
+void expect_ok(const std::string& program, const ipc::queue::Done& done) {
+  using ipc::queue::Outcome;
+  switch (done.outcome) {
+    case Outcome::ok:
+      return;
+    case Outcome::not_found:
+      die(program, EX_DATAERR, "no such message in the queue");
+    case Outcome::denied:
+      die(program, EX_NOPERM, done.text);
+    case Outcome::no_space:
+    case Outcome::failed:
+      die(program, EX_SOFTWARE, "failed: " + done.text);
+  }
+}
+
 }  // namespace pen::tools

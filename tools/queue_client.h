@@ -35,4 +35,7 @@ class QueueClient {
   std::string program_, path_;
 };
 
+/// Ends the program with the exit code for a request that was refused or failed.
+void expect_ok(const std::string& program, const ipc::queue::Done& done);
+
 }  // namespace pen::tools

@@ -37,6 +37,10 @@ constexpr std::array<ListKind, 7> kLists = {{
     {"relay_domains", MatchList::Kind::domain},
 }};
 
+/// As local opens them: OpenOptions::substitute.
+constexpr std::array<std::string_view, 4> kOfDestinations = {
+    "alias_maps", "fallback_transport_maps", "mailbox_command_maps", "mailbox_transport_maps"};
+
 /// Effective identity of mail_owner until the end of the scope; nothing where this is not root.
 class AsOwner {
  public:
@@ -107,9 +111,11 @@ class Finder {
 
   void table(const std::string& name, const std::optional<Place>& place, std::string item) {
     item.erase(0, item.find_first_not_of('!'));
-    auto [at, fresh] = seen_.try_emplace(item);
+    map::OpenOptions options = options_;
+    options.substitute = std::ranges::count(kOfDestinations, name) == 0;
+    auto [at, fresh] = seen_.try_emplace({item, options.substitute});
     if (fresh) {
-      auto opened = map::open(item, options_);
+      auto opened = map::open(item, options);
       if (!opened) {
         at->second = map::advice(opened.error());
       } else if (type_of(item) == "fail") {
@@ -149,7 +155,7 @@ class Finder {
   const config::Config& config_;
   bool overrides_;
   map::OpenOptions options_;
-  std::map<std::string, std::string> seen_;  // table -> what is wrong with it
+  std::map<std::pair<std::string, bool>, std::string> seen_;  // table -> what is wrong with it
 };
 
 }  // namespace

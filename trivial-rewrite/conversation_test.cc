@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/async/test_support.h"
+#include "lib/resolve/name_servers.h"
 #include "lib/testing/dns_server.h"
 #include "lib/testing/scratch.h"
 #include "trivial-rewrite/transports.h"
@@ -145,15 +146,16 @@ BOOST_AUTO_TEST_CASE(transports_take_their_own_overrides_of_master_cf) {
   BOOST_TEST(!read_transports(configured("smtp_tcp_port = nonsense-port\n"), {}).has_value());
 }
 BOOST_AUTO_TEST_CASE(name_servers_come_from_the_setting_or_resolv_conf) {
-  const auto set = resolver_options(
+  const auto set = resolve::name_servers(
       configured("dns_resolver_addresses = 127.0.0.1:5300\n").settings(), "nameserver 192.0.2.1\n");
   BOOST_REQUIRE(set.has_value());
   BOOST_TEST(set->servers.at(0).text() == "[127.0.0.1]:5300");
+  BOOST_TEST(resolve::name_servers(configured("").settings(), "nameserver 192.0.2.1\n")
+                 ->servers.at(0)
+                 .host == "192.0.2.1");
   BOOST_TEST(
-      resolver_options(configured("").settings(), "nameserver 192.0.2.1\n")->servers.at(0).host ==
-      "192.0.2.1");
-  BOOST_TEST(!resolver_options(configured("dns_resolver_addresses = ns.example\n").settings(), "")
-                  .has_value());
+      !resolve::name_servers(configured("dns_resolver_addresses = ns.example\n").settings(), "")
+           .has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

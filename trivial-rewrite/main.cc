@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/ipc/tls_reports.h"
+#include "lib/ipc/topology.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/name_servers.h"
 #include "lib/service/service.h"
 #include "trivial-rewrite/conversation.h"
 #include "trivial-rewrite/transports.h"
@@ -67,7 +68,15 @@ struct Server {
               const auto found = transports.find(name);
               return found == transports.end() ? nullptr : &found->second;
             },
-            secure_random_u64(), sts.get()) {}
+            secure_random_u64(), sts.get()) {
+    if (std::ranges::none_of(transports, [](const auto& t) { return t.second.reports_tls; }))
+      return;
+    const auto reports =
+        std::make_shared<ipc::TlsReports>(c.loop(), c.queue_path(ipc::kTlsReportSocket));
+    c.loop().spawn("tls reports", ipc::TlsReports::keep_connected(reports));
+    router.report_tls(
+        [reports](ipc::tls_report::Attempt attempt) { reports->tell(std::move(attempt)); });
+  }
 
   service::Context& context;
   async::HandlerPool pool;
@@ -117,16 +126,9 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
   if (!ended) log::warning("conversation ended: {}", ended.error().message());
 }
 
-std::string read_resolv_conf() {
-  std::ifstream file("/etc/resolv.conf");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
-
 Result<service::Hooks> start(service::Context& context) {
   resolve::Options options = resolve::from_settings(context.settings());
-  PEN_TRY_ASSIGN(auto dns, resolver_options(context.settings(), read_resolv_conf()));
+  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(context.settings(), resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(auto transports, read_transports(context.config(), options.own_addresses));
   for (const auto& [name, transport] : transports)
     dns.dnssec = dns.dnssec || transport.hosts.dnssec;

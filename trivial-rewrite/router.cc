@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/mail/address.h"
 #include "trivial-rewrite/dane.h"
 
 namespace pen::rewrite {
@@ -36,6 +37,11 @@ std::size_t dsn_size(std::string_view text, char first_digit) {
   return ends && text.front() == first_digit && text[1] == '.' ? i : 0;
 }
 
+HostFacts facts_of(const Found& found, const NextHop& hop, const std::string& host) {
+  const auto known = found.facts.find({hop.text, host});
+  return known == found.facts.end() ? HostFacts() : known->second;
+}
+
 }  // namespace
 
 mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
@@ -54,7 +60,8 @@ mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
 Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
                std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
                std::uint64_t seed, mta_sts::Finder* sts)
-    : pool_(pool),
+    : loop_(loop),
+      pool_(pool),
       dns_(dns),
       sts_(sts),
       resolve_(std::move(resolve)),
@@ -76,32 +83,67 @@ Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::
   co_return Result<void>{};
 }
 
+Task<void> Router::find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port,
+                                 HostFacts facts, std::shared_ptr<TlsaSets> sets) {
+  TlsaSet set = co_await find_tlsa(*dns, host, port, std::move(facts));
+  sets->insert_or_assign(std::move(host), std::move(set));
+}
+
+Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::string> hosts,
+                                                               const NextHop& hop,
+                                                               const Found& found) {
+  auto sets = std::make_shared<TlsaSets>();
+  async::Gate gate(loop_);  // dies, with what still runs, when this does
+  for (const auto& host : hosts)
+    gate.spawn("TLSA of " + host,
+               find_one_tlsa(&dns_, host, hop.port, facts_of(found, hop, host), sets));
+  static_cast<void>(co_await gate.drained());  // nobody calls it off
+  co_return sets;
+}
+
 Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
-                            ipc::TlsLevel insecure_mx) {
+                            const Transport& transport) {
   const NextHop& hop = found.hops[level];
+  const auto host_of = [&](std::size_t n) -> const std::string& {
+    return found.levels[level].destinations[n].host;
+  };
+  std::set<std::string> hosts, told;
+  std::vector<std::size_t> wanted;
   for (std::size_t n = 0; n < decisions.size(); ++n) {
     if (!decisions[n].problem.empty() || decisions[n].policy.level < ipc::TlsLevel::dane) continue;
-    const std::string& host = found.levels[level].destinations[n].host;
-    const auto known = found.facts.find({hop.text, host});
-    const HostFacts facts = known == found.facts.end() ? HostFacts() : known->second;
-    // The resolver's cache answers for a host's further addresses.
-    const TlsaSet set = co_await find_tlsa(dns_, host, hop.port, facts);
+    wanted.push_back(n);
+    hosts.insert(host_of(n));
+  }
+  if (wanted.empty()) co_return;
+  const auto sets = co_await find_tlsa_sets(std::move(hosts), hop, found);
+  for (const std::size_t n : wanted) {
+    const std::string& host = host_of(n);
+    const TlsaSet& set = sets->at(host);
+    const auto before = decisions[n].policy.level;
     found.ttl = std::min(found.ttl, set.ttl);
-    apply_dane(decisions[n], hop, host, facts, set, insecure_mx);
+    apply_dane(decisions[n], hop, host, facts_of(found, hop, host), set,
+               transport.tls.insecure_mx());
+    if (told.insert(host).second)  // once, however many addresses it has
+      tell(transport, dane_failure(hop, host, before, set, decisions[n]));
   }
 }
 
 Task<void> Router::add_sts(std::vector<Decision>& decisions, Found& found, std::size_t level,
-                           const StsOptions& options) {
+                           const Transport& transport) {
   const NextHop& hop = found.hops[level];
   std::optional<mta_sts::Applied> applied;
+  std::set<std::string> told;  // hosts; an empty name: of the policy itself
   for (std::size_t n = 0; n < decisions.size(); ++n) {
     if (!sts_may_decide(decisions[n], hop)) continue;
     if (!applied) applied = co_await sts_->find(hop.host);
     found.ttl = std::min(found.ttl, applied->ttl);
     const std::string& host = found.levels[level].destinations[n].host;
-    if (const std::string told = apply_sts(decisions[n], host, *applied, options); !told.empty())
-      sts_->tell(told);
+    if (const std::string words = apply_sts(decisions[n], host, *applied, transport.sts);
+        !words.empty())
+      sts_->tell(words);
+    if (auto failure = sts_failure(hop, host, *applied);
+        failure && told.insert(failure->mx_host).second)
+      tell(transport, std::move(failure));
   }
 }
 
@@ -120,10 +162,10 @@ Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail
     auto decisions = policies.blocking() ? co_await pool_.run(look_up) : look_up();
     if (wish == mail::RequireTls::no)
       for (auto& decision : decisions) give_up_published(decision.policy);
-    co_await add_dane(decisions, found, i, policies.insecure_mx());
+    co_await add_dane(decisions, found, i, transport);
     // TLS-Required: No does without what the domain has published (RFC 8689 section 4.2.2).
     if (has_sts(transport) && wish != mail::RequireTls::no)
-      co_await add_sts(decisions, found, i, transport.sts);
+      co_await add_sts(decisions, found, i, transport);
     std::vector<ipc::Destination> usable;
     for (std::size_t n = 0; n < decisions.size(); ++n) {
       const Decision& decision = decisions[n];
@@ -160,9 +202,7 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
     }
     std::vector<ipc::Destination> usable;
     for (auto& d : found.levels[i].destinations) {
-      const auto known = found.facts.find({hop.text, d.host});
-      const HostFacts facts = known == found.facts.end() ? HostFacts() : known->second;
-      if (auto problem = require_tls(d, hop, facts, *rule))
+      if (auto problem = require_tls(d, hop, facts_of(found, hop, d.host), *rule))
         found.status = mail::make_status(mail::Action::failed, "5.7.10", *std::move(problem));
       else
         usable.push_back(std::move(d));
@@ -175,7 +215,8 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
   found.hops = std::move(hops);
 }
 
-Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish) {
+Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish,
+                           std::string way) {
   auto look_up = [resolve = resolve_, sender, recipient] {
     return resolve->route(sender, recipient);
   };
@@ -183,6 +224,13 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   if (!route)
     co_return deferred("4.3.0",
                        "address resolving failed: " + printable(route.error().message(), 400));
+  if (!way.empty()) {
+    auto given = resolve::parse_transport(way);
+    route->transport = std::move(given.transport);
+    route->nexthop =
+        given.nexthop.empty() ? mail::domain_part(recipient) : std::move(given.nexthop);
+    route->recipient = recipient;
+  }
 
   const Transport* transport = transports_(route->transport);
   const bool retry = route->transport == "retry";
@@ -198,7 +246,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   Resolved out;
   out.transport = route->transport;
   out.nexthop = route->nexthop;
-  out.for_domain = !route->routed && resolve_->route_by_domain();
+  out.for_domain = way.empty() && !route->routed && resolve_->route_by_domain();
   // Only routing brought out of the local part changes an address, not the case of its domain.
   out.recipient =
       iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);

@@ -5,6 +5,9 @@
 /// Answers: ipc::route::Resolved with at least one destination, or Unroutable (failed or deferred).
 /// Thread:  the loop's; tables that may block are looked up on the handler pool.
 #include <functional>
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <variant>
 
@@ -15,6 +18,7 @@
 #include "trivial-rewrite/login_keys.h"
 #include "trivial-rewrite/require_tls.h"
 #include "trivial-rewrite/sts.h"
+#include "trivial-rewrite/tls_failures.h"
 #include "trivial-rewrite/tls_policy.h"
 
 namespace pen::rewrite {
@@ -26,6 +30,7 @@ struct Transport {
   HostOptions hosts;  // smtp, lmtp
   TlsPolicies tls;
   StsOptions sts;
+  bool reports_tls = false;  // smtp_tlsrpt_enable
   LoginKeys logins;
   RequireTlsPolicies require_tls;
 };
@@ -39,10 +44,14 @@ class Router {
   Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
          std::shared_ptr<const resolve::Resolve> resolve, Transports transports, std::uint64_t seed,
          mta_sts::Finder* sts = nullptr);
+  /// What fails for want of DNSSEC, TLSA records or a policy is told, from now on.
+  using Reports = std::function<void(ipc::tls_report::Attempt)>;
+  void report_tls(Reports reports) { reports_ = std::move(reports); }
 
-  /// wish: of the message's sender (RFC 8689).
+  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport.
   async::Task<Answer> route(std::string sender, std::string recipient,
-                            mail::RequireTls wish = mail::RequireTls::unspecified);
+                            mail::RequireTls wish = mail::RequireTls::unspecified,
+                            std::string way = {});
 
  private:
   /// Puts the key of the credentials into each destination that has any.
@@ -54,14 +63,24 @@ class Router {
   async::Task<void> add_require_tls(Found& found, const RequireTlsPolicies& policies);
   /// Settles decisions of level dane and dane-only for the destinations of one level.
   async::Task<void> add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
-                             ipc::TlsLevel insecure_mx);
+                             const Transport& transport);
   /// The same with the policy of the next hop's domain, where that may decide.
   async::Task<void> add_sts(std::vector<Decision>& decisions, Found& found, std::size_t level,
-                            const StsOptions& options);
+                            const Transport& transport);
+  /// The TLSA records of each host, looked up at the same time.
+  using TlsaSets = std::map<std::string, TlsaSet>;
+  async::Task<std::shared_ptr<TlsaSets>> find_tlsa_sets(std::set<std::string> hosts,
+                                                        const NextHop& hop, const Found& found);
+  static async::Task<void> find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port,
+                                         HostFacts facts, std::shared_ptr<TlsaSets> sets);
+  void tell(const Transport& transport, std::optional<ipc::tls_report::Attempt> failure) const {
+    if (failure && transport.reports_tls && reports_) reports_(*std::move(failure));
+  }
   /// Whether policies that domains publish count for mail by this transport.
   bool has_sts(const Transport& transport) const {
     return sts_ != nullptr && transport.sts.enable && !transport.hosts.dns_disabled;
   }
+  async::Loop& loop_;
   async::HandlerPool& pool_;
   net::Resolver& dns_;
   mta_sts::Finder* sts_;
@@ -69,6 +88,7 @@ class Router {
   Transports transports_;
   Random random_;
   HostFinder finder_;
+  Reports reports_;
 };
 
 /// "5.7.1 text" as next hops of error and retry have it; a text without code gets the default one. Used where

@@ -54,7 +54,16 @@ std::string apply_sts(Decision& decision, const std::string& host, const mta_sts
   const bool named = policy.names_host(host);
   if (policy.mode == mta_sts::Mode::testing) {
     decision.rule += "; " + describe(applied);
-    if (named) return {};
+    if (named) {
+      // Where a certificate does not matter otherwise: it is looked at, and what it lacks is told.
+      ipc::TlsPolicy& tls = decision.policy;
+      if (tls.level != TlsLevel::may && tls.level != TlsLevel::encrypt) return {};
+      tls.sts = ipc::StsMode::testing;
+      tls.match = {host};
+      tls.servername = host;
+      if (!options.ca_file.empty()) tls.trust_anchors = {options.ca_file};
+      return {};
+    }
     decision.rule += " does not name host " + host;
     return "MTA-STS policy of " + applied.domain + " (testing): host " + host +
            " is none of those that it names (" + printable(join(policy.mx), 300) +
@@ -69,6 +78,7 @@ std::string apply_sts(Decision& decision, const std::string& host, const mta_sts
   }
   ipc::TlsPolicy& tls = decision.policy;
   tls.level = TlsLevel::secure;
+  tls.sts = ipc::StsMode::enforce;
   tls.match = {host};
   tls.servername = host;  // section 7.1: the name of the MX host
   if (!options.ca_file.empty()) tls.trust_anchors = {options.ca_file};

@@ -71,6 +71,7 @@ BOOST_AUTO_TEST_CASE(enforce_demands_the_certificate_of_the_host_itself) {
     BOOST_TEST((d.policy.level == TlsLevel::secure));
     BOOST_TEST(join(d.policy.match) == host);
     BOOST_TEST(d.policy.servername == host);
+    BOOST_TEST((d.policy.sts == ipc::StsMode::enforce));
     BOOST_TEST(d.policy.protocols == ">=TLSv1.2");
     BOOST_TEST(join(d.policy.trust_anchors) == "/ca.pem");
     BOOST_TEST(d.rule == "MTA-STS policy of d.example " + kText);
@@ -89,7 +90,10 @@ BOOST_AUTO_TEST_CASE(a_host_that_an_enforced_policy_does_not_name_is_not_used) {
 BOOST_AUTO_TEST_CASE(testing_changes_nothing_but_what_is_told) {
   Decision d = at(TlsLevel::may);
   BOOST_TEST(apply_sts(d, "mx.d.example", applied(mta_sts::Mode::testing), kOptions) == "");
-  BOOST_CHECK(d.policy == at(TlsLevel::may).policy);
+  BOOST_TEST((d.policy.level == TlsLevel::may));
+  BOOST_TEST(d.policy.protocols == "");
+  BOOST_TEST((d.policy.sts == ipc::StsMode::testing));  // its certificate is looked at
+  BOOST_TEST(join(d.policy.match) == "mx.d.example");
   BOOST_TEST(d.rule.starts_with("smtp_tls_security_level; MTA-STS policy of d.example (testing"));
   d = at(TlsLevel::may);
   BOOST_TEST(apply_sts(d, "mx.evil.example", applied(mta_sts::Mode::testing), kOptions) ==
@@ -97,6 +101,14 @@ BOOST_AUTO_TEST_CASE(testing_changes_nothing_but_what_is_told) {
              "names (mx.d.example *.out.example); if it were enforced mail would not go there");
   BOOST_CHECK(d.policy == at(TlsLevel::may).policy);
   BOOST_TEST(d.problem == "");
+}
+
+BOOST_AUTO_TEST_CASE(testing_leaves_alone_what_an_administrator_has_verified) {
+  for (const auto level : {TlsLevel::none, TlsLevel::verify}) {
+    Decision d = at(level);
+    apply_sts(d, "mx.d.example", applied(mta_sts::Mode::testing), kOptions);
+    BOOST_CHECK(d.policy == at(level).policy);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(mode_none_and_no_policy_change_nothing) {

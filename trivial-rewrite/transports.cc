@@ -151,6 +151,7 @@ Result<std::map<std::string, Transport>> read_transports(
       if (!tls) return fail(std::move(tls).error().within(service.label()));
       t.tls = *std::move(tls);
       if (!lmtp) t.sts = sts_options(own.settings());
+      t.reports_tls = !lmtp && own.settings().smtp_tlsrpt_enable;
       const config::Settings& settings = own.settings();
       if (settings.requiretls_enable) {
         const char* name = lmtp ? "lmtp_requiretls_policy" : "smtp_requiretls_policy";
@@ -173,20 +174,6 @@ Result<std::map<std::string, Transport>> read_transports(
     transports.insert_or_assign(service.name, std::move(t));
   }
   return transports;
-}
-
-Result<net::ResolverOptions> resolver_options(const config::Settings& settings,
-                                              std::string_view resolv_conf) {
-  net::ResolverOptions options;
-  options.timeout = settings.dns_resolver_timeout;
-  if (settings.dns_resolver_addresses.empty()) {
-    net::apply_resolv_conf(resolv_conf, options);
-  } else {
-    PEN_TRY_ASSIGN(options.servers,
-                   net::parse_servers(join(settings.dns_resolver_addresses),
-                                      static_cast<unsigned short>(settings.dns_resolver_port)));
-  }
-  return options;
 }
 
 }  // namespace pen::rewrite

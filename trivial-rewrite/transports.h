@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "lib/config/config.h"
-#include "lib/net/dns.h"
 #include "trivial-rewrite/router.h"
 
 namespace pen::rewrite {
@@ -13,8 +12,5 @@ namespace pen::rewrite {
 /// Errors: a port setting that names no port.
 Result<std::map<std::string, Transport>> read_transports(
     const config::Config& config, const std::vector<std::string>& own_addresses);
-/// Name servers, time-outs: from the settings, else from the text of resolv.conf.
-Result<net::ResolverOptions> resolver_options(const config::Settings& settings,
-                                              std::string_view resolv_conf);
 
 }  // namespace pen::rewrite

@@ -58,6 +58,7 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
   place.target.path = path;
   place.target.size_limit = rules.mailbox_limit;
   place.target.lock = rules.lock;
+  place.target.any_owner = !rules.strict_ownership;
   place.identity.uid = *uid;
   place.identity.gid = *gid;
   return place;

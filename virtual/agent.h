@@ -23,6 +23,7 @@ struct Rules {
   unsigned minimum_uid = 100;
   std::uint64_t mailbox_limit = 0;
   mailbox::LockRules lock;
+  bool strict_ownership = true;  // strict_mailbox_ownership
   seconds time_limit{1000};
 };
 

@@ -29,6 +29,7 @@ Result<virtuals::Rules> read_rules(service::Context& context) {
   rules.lock.attempts = static_cast<unsigned>(s.deliver_lock_attempts);
   rules.lock.delay = std::chrono::duration_cast<seconds>(s.deliver_lock_delay);
   rules.lock.stale = std::chrono::duration_cast<seconds>(s.stale_lock_time);
+  rules.strict_ownership = s.strict_mailbox_ownership;
   rules.time_limit = std::chrono::duration_cast<seconds>(s.command_time_limit);
   return rules;
 }

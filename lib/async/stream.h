@@ -76,9 +76,9 @@ class Stream {
   /// At once, dropping what is queued. Waits on the stream end with closed.
   void close();
   bool is_open() const;
-  /// Whether a background write has failed: the next flush says how. After EPIPE or ECONNRESET of a socket without a
-  /// transport what the peer had sent before it hung up can still be read, and then comes this error; any other ends
-  /// reads as well.
+  /// Whether a background write has failed: the next flush says how. After EPIPE or ECONNRESET of a socket without a transport
+  /// what the peer had sent before it hung up can still be read, and then comes this error; any other, and any with a
+  /// transport, ends reads too: only what a transport has brought into the buffer before is still given.
   bool broken() const;
 
   /// Puts a transport below. Nothing may be buffered in either direction (PEN_CHECKed): what came in clear text must

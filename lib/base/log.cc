@@ -94,7 +94,7 @@ Result<void> open(Options options) {
   if (s.fd != STDERR_FILENO) ::close(s.fd);
   s.fd = fd;
   s.options = std::move(options);
-  s.ident = s.options.tag + "/" + s.options.program;
+  s.ident = s.options.tag + (s.options.program.empty() ? "" : "/" + s.options.program);
   if (s.options.target == Target::syslog)
     ::openlog(s.ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
   set_check_handler(log_check);

@@ -26,7 +26,7 @@ enum class Target { standard_error, syslog, file };
 inline constexpr std::size_t kMaxLine = 2000;
 
 struct Options {
-  std::string program;           // "smtpd"; shown as "<tag>/smtpd"
+  std::string program;           // "smtpd"; shown as "<tag>/smtpd"; empty: "<tag>" alone
   std::string tag = "penstock";  // syslog_name
   std::string hostname;          // shown in file lines; empty: gethostname()
   Target target = Target::standard_error;

@@ -11,6 +11,7 @@ using SteadyTime = std::chrono::time_point<std::chrono::steady_clock, std::chron
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 inline constexpr SteadyTime kNever = SteadyTime::max();

@@ -260,6 +260,7 @@ void Config::fill() {
       complain(name, std::move(error));
   };
 #define PEN_TEXT(f, ...) each(#f, settings_.f, true);
+#define PEN_NAMED_TEXT(f, name, ...) each(name, settings_.f, true);
 #define PEN_RAW(f, ...) each(#f, settings_.f, false);
 #define PEN_LIST(f, ...) each(#f, settings_.f, true);
 #define PEN_BOOL(f, ...) each(#f, settings_.f, true);

@@ -26,7 +26,6 @@ constexpr ProgramNote kNotes[] = {
     {"verify", false,
      "address probes do not exist yet: reject_unverified_sender and reject_unverified_recipient do "
      "not act"},
-    {"pipe", false, "delivery to commands by a transport does not exist yet"},
     {"spawn", false, "commands as services do not exist yet"},
     {"postscreen", false,
      "smtpd itself answers the port; early talkers are refused there, other tests are not made"},
@@ -34,9 +33,9 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 14> kOwn = {
-    "smtpd",  "qmgr",  "trivial-rewrite", "smtp",    "lmtp",  "local",  "virtual",
-    "bounce", "error", "retry",           "discard", "anvil", "tlsrpt", "pickup"};
+constexpr std::array<std::string_view, 15> kOwn = {
+    "smtpd", "qmgr",  "trivial-rewrite", "smtp",  "lmtp",   "local",  "virtual", "bounce",
+    "error", "retry", "discard",         "anvil", "tlsrpt", "pickup", "pipe"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

@@ -13,8 +13,8 @@ namespace pen::config {
 namespace {
 
 // Table types whose source may be settings of main.cf that begin with the table's name.
-constexpr std::array<std::string_view, 7> kSourceTypes = {
-    "ldap", "mysql", "pgsql", "sqlite", "memcache", "mongodb", "socketmap"};
+constexpr std::array<std::string_view, 6> kSourceTypes = {"ldap",   "mysql",    "pgsql",
+                                                          "sqlite", "memcache", "mongodb"};
 
 /// start and the text of a row as one sentence part: no capital in the middle, no full stop.
 std::string joined(std::string_view start, std::string_view text) {

@@ -22,6 +22,7 @@ std::vector<Row> make_rows() {
 #define PEN_PLAIN(type, name, def, low, high, programs, when, text) \
   rows.push_back({name, type, Class::acts, def, low, high, programs, Applies::when, text, "", ""});
 #define PEN_TEXT(f, def, p, w, t) PEN_PLAIN(Type::text, #f, def, 0, 0, p, w, t)
+#define PEN_NAMED_TEXT(f, name, def, p, w, t) PEN_PLAIN(Type::text, name, def, 0, 0, p, w, t)
 #define PEN_RAW(f, def, p, w, t) PEN_PLAIN(Type::raw, #f, def, 0, 0, p, w, t)
 #define PEN_LIST(f, def, p, w, t) PEN_PLAIN(Type::list, #f, def, 0, 0, p, w, t)
 #define PEN_BOOL(f, def, p, w, t) PEN_PLAIN(Type::boolean, #f, def, 0, 0, p, w, t)

@@ -5,6 +5,7 @@
 ///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;
 /// Fields:  named as in main.cf.
 ///          TEXT    std::string                "$name" already expanded
+///          NAMED_TEXT                         the same, where main.cf's name is no name of C++
 ///          RAW     std::string                as written: its "$name" are for the program at run time
 ///          LIST    std::vector<std::string>   split at blanks and commas; "{ … }" is one item
 ///          BOOL    bool
@@ -46,6 +47,7 @@ std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
 
 struct Settings {
 #define PEN_TEXT(field, ...) std::string field;
+#define PEN_NAMED_TEXT(field, ...) std::string field;
 #define PEN_RAW(field, ...) std::string field;
 #define PEN_LIST(field, ...) std::vector<std::string> field;
 #define PEN_BOOL(field, ...) bool field = false;

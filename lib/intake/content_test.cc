@@ -5,6 +5,7 @@
 #include "lib/base/random.h"
 #include "lib/intake/fakes.h"
 #include "lib/intake/intake.h"
+#include "lib/mail/expanded.h"
 
 using namespace pen;
 using namespace pen::intake;
@@ -116,6 +117,7 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
                   {"user@example.org", "", "", 0}};
   BOOST_TEST_REQUIRE((expand_envelope(resolve, "archive@example.org", e).outcome == Outcome::ok));
   const std::vector<mail::Recipient> expected = {
+      {"list@example.org", "", "rfc822;list", mail::notify::kSuccess | mail::notify::kExpanded},
       {"a@x", "list@example.org", "rfc822;list", mail::notify::kNever},
       {"b@y", "list@example.org", "rfc822;list", mail::notify::kNever},
       {"c@z", "one@example.org", "", mail::notify::kSuccess},
@@ -124,6 +126,9 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
   };
   BOOST_TEST((e.recipients == expected));
   BOOST_TEST(e.sender == "me@example.org");
+  e.sender = "kept%as@given";
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, "", e, true).outcome == Outcome::ok));
+  BOOST_TEST(e.sender == "kept%as@given");
   e.recipients = {{"huge", "", "", 0}};
   BOOST_TEST((expand_envelope(resolve, "", e).outcome == Outcome::expansion_limit));
   resolve.broken = true;

@@ -27,9 +27,11 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   envelope.body_type = derived.envelope.body_type;
   envelope.smtputf8 = derived.envelope.smtputf8;
   envelope.requiretls = derived.envelope.requiretls;
+  envelope.transport = std::move(derived.envelope.transport);
   envelope.client = std::move(derived.envelope.client);
   envelope.discharges = std::move(derived.envelope.discharges);
   message.permit(derived.permit);
+  message.keep_sender(derived.keep_sender);
   for (auto& r : recipients) message.add_recipient(std::move(r));
 
   Body& body =

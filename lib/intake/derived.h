@@ -22,6 +22,7 @@ struct Derived {
   std::uint64_t original_bytes = 0;
   std::string after;
   std::uint64_t permit = 0;  // Message::permit()
+  bool keep_sender = false;  // Message::keep_sender()
 };
 
 async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,

@@ -6,6 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/expanded.h"
 #include "lib/mail/received.h"
 
 namespace pen::intake {
@@ -107,9 +108,9 @@ Body& Message::open_body(std::uint64_t expected) {
 }
 
 Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc,
-                       mail::Envelope& envelope) {
+                       mail::Envelope& envelope, bool keep_sender) {
   using resolve::Place;
-  if (!envelope.sender.empty()) {
+  if (!envelope.sender.empty() && !keep_sender) {
     auto sender = resolve.canonical(resolve.rewrite(envelope.sender), Place::envelope_sender);
     if (!sender) return {Outcome::lookup_failed, sender.error().message()};
     envelope.sender = *std::move(sender);
@@ -133,8 +134,13 @@ Commit expand_envelope(const resolve::Resolve& resolve, const std::string& alway
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success of one is no success of the original (RFC 3461 section 5.2.7.3).
+      // That it became several is what the sender is told of.
       notify = static_cast<std::uint8_t>(notify & ~mail::notify::kSuccess);
       if (notify == 0) notify = mail::notify::kNever;
+      add({.address = first,
+           .original = {},
+           .orcpt = given.orcpt,
+           .notify = mail::notify::kSuccess | mail::notify::kExpanded});
     }
     for (auto& address : expansion->addresses) {
       mail::Recipient r{
@@ -170,15 +176,16 @@ bool expansion_may_wait(const resolve::Options& o) {
 
 async::Task<Commit> Message::expand() {
   if (!intake_.expansion_waits) {
-    co_return expand_envelope(*intake_.resolve, intake_.settings.always_bcc, envelope_);
+    co_return expand_envelope(*intake_.resolve, intake_.settings.always_bcc, envelope_,
+                              keep_sender_);
   }
   struct Done {
     mail::Envelope envelope;
     Commit commit;
   };
-  auto work = [resolve = intake_.resolve, bcc = intake_.settings.always_bcc,
+  auto work = [resolve = intake_.resolve, bcc = intake_.settings.always_bcc, keep = keep_sender_,
                envelope = std::move(envelope_)]() mutable {
-    Commit commit = expand_envelope(*resolve, bcc, envelope);
+    Commit commit = expand_envelope(*resolve, bcc, envelope, keep);
     return Done{std::move(envelope), std::move(commit)};
   };
   Done done = co_await intake_.pool.run(std::move(work));
@@ -210,12 +217,13 @@ async::Task<Commit> Message::commit(async::Until until) {
     case Body::Problem::write_failed:
       co_return Commit{Outcome::spool_failed, body.error_text()};
   }
-  if (intake_.settings.address_mappings) {
+  // With a transport of its own it has been mapped before, and that transport is for these very recipients.
+  if (intake_.settings.address_mappings && envelope_.transport.empty()) {
     Commit expanded = co_await expand();
     if (expanded.outcome != Outcome::ok) co_return std::move(expanded);
   } else {
     const auto& resolve = *intake_.resolve;
-    envelope_.sender = resolve.rewrite(envelope_.sender);
+    if (!keep_sender_) envelope_.sender = resolve.rewrite(envelope_.sender);
     for (auto& r : envelope_.recipients) r.address = resolve.rewrite(r.address);
   }
   envelope_.body = body.take_facts();

@@ -88,6 +88,8 @@ class Message {
   void submitted_by(std::string text) { submitted_by_ = std::move(text); }
   /// Of the request that asked for this message (ipc::bounce::Notify), when it discharges a report.
   void permit(std::uint64_t permit) { permit_ = permit; }
+  /// The envelope sender is one by which this system knows its own mail: neither rewritten nor mapped.
+  void keep_sender(bool yes) { keep_sender_ = yes; }
   /// Comments for Received: about the session's TLS, lines joined by CRLF and tab. Before open_body().
   void trace_tls(std::string lines) { trace_tls_ = std::move(lines); }
   /// Opens the body and puts the trace field into it. `expected`: the size the client announced, 0: none.
@@ -104,7 +106,7 @@ class Message {
   mail::Envelope envelope_;
   std::optional<Body> body_;
   std::string trace_tls_, full_name_, submitted_by_;
-  bool complete_header_ = false;
+  bool complete_header_ = false, keep_sender_ = false;
   std::uint64_t permit_ = 0;
 };
 
@@ -112,8 +114,8 @@ class Message {
 bool expansion_may_wait(const resolve::Options& options);
 
 /// The pure part of commit(): envelope addresses after rewriting, canonical maps, aliases, always_bcc. Duplicates (same
-/// address, original, orcpt, notify) are dropped.
+/// address, original, orcpt, notify) are dropped. keep_sender: Message::keep_sender().
 Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc,
-                       mail::Envelope& envelope);
+                       mail::Envelope& envelope, bool keep_sender = false);
 
 }  // namespace pen::intake

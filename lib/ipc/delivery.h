@@ -67,8 +67,10 @@ struct Job {
   mail::BodyFacts body;
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
+  bool soft_refusals = false;  // soft_bounce: qmgr tries again what is refused, and the log says so
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid,
-             ret, body_type, smtputf8, requiretls, client, body, body_offset, inline_body)
+             ret, body_type, smtputf8, requiretls, client, body, body_offset, inline_body,
+             soft_refusals)
 };
 
 // program → qmgr

@@ -24,6 +24,13 @@ enum class TlsLevel : std::uint8_t {
   dane_only
 };
 
+/// What an MTA-STS policy wants of the certificate: match names the MX host, as RFC 8461 section 4.1 compares it.
+enum class StsMode : std::uint8_t {
+  none,
+  testing,  // what it lacks is told and changes nothing
+  enforce
+};
+
 struct TlsPolicy {
   TlsLevel level = TlsLevel::none;
   std::vector<std::string>
@@ -34,7 +41,8 @@ struct TlsPolicy {
   std::string servername;          // asked for by SNI; empty: none
   std::vector<std::string>
       trust_anchors;  // files with certificates to trust in place of the settings' ones
-  PEN_FIELDS(level, match, tlsa, protocols, ciphers, exclude, servername, trust_anchors)
+  StsMode sts = StsMode::none;
+  PEN_FIELDS(level, match, tlsa, protocols, ciphers, exclude, servername, trust_anchors, sts)
   bool operator==(const TlsPolicy&) const = default;
 };
 

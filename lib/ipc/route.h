@@ -18,7 +18,8 @@ struct Route {
   std::string_view recipient;
   std::string_view sender;
   mail::RequireTls requiretls = mail::RequireTls::unspecified;
-  PEN_FIELDS(request, recipient, sender, requiretls)
+  std::string_view transport = {};  // mail::Envelope::transport
+  PEN_FIELDS(request, recipient, sender, requiretls, transport)
 };
 
 /// One preference level: equally good destinations, already shuffled.

@@ -6,8 +6,8 @@
 ///          anvil takes them again with `held`, which is always granted and not answered: the sessions exist.
 /// Numbers: a lease's number is its holder's choice, unique on the connection; 0 is none.
 /// Limits:  anvil's session_classes decide, not the holder's.
-/// Source:  seed 003; docs/session-classes.md. (Rates by client, which anvil is to count too, are a conversation of
-///          their own on the same socket: they have no leases.)
+/// Source:  seed 003; docs/session-classes.md. (What clients do per time unit is a conversation of its own
+///          on the same socket: lib/ipc/clients.h.)
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -11,7 +11,8 @@
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
 ///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
 ///   sessions      private/anvil      smtpd, qmgr, penstock         anvil            root, mail_owner
-///   tls_report    private/tlsrpt     smtp                          tlsrpt           root, mail_owner
+///   clients       private/anvil      smtpd                         anvil            root, mail_owner
+///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, mail_owner
 ///
 /// public/pickup has no conversation: a connection says that pendrop left a message (docs/submission.md).
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
@@ -26,7 +27,7 @@
 #include <string_view>
 
 namespace pen::ipc {
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::string_view kQmgrSocket = "public/qmgr";
 inline constexpr std::string_view kRewriteSocket = "private/rewrite";
 inline constexpr std::string_view kBounceSocket = "private/bounce";

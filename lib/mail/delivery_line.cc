@@ -26,7 +26,7 @@ std::string delay_text(microseconds delay) {
 }
 
 namespace {
-std::string_view status_word(Action action) {
+std::string_view status_word(Action action, bool soft_bounce) {
   switch (action) {
     case Action::delivered:
     case Action::relayed:
@@ -36,7 +36,7 @@ std::string_view status_word(Action action) {
     case Action::deferred:
       return "deferred";
     case Action::failed:
-      return "bounced";
+      return soft_bounce ? "SOFTBOUNCE" : "bounced";
   }
   return "deferred";
 }
@@ -44,17 +44,18 @@ std::string_view status_word(Action action) {
 
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
                           std::string_view relay, std::uint32_t connection_use,
-                          const Delays& delays, const DeliveryStatus& status) {
+                          const Delays& delays, const DeliveryStatus& status, bool soft_bounce) {
   std::string line = std::string(queue_id) + ": to=<" + recipient.address + ">";
   if (recipient.shown_original() != recipient.address)
     line += ", orig_to=<" + recipient.original + ">";
   line += ", relay=";
   line += relay;
   if (connection_use > 1) line += ", conn_use=" + std::to_string(connection_use);
-  line += fmt::format(
-      ", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", delay_text(delays.total()),
-      delay_text(delays.before_active), delay_text(delays.active), delay_text(delays.setup),
-      delay_text(delays.transmission), status.dsn, status_word(status.action), status.text);
+  line += fmt::format(", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})",
+                      delay_text(delays.total()), delay_text(delays.before_active),
+                      delay_text(delays.active), delay_text(delays.setup),
+                      delay_text(delays.transmission), status.dsn,
+                      status_word(status.action, soft_bounce), status.text);
   return line;
 }
 

@@ -28,8 +28,10 @@ Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTim
 std::string delay_text(microseconds delay);
 
 /// connection_use: how often the connection has been used, this time included; 1: not shown.
+/// soft_bounce: a refusal is "SOFTBOUNCE", the word for one that will be tried again all the same.
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
                           std::string_view relay, std::uint32_t connection_use,
-                          const Delays& delays, const DeliveryStatus& status);
+                          const Delays& delays, const DeliveryStatus& status,
+                          bool soft_bounce = false);
 
 }  // namespace pen::mail

@@ -121,47 +121,53 @@ void field(std::string& out, std::string_view name, std::string_view value) {
   fold(out, fmt::format("{}: {}", name, value), "    ");
 }
 
-std::string_view subject(DsnKind kind) {
+const NoticeTemplate& of_kind(const NoticeTemplates& templates, DsnKind kind) {
   switch (kind) {
     case DsnKind::failure:
-      return "Undelivered Mail Returned to Sender";
+      return templates.failure;
     case DsnKind::delay:
-      return "Delayed Mail (still being retried)";
+      return templates.delay;
     case DsnKind::success:
-      return "Successful Mail Delivery Report";
+      return templates.success;
+    case DsnKind::verify:
+      return templates.verify;
   }
-  return "";
+  return templates.failure;
 }
 
-void explain(std::string& out, const DsnRequest& request, const DsnSettings& settings, bool utf8) {
-  out += fmt::format("This is the mail system at host {}.\r\n\r\n", settings.hostname);
-  switch (request.kind) {
-    case DsnKind::failure:
-      out +=
-          "Your message could not be delivered to the recipients named below.\r\n"
-          "It is returned with this notice, and it will not be tried again.\r\n\r\n"
-          "If you need help, write to postmaster and include this report;\r\n"
-          "your own text in the returned message may be left out.\r\n\r\n";
-      break;
-    case DsnKind::delay:
-      out +=
-          "THIS IS ONLY A WARNING: YOU DO NOT NEED TO SEND YOUR MESSAGE AGAIN.\r\n\r\n"
-          "Your message has not yet been delivered to the recipients named below.\r\n";
-      if (request.will_retry_until > WallTime{})
-        out += fmt::format("It will be tried again until {}.\r\n",
-                           rfc5322_date(request.will_retry_until));
-      else
-        out += "It will be tried again.\r\n";
-      out += "\r\nIf you need help, write to postmaster and include this report.\r\n\r\n";
-      break;
-    case DsnKind::success:
-      out +=
-          "Your message was handed to the recipients named below, as you asked to be told.\r\n"
-          "Where it says that the message was relayed, the next mail system does not send\r\n"
-          "such reports, and no further one may come.\r\n\r\n";
-      break;
+/// The template for this report. Addresses in UTF-8 stand beside its text, so it must be no other character set.
+const NoticeTemplate& words(const DsnSettings& settings, DsnKind kind, bool utf8) {
+  const NoticeTemplate& wanted = of_kind(settings.templates, kind);
+  const bool fits =
+      !utf8 || iequals(wanted.charset, "us-ascii") || iequals(wanted.charset, "utf-8");
+  return fits ? wanted : of_kind(settings.plain, kind);
+}
+
+/// A From: value with the origin put after an address that has no domain: "MAILER-DAEMON (Mail Delivery System)".
+std::string qualified(std::string_view from, std::string_view origin) {
+  const auto open = from.find('<');
+  const auto begin = open == std::string_view::npos ? 0 : open + 1;
+  const auto end = std::min(
+      from.find_first_of(open == std::string_view::npos ? " \t(" : ">", begin), from.size());
+  if (from.substr(begin, end - begin).contains('@')) return std::string(from);
+  return fmt::format("{}@{}{}", from.substr(0, end), origin, from.substr(end));
+}
+
+/// mail_name as part of a field's name.
+std::string field_word(std::string_view mail_name) {
+  std::string word;
+  for (const char c : mail_name.substr(0, 60))
+    if (ascii_alnum(c) || c == '-') word += c;
+  return word.empty() ? "Penstock" : word;
+}
+
+void explain(std::string& out, const DsnRequest& request, std::string_view words, bool utf8) {
+  for (std::size_t at = 0; at < words.size();) {
+    const auto lf = std::min(words.find('\n', at), words.size());
+    out += words.substr(at, lf - at);
+    out += "\r\n";
+    at = lf + 1;
   }
-  out += fmt::format("                   The mail system ({})\r\n", settings.mail_name);
   for (const auto& r : request.recipients) {
     std::string text = fmt::format("<{}>", clean(r.recipient.address, utf8));
     if (r.recipient.shown_original() != r.recipient.address)
@@ -178,8 +184,10 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
   const Envelope& original = *request.original;
   field(out, "Reporting-MTA", "dns; " + settings.hostname);
   if (!original.envid.empty()) field(out, "Original-Envelope-Id", clean(original.envid, utf8));
-  field(out, "X-Penstock-Queue-ID", clean(original.queue_id, false));
-  field(out, "X-Penstock-Sender", typed_address(original.sender, utf8));
+  const std::string ours = field_word(settings.mail_name);
+  field(out, fmt::format("X-{}-Queue-ID", ours), clean(original.queue_id, false));
+  if (!original.sender.empty())
+    field(out, fmt::format("X-{}-Sender", ours), typed_address(original.sender, utf8));
   if (original.arrival > WallTime{}) field(out, "Arrival-Date", rfc5322_date(original.arrival));
   for (const auto& r : request.recipients) {
     out += "\r\n";
@@ -195,7 +203,7 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
     if (!r.status.diagnostic.empty())
       field(out, "Diagnostic-Code", clean(r.status.diagnostic, utf8));
     else if (request.kind != DsnKind::success)
-      field(out, "Diagnostic-Code", "X-Penstock; " + clean(r.status.text, utf8));
+      field(out, "Diagnostic-Code", fmt::format("X-{}; {}", ours, clean(r.status.text, utf8)));
     if (r.when > WallTime{}) field(out, "Last-Attempt-Date", rfc5322_date(r.when));
     if (request.kind == DsnKind::delay && request.will_retry_until > WallTime{})
       field(out, "Will-Retry-Until", rfc5322_date(request.will_retry_until));
@@ -222,6 +230,9 @@ std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
       case DsnKind::success:
         wanted = (n & notify::kSuccess) != 0;
         break;
+      case DsnKind::verify:
+        wanted = true;
+        break;
     }
     if (wanted) due.push_back(r);
   }
@@ -231,15 +242,16 @@ std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
 DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Random& random) {
   PEN_CHECK(request.original != nullptr && !request.recipients.empty());
   const Envelope& original = *request.original;
-  PEN_CHECK(!original.sender.empty(), "no report to the null sender");
+  const bool to_postmaster = !request.postmaster.empty();
+  PEN_CHECK(to_postmaster || !original.sender.empty(), "no report to the null sender");
 
   // RFC 3461 section 4.3: RET speaks of failures only; other reports carry the header. BINARYMIME
   // content could only travel as BINARYMIME, which the way back may not offer. REQUIRETLS: RFC 8689
   // section 5.
-  const bool headers_only = request.kind != DsnKind::failure || original.ret == Ret::headers ||
-                            original.body.size > settings.size_limit ||
-                            original.body_type == BodyType::binary_mime ||
-                            original.requiretls == RequireTls::yes;
+  const bool headers_only =
+      request.kind != DsnKind::failure || request.headers_only || original.ret == Ret::headers ||
+      original.body.size > settings.size_limit || original.body_type == BodyType::binary_mime ||
+      original.requiretls == RequireTls::yes;
   const bool eight_bit_original =
       original.body.eight_bit_header || (!headers_only && original.body.eight_bit_body);
   bool utf8 = false;
@@ -257,9 +269,14 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   // RFC 8689 section 5: a notice is as private as what it is about, or, with nothing but the header in it, "redacted".
   if (original.requiretls == RequireTls::yes && !settings.redact_requiretls)
     report.envelope.requiretls = RequireTls::yes;
+  const NoticeTemplate& notice = words(settings, request.kind, utf8);
+  const bool eight_bit_text = utf8 || !ascii(notice.text);
+  if (eight_bit_text) report.envelope.body_type = BodyType::eight_bit_mime;
+  if (to_postmaster) report.envelope.sender = request.postmaster_from;
   Recipient to;
-  to.address = original.sender;
-  to.notify = notify::kNever;
+  to.address = to_postmaster ? request.postmaster : original.sender;
+  if (!to_postmaster)
+    to.notify = notify::kNever;  // RFC 3461 section 6.2; the log tells of the postmaster's
   report.envelope.recipients.push_back(std::move(to));
 
   const std::string boundary =
@@ -270,31 +287,38 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   std::string& out = report.before;
   const std::string date = rfc5322_date(request.now);
   out += fmt::format("Date: {}\r\n", date);
-  out += fmt::format("From: MAILER-DAEMON@{} (Mail Delivery System)\r\n", settings.origin);
-  out += fmt::format("Subject: {}\r\n", subject(request.kind));
-  out += fmt::format("To: {}\r\n", clean(original.sender, utf8));
+  out += fmt::format("From: {}\r\n", qualified(notice.from, settings.origin));
+  out += fmt::format("Subject: {}\r\n", to_postmaster && !notice.postmaster_subject.empty()
+                                            ? notice.postmaster_subject
+                                            : notice.subject);
+  out += fmt::format("To: {}\r\n", to_postmaster ? qualified(request.postmaster, settings.origin)
+                                                 : clean(original.sender, utf8));
+  if (settings.threaded && original.message_id.size() > 2 && original.message_id.starts_with('<') &&
+      original.message_id.ends_with('>')) {
+    const std::string id = clean(original.message_id, utf8);
+    out += fmt::format("In-Reply-To: {}\r\nReferences: {}\r\n", id, id);
+  }
   if (original.requiretls == RequireTls::no) out += "TLS-Required: No\r\n";
   out += "Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n";
   out += fmt::format(
       "Content-Type: multipart/report; report-type={}delivery-status;\r\n\tboundary=\"{}\"\r\n",
       utf8 ? "global-" : "", boundary);
-  const std::string_view encoding = utf8 || eight_bit_original ? "8bit" : "7bit";
+  const std::string_view encoding = eight_bit_text || eight_bit_original ? "8bit" : "7bit";
   out += fmt::format("Content-Transfer-Encoding: {}\r\n", encoding);
   out += fmt::format("Message-ID: {}\r\n", report.envelope.message_id);
   out += "\r\nThis is a MIME-encapsulated message.\r\n";
 
-  const std::string_view text_encoding = utf8 ? "8bit" : "7bit";
   out += fmt::format(
       "\r\n--{}\r\nContent-Description: Notification\r\nContent-Type: text/plain; charset={}\r\n"
       "Content-Transfer-Encoding: {}\r\n\r\n",
-      boundary, utf8 ? "utf-8" : "us-ascii", text_encoding);
-  explain(out, request, settings, utf8);
+      boundary, utf8 ? "utf-8" : notice.charset, eight_bit_text ? "8bit" : "7bit");
+  explain(out, request, notice.text, utf8);
 
   out += fmt::format(
       "\r\n--{}\r\nContent-Description: {}\r\nContent-Type: message/{}delivery-status\r\n"
       "Content-Transfer-Encoding: {}\r\n\r\n",
       boundary, request.kind == DsnKind::delay ? "Delayed delivery report" : "Delivery report",
-      utf8 ? "global-" : "", text_encoding);
+      utf8 ? "global-" : "", utf8 ? "8bit" : "7bit");
   status_part(out, request, settings, utf8);
 
   std::string_view type;

@@ -10,6 +10,8 @@
 ///          The original is never copied here: a report on a message of any size costs a few KiB.
 /// Format:  multipart/report of a text for people, message/delivery-status, and the original or its header; the
 ///          message/global forms when the original came by SMTPUTF8 and the report needs it.
+/// Words:   lib/mail/notice_template.h; a template in another character set than US-ASCII and UTF-8 is replaced by the
+///          built-in one where the report has to be in UTF-8.
 /// Bounds:  text from peers is cut (kMaxText) and cleaned of control bytes; the caller bounds the recipients.
 /// Source:  RFC 3461 sections 4-6, RFC 3462, RFC 3464, RFC 3834 section 3.1.7, RFC 6533; bounce_size_limit.
 #include <cstdint>
@@ -21,10 +23,12 @@
 #include "lib/base/random.h"
 #include "lib/mail/delivery_status.h"
 #include "lib/mail/envelope.h"
+#include "lib/mail/notice_template.h"
 
 namespace pen::mail {
 
-enum class DsnKind : std::uint8_t { failure, delay, success };
+/// verify: the report on a probe or on a delivery that was to be reported (sendmail -bv, -v).
+enum class DsnKind : std::uint8_t { failure, delay, success, verify };
 
 struct DsnRecipient {
   Recipient recipient;
@@ -38,6 +42,10 @@ struct DsnRequest {
   std::vector<DsnRecipient> recipients;
   WallTime will_retry_until{};  // delay reports; the epoch: not said
   WallTime now{};
+  /// For the postmaster instead of the original's sender: who gets it, and from which envelope sender (whose mail never
+  /// causes a notice). Empty: to the sender, from the null sender.
+  std::string postmaster, postmaster_from;
+  bool headers_only = false;  // whatever RET says
 };
 
 struct DsnSettings {
@@ -47,10 +55,13 @@ struct DsnSettings {
   // bounce_size_limit: a longer original is returned as its header only
   std::uint64_t size_limit = 50000;
   bool redact_requiretls = true;  // requiretls_redact_dsn
+  bool threaded = false;  // enable_threaded_bounces: In-Reply-To and References name the original
+  // Texts expanded. plain: for a report in UTF-8 when the other's character set does not go with it; ASCII.
+  NoticeTemplates templates = builtin_notice_templates(), plain = builtin_notice_templates();
 };
 
 struct DsnReport {
-  // sender "", recipient = original sender; queue_id, client, facts are the caller's
+  // sender "", recipient = original sender (or as the request says); queue_id, client, facts are the caller's
   Envelope envelope;
   std::string before;  // CRLF lines
   // how much of the original content, from its start, comes between
@@ -66,7 +77,7 @@ inline constexpr std::size_t kMaxText = 900;
 std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
                                   std::span<const DsnRecipient> recipients);
 
-/// request.recipients must not be empty, and the original's sender must not be null.
+/// request.recipients must not be empty, and the original's sender must not be null unless it is for the postmaster.
 DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Random& random);
 
 }  // namespace pen::mail

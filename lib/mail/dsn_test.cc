@@ -30,6 +30,9 @@ struct Case {
     request.recipients = recipients;
     request.now = WallTime(seconds(1'700'000'200));
     request.will_retry_until = until;
+    request.postmaster = postmaster;
+    request.postmaster_from = postmaster.empty() ? "" : "double-bounce@mail.example.com";
+    request.headers_only = !postmaster.empty();
     Random random(7);
     return build_dsn(request, settings, random);
   }
@@ -37,6 +40,7 @@ struct Case {
   std::vector<DsnRecipient> recipients;
   DsnSettings settings{.hostname = "mail.example.com", .origin = "example.com"};
   WallTime until{};
+  std::string postmaster;
 };
 bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -198,6 +202,68 @@ BOOST_AUTO_TEST_CASE(nothing_is_ever_due_to_the_null_sender) {
   original.sender = "";
   recipients[0].recipient.notify = notify::kFailure;
   BOOST_TEST(dsn_due(DsnKind::failure, original, recipients).empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_postmaster_gets_the_header_from_a_sender_whose_mail_causes_no_notice) {
+  postmaster = "postmaster";
+  for (const char* sender : {"alice@example.org", ""}) {
+    original.sender = sender;
+    const auto report = build();
+    BOOST_TEST(report.envelope.sender == "double-bounce@mail.example.com");
+    BOOST_TEST(report.envelope.recipients.at(0).address == "postmaster");
+    BOOST_TEST(report.original_bytes == 100U);
+    BOOST_TEST(has(report.before, "\r\nSubject: Postmaster Copy: Undelivered Mail\r\n"));
+    BOOST_TEST(has(report.before, "\r\nTo: postmaster@example.com\r\n"));
+    BOOST_TEST(has(report.before, "X-Penstock-Sender: ") == !original.sender.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_fields_of_our_own_are_named_after_mail_name) {
+  settings.mail_name = "Mail Works 2!";
+  recipients[0].status.diagnostic.clear();
+  const auto text = build().before;
+  BOOST_TEST(has(text, "\r\nX-MailWorks2-Queue-ID: 4ABCD\r\n"));
+  BOOST_TEST(has(text, "\r\nDiagnostic-Code: X-MailWorks2; host "));
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_is_in_the_thread_of_the_original_where_that_is_asked_for) {
+  original.message_id = "<m1@example.org>";
+  BOOST_TEST(!has(build().before, "In-Reply-To"));
+  settings.threaded = true;
+  BOOST_TEST(
+      has(build().before, "\r\nIn-Reply-To: <m1@example.org>\r\nReferences: <m1@example.org>\r\n"));
+  original.message_id = "none";
+  BOOST_TEST(!has(build().before, "In-Reply-To"));
+}
+
+BOOST_AUTO_TEST_CASE(templates_give_subject_sender_text_and_character_set) {
+  settings.templates.failure = {.charset = "iso-8859-1",
+                                .from = "Post Office <post>",
+                                .subject =
+                                    "Zur\xfc"
+                                    "ck",
+                                .postmaster_subject = {},
+                                .text =
+                                    "Gr\xfc\xdf"
+                                    "e\n\nvon hier\n"};
+  auto report = build();
+  for (const auto* part : {"\r\nFrom: Post Office <post@example.com>\r\n",
+                           "Content-Type: text/plain; charset=iso-8859-1\r\n"
+                           "Content-Transfer-Encoding: 8bit\r\n\r\nGr\xfc\xdf"
+                           "e\r\n\r\nvon hier\r\n"})
+    BOOST_TEST(has(report.before, part), part);
+  BOOST_TEST((report.envelope.body_type == BodyType::eight_bit_mime));
+  settings.plain.failure.text = "plain words\n";
+  // Addresses in UTF-8 cannot stand beside such a text.
+  original.smtputf8 = true;
+  recipients[0].recipient.address = "andr\u00e9@example.net";
+  report = build();
+  BOOST_TEST(has(report.before, "Subject: Undelivered Mail Returned to Sender\r\n"));
+  BOOST_TEST(has(report.before, "\r\n\r\nplain words\r\n"));
+  settings.templates.failure.charset = "utf-8";
+  settings.templates.failure.text = "Gr\u00fc\u00dfe\n";
+  BOOST_TEST(has(build().before,
+                 "charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nGr\u00fc\u00dfe\r\n"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -96,8 +96,10 @@ struct Envelope {
   BodyFacts body;
   std::string message_id;  // for the log
   std::vector<Discharge> discharges;
+  // "transport:nexthop" that all of it takes, whatever the routing rules say; no nexthop: the recipients' domains; "": none
+  std::string transport;
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, body, message_id, discharges)
+             client, body, message_id, discharges, transport)
   bool operator==(const Envelope&) const = default;
 };
 

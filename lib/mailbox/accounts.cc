@@ -9,20 +9,22 @@
 
 namespace pen::mailbox {
 
-Result<std::optional<Account>> find_account(const std::string& name) {
+namespace {
+
+/// look: getpwnam_r or getpwuid_r for one account, with the buffer given.
+template <class Look>
+Result<std::optional<Account>> find(const std::string& shown, Look look) {
   std::vector<char> buffer(4096);
   passwd entry{};
   passwd* found = nullptr;
   int error = 0;
-  while ((error = ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found)) ==
-             ERANGE &&
-         buffer.size() < 1024 * 1024)
+  while ((error = look(entry, buffer, &found)) == ERANGE && buffer.size() < 1024 * 1024)
     buffer.resize(buffer.size() * 2);
   if (found == nullptr) {
     // The C library reports some plain absences this way.
     if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM)
       return std::nullopt;
-    return fail_errno("look up user " + name, error);
+    return fail_errno("look up user " + shown, error);
   }
   Account account;
   account.name = entry.pw_name;
@@ -38,7 +40,22 @@ Result<std::optional<Account>> find_account(const std::string& name) {
       return account;
     }
   }
-  return fail_errno("groups of user " + name, E2BIG);
+  return fail_errno("groups of user " + shown, E2BIG);
+}
+
+}  // namespace
+
+Result<std::optional<Account>> find_account(const std::string& name) {
+  return find(name, [&](passwd& entry, std::vector<char>& buffer, passwd** found) {
+    return ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), found);
+  });
+}
+
+Result<std::optional<Account>> find_account(uid_t uid) {
+  return find(fmt::format("with uid {}", uid),
+              [&](passwd& entry, std::vector<char>& buffer, passwd** found) {
+                return ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), found);
+              });
 }
 
 Result<std::optional<Identity>> rights_for(const Identity& who) {

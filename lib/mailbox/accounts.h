@@ -15,6 +15,7 @@ struct Account {
 };
 /// nullopt: there is surely no such account. An Error: the name service cannot tell now.
 Result<std::optional<Account>> find_account(const std::string& name);
+Result<std::optional<Account>> find_account(uid_t uid);
 
 /// Who the child has to become to act as `who`; empty optional: it is us already. Error text when
 /// this process, not being root, cannot: an instance of an ordinary user serves that user's

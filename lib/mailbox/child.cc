@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,12 +17,15 @@
 
 #include "lib/async/fd.h"
 #include "lib/base/log.h"
+#include "lib/mailbox/text_file.h"
 
 namespace pen::mailbox {
 namespace {
 
 constexpr std::size_t kChunk = 64 * 1024;
-constexpr std::size_t kMaxAnswer = kMaxForward + 64 * 1024;
+constexpr std::size_t kMaxAnswer = std::max(kMaxForward, kMaxInclude) + 64 * 1024;
+// For a command: it is stopped by the child first, with all that it has begun.
+constexpr std::chrono::seconds kGrace{5};
 constexpr int kAnswerFd = 3, kBodyFd = 4;
 
 Answer trouble(std::string dsn, std::string text) {
@@ -59,79 +63,85 @@ Result<void> become(const Identity& who) {
 
 /// nullopt: there is none, or it is empty or not one to obey; then the mailbox is used.
 Result<std::optional<std::string>> read_forward(const std::string& path) {
-  async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
-  if (!fd) {
-    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return std::nullopt;
-    return fail_errno("cannot read " + path);
+  auto file = read_text_file(path, kMaxForward, Links::refuse);
+  if (!file) {
+    for (const int none : {ENOENT, ENOTDIR, ELOOP, EINVAL, EPERM, EACCES, ENAMETOOLONG, ENXIO})
+      if (file.error().is_errno(none)) return std::nullopt;
+    return std::unexpected(std::move(file).error());
   }
-  struct stat st{};
-  if (::fstat(fd.get(), &st) != 0) return fail_errno("cannot read " + path);
-  const bool ours = st.st_uid == ::geteuid() || st.st_uid == 0;
-  if (!S_ISREG(st.st_mode) || !ours || (st.st_mode & S_IWOTH)) return std::nullopt;
-  if (st.st_size == 0) return std::nullopt;
-  if (static_cast<std::size_t>(st.st_size) > kMaxForward) return fail_errno(path, EFBIG);
-  std::string text(static_cast<std::size_t>(st.st_size), '\0');
-  std::size_t got = 0;
-  while (got < text.size()) {
-    const auto n = ::read(fd.get(), text.data() + got, text.size() - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("cannot read " + path);
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  text.resize(got);
-  return text;
+  const bool ours = file->owner == ::geteuid() || file->owner == 0;
+  if (!ours || file->text.empty()) return std::nullopt;
+  return std::move(file->text);
 }
 
-Answer child_work(const Work& work) {
+Result<std::string_view> read_some(std::string& buffer) {
+  for (;;) {
+    const auto n = ::read(kBodyFd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno("read content");
+    return std::string_view(buffer).substr(0, static_cast<std::size_t>(n));
+  }
+}
+
+/// An mbox cannot be completed later: small content is taken whole before the file is touched, so that the death of
+/// the parent at any moment leaves either all or nothing. Larger content is cut off again by store() at an early end.
+mail::DeliveryStatus store_content(const Work& work) {
+  std::string buffer(kChunk, '\0');
+  const auto chunks = [&] { return read_some(buffer); };
+  if (work.target.form != Form::mbox || work.message.size > kWholeContent)
+    return store(work.target, work.message, chunks);
+  std::string whole;
+  whole.reserve(work.message.size);
+  for (;;) {
+    auto chunk = chunks();
+    if (!chunk) return trouble("4.3.0", chunk.error().message()).status;
+    if (chunk->empty()) break;
+    whole += *chunk;
+  }
+  if (whole.size() != work.message.size) return trouble("4.3.0", "content incomplete").status;
+  std::string_view rest = whole;
+  return store(work.target, work.message, [&]() -> Result<std::string_view> {
+    return std::exchange(rest, std::string_view{});
+  });
+}
+
+Answer child_work(const Work& work, std::chrono::seconds limit) {
   if (work.become) {
     if (auto r = become(*work.become); !r)
       return trouble("4.3.5", "cannot take the recipient's rights: " + r.error().message());
   }
+  // No other process of this user may look into this one, which was made from one with everybody's mail.
+  ::prctl(PR_SET_DUMPABLE, 0);
   ::umask(077);
   if (::chdir("/") != 0) return trouble("4.3.5", "cannot change to /");
+  Answer answer;
+  if (!work.read_path.empty()) {
+    auto file = read_text_file(work.read_path, kMaxInclude, Links::follow);
+    if (!file) return trouble("4.3.5", file.error().message());
+    answer.file_found = true;
+    answer.file_text = std::move(file->text);
+    answer.file_owner = file->owner;
+    return answer;
+  }
+  struct stat st{};
+  if (!work.home.empty() && ::stat(work.home.c_str(), &st) != 0)
+    return trouble("4.3.0", fmt::format("cannot use the home directory {}: {}", work.home,
+                                        Error::from_errno(errno).message()));
   for (const auto& path : work.forward_files) {
     auto text = read_forward(path);
     if (!text) return trouble("4.3.5", text.error().message());
     if (!*text) continue;
-    Answer a;
-    a.forward_found = true;
-    a.forward_file = path;
-    a.forward_text = **text;
-    return a;
+    answer.file_found = true;
+    answer.file_path = path;
+    answer.file_text = **std::move(text);
+    return answer;
   }
-  // An mbox cannot be completed later: small content is taken whole before the file is touched, so
-  // that the death of the parent at any moment leaves either all or nothing. Larger content is cut
-  // off again by store() at an early end.
-  std::string whole;
-  if (work.target.form == Form::mbox && work.message.size <= 1024 * 1024)
-    whole.reserve(work.message.size);
-  std::string buffer(kChunk, '\0');
-  const auto read_some = [&]() -> Result<std::string_view> {
-    for (;;) {
-      const auto n = ::read(kBodyFd, buffer.data(), buffer.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return fail_errno("read content");
-      return std::string_view(buffer).substr(0, static_cast<std::size_t>(n));
-    }
-  };
-  Answer answer;
-  if (whole.capacity() >= work.message.size && work.target.form == Form::mbox &&
-      work.message.size > 0) {
-    for (;;) {
-      auto chunk = read_some();
-      if (!chunk) return trouble("4.3.0", chunk.error().message());
-      if (chunk->empty()) break;
-      whole += *chunk;
-    }
-    if (whole.size() != work.message.size) return trouble("4.3.0", "content incomplete");
-    std::string_view rest = whole;
-    answer.status = store(work.target, work.message, [&]() -> Result<std::string_view> {
-      return std::exchange(rest, std::string_view{});
-    });
-  } else {
-    answer.status = store(work.target, work.message, read_some);
-  }
+  if (work.only_look)
+    answer.status = mail::make_status(mail::Action::delivered, "2.0.0", "no forward file");
+  else if (work.command)
+    answer.status = run_command(*work.command, work.message, kBodyFd, limit);
+  else
+    answer.status = store_content(work);
   return answer;
 }
 
@@ -144,8 +154,8 @@ Answer child_work(const Work& work) {
       ::dup2(high_body, kBodyFd) < 0)
     ::_exit(71);
   if (::close_range(5, ~0U, 0) != 0) ::_exit(71);
-  ::alarm(static_cast<unsigned>(limit.count()) + 5);
-  const std::string answer = encode(child_work(work));
+  ::alarm(static_cast<unsigned>((limit + kGrace).count()));
+  const std::string answer = encode(child_work(work, limit));
   std::string_view rest = answer;
   while (!rest.empty()) {
     const auto n = ::write(kAnswerFd, rest.data(), rest.size());
@@ -243,7 +253,8 @@ Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::second
   answer_out.reset();
   body_in.reset();
 
-  const auto deadline = std::chrono::steady_clock::now() + time_limit;
+  const auto deadline =
+      std::chrono::steady_clock::now() + time_limit + (work.command ? 2 * kGrace : seconds(0));
   Feeder feeder(body, std::move(body_out));
   std::string raw;
   bool ended = false, late = false;
@@ -287,7 +298,7 @@ Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::second
                                         time_limit.count()));
   if (auto answer = decode<Answer>(raw); ended && answer) {
     if (!feeder.error().empty() && answer->status.action != mail::Action::delivered &&
-        !answer->forward_found)
+        !answer->file_found)
       answer->status.text += " (" + feeder.error() + ")";
     return *std::move(answer);
   }

@@ -3,8 +3,8 @@
 ///
 /// Use:     from a handler thread (it blocks):  Answer a = deliver_in_child(work, body, time_limit);
 /// Process: fork; the child drops every descriptor but two, takes the recipient's groups, gid and uid, looks for a
-///          forward file (if asked), else stores the message, and reports. It gets the content through a socket,
-///          never a descriptor of the spool. It ends itself after the time limit even if this program dies; a child
+///          forward file (if asked), else stores the message or runs a command (command.h), and reports. It gets the
+///          content through a socket, never a descriptor of the spool. It ends itself after the time limit even if this program dies; a child
 ///          whose answer does not come in time is killed and reaped later: a hanging file system holds up nobody else.
 /// Death:   of this program: a child that already has the whole content finishes (a mailbox is never cut in the
 ///          middle); one that has not gives up without effect.
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/ipc/content.h"
+#include "lib/mailbox/command.h"
 #include "lib/mailbox/store.h"
 
 namespace pen::mailbox {
@@ -30,20 +31,27 @@ struct Identity {
 
 struct Work {
   std::optional<Identity> become;  // nullopt: stay who we are (an instance of an ordinary user)
+  std::string read_path;           // not empty: this file is read as `become`, and that is all
+  std::string home;                // require_home_directory: must be there; empty: not looked at
   std::vector<std::string> forward_files;  // absolute, in order of preference; none: do not look
+  bool only_look =
+      false;  // for a forward file: without one nothing is done, and the status is "delivered"
+  std::optional<Command> command;  // to be run instead of storing into the target
   Target target;
   Message message;  // size is filled in from the body
 };
 
 struct Answer {
-  bool forward_found = false;  // then nothing was stored and the next two say what was found
-  std::string forward_file;
-  std::string forward_text;  // at most kMaxForward bytes
+  bool file_found = false;  // then nothing was delivered: it is in the next three
+  std::string file_path;    // which of forward_files
+  std::string file_text;    // at most kMaxForward bytes; kMaxInclude of read_path
+  uid_t file_owner = 0;     // of read_path
   mail::DeliveryStatus status;
-  PEN_FIELDS(forward_found, forward_file, forward_text, status)
+  PEN_FIELDS(file_found, file_path, file_text, file_owner, status)
 };
 
 inline constexpr std::size_t kMaxForward = 64 * 1024;
+inline constexpr std::size_t kMaxInclude = 1024 * 1024;
 
 Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit);
 

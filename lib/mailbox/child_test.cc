@@ -1,7 +1,9 @@
 #include "lib/mailbox/child.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -90,8 +92,8 @@ BOOST_AUTO_TEST_CASE(a_forward_file_is_reported_instead_of_a_delivery) {
   own(path);
   work.forward_files = {scratch.file(".forward+ext"), path};
   const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
-  BOOST_TEST(answer.forward_found);
-  BOOST_TEST(answer.forward_text == "bob@example.org\n");
+  BOOST_TEST(answer.file_found);
+  BOOST_TEST(answer.file_text == "bob@example.org\n");
   BOOST_TEST(mails().empty());
 }
 
@@ -101,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_forward_file_that_others_may_write_is_not_obeyed) {
   BOOST_REQUIRE(::chmod(path.c_str(), 0666) == 0);
   work.forward_files = {path};
   const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
-  BOOST_TEST(!answer.forward_found);
+  BOOST_TEST(!answer.file_found);
   BOOST_TEST(mails().size() == 1U);
 }
 
@@ -122,6 +124,26 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_hangs_is_stopped_at_its_limit) {
   const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(1));
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   BOOST_TEST(answer.status.text.find("longer than 1 seconds") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_file_that_cannot_be_opened_is_none) {
+  const auto closed = scratch.write("closed", "eve@example.org\n");
+  own(closed);
+  BOOST_REQUIRE(::chmod(closed.c_str(), 0) == 0);
+  const async::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  scratch.file("socket").copy(at.sun_path, sizeof at.sun_path - 1);
+  BOOST_REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
+  own(scratch.file("socket"));
+  std::size_t delivered = 0;
+  for (const auto& path : {closed, scratch.file(std::string(300, 'x')), scratch.file("socket")}) {
+    work.forward_files = {path};
+    const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
+    BOOST_TEST(!answer.file_found, path);
+    BOOST_TEST(answer.status.text == "delivered to maildir", path);
+    BOOST_TEST(mails().size() == ++delivered);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,7 +16,8 @@ namespace pen::mailbox {
 struct Incoming {
   mail::Envelope envelope;  // of the message; recipients are those of the job
   ipc::Content body;
-  std::string header;  // its first kMaxHeader bytes
+  std::string header;   // its first kMaxHeader bytes
+  std::string nexthop;  // of the job
 };
 
 /// A new message made from one that is being delivered.

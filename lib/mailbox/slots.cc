@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 
+#include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/mailbox/content.h"
@@ -112,6 +113,7 @@ Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
   e.requiretls = job.requiretls;
   e.client = job.client;
   e.body = job.body;
+  message->nexthop = job.nexthop;
   PEN_TRY_ASSIGN(message->body, std::move(in.content));
   return message;
 }
@@ -139,17 +141,27 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
     read_header(**message);
   }
   talk->page.mark(in->job.slot, delivery::Stage::committed);
+  std::vector<mail::DeliveryStatus> together;
+  const WallTime all_begun = environment.loop.clock().wall_now();
+  if (message && environment.deliver_together) {
+    std::vector<mail::Recipient> recipients;
+    for (const auto& r : in->job.recipients) recipients.push_back(r.recipient);
+    together = co_await environment.deliver_together(*message, std::move(recipients));
+    PEN_CHECK(together.size() == in->job.recipients.size());
+  }
   for (const auto& r : in->job.recipients) {
-    const WallTime begun = environment.loop.clock().wall_now();
+    const WallTime begun = together.empty() ? environment.loop.clock().wall_now() : all_begun;
     mail::DeliveryStatus status;
-    if (message)
+    if (!together.empty())
+      status = std::move(together[result.results.size()]);
+    else if (message)
       status = co_await environment.deliver(*message, r.recipient);
     else
       status = broken(message.error().message());
     const auto delays = mail::delays_between(in->job.arrival, in->job.active, begun,
                                              environment.loop.clock().wall_now());
     log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays,
-                                        status));
+                                        status, in->job.soft_refusals));
     ++environment.done;
     result.results.push_back({{r.ordinal}, std::move(status)});
   }

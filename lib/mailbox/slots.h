@@ -1,6 +1,6 @@
 #pragma once
-/// Serves the delivery conversation for agents that deliver one recipient at a time (local, virtual): qmgr's
-/// connections are delivery slots, each a task that works through its jobs in order.
+/// Serves the delivery conversation for agents that deliver on this host (local, virtual, pipe): qmgr's connections are
+/// delivery slots, each a task that works through its jobs in order.
 ///
 /// Use:     co_await serve_connection(environment, peers, accepted)   // one per connection of qmgr; ends with it
 /// Logs:    one Postfix-style line per recipient (lib/mail/delivery_line.h).
@@ -29,6 +29,10 @@ struct SlotEnvironment {
   std::size_t limit = 100;  // slots at once; more are refused
   std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)>
       deliver;
+  // in place of deliver, for an agent that takes all recipients of a job at once: one status for each
+  std::function<async::Task<std::vector<mail::DeliveryStatus>>(std::shared_ptr<const Incoming>,
+                                                               std::vector<mail::Recipient>)>
+      deliver_together = {};
   // when raised, what is in hand is finished and the connection ends
   async::Cancel* draining = nullptr;
   std::size_t busy = 0;    // jobs in hand, for the status

@@ -187,7 +187,7 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
   // Not on stable storage yet; a retry after this failure may deliver twice, never lose.
   if (::fsync(dirs[1].get()) != 0)
     return trouble(Error::from_errno(errno, "sync directory new"), "maildir delivery failed");
-  return delivered("maildir");
+  return delivered(target.shown.empty() ? "maildir" : target.shown);
 }
 
 void pause(seconds time) {
@@ -279,8 +279,10 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
     return trouble(Error::from_errno(errno, "stat"), what);
   if (!S_ISREG(st.st_mode)) return trouble("4.2.0", what + ": not a regular file");
   if (st.st_nlink != 1) return trouble("4.2.0", what + ": the file has more than one link");
-  if (st.st_uid != ::geteuid())
+  if (st.st_uid != ::geteuid() && !target.any_owner)
     return trouble("4.2.0", what + ": the file does not belong to the recipient");
+  if (target.any_owner && (st.st_mode & 0111))
+    return trouble("5.7.1", what + ": the file is executable");
   if (st.st_dev != path_st.st_dev || st.st_ino != path_st.st_ino)
     return trouble("4.2.0", what + ": the file changed while it was locked");
 
@@ -308,7 +310,7 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
   }
   if (length == 0 && ::fsync(dir->get()) != 0)  // the file may be new
     return trouble(Error::from_errno(errno, "sync directory"), what);
-  return delivered("mailbox");
+  return delivered(target.shown.empty() ? "mailbox" : target.shown);
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ struct Target {
   std::string base;  // trusted directory, absolute; must exist
   std::string path;  // below base, no "..", empty only for a Maildir that is the base itself
   bool follow_links = false;     // below base
+  bool any_owner = false;        // an mbox of somebody else that the current user may write
+  std::string shown;             // for the status in place of the form's name: "file: /x/y"
   std::uint64_t size_limit = 0;  // of the mailbox file (mbox) or of the message (Maildir); 0: none
   LockRules lock;
 };

@@ -9,6 +9,7 @@
 #include <expected>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "lib/map/map.h"
@@ -19,6 +20,7 @@ namespace pen::map {
 struct FileStamp {
   std::uint64_t device = 0, inode = 0, size = 0;
   std::int64_t modified = 0, changed = 0;  // ns
+  std::uint32_t owner = 0;                 // user id
   bool operator==(const FileStamp&) const = default;
 };
 Result<FileStamp> file_stamp(const std::string& path);
@@ -32,6 +34,13 @@ class Reloading {
   using Load = Result<std::shared_ptr<Table>> (*)(const std::string& path);
   Reloading(std::string path, const Clock& clock, Load load)
       : path_(std::move(path)), clock_(clock), load_(load) {}
+
+  /// Who owns the file, as of the last current(); nullopt: it is not there.
+  std::optional<std::uint32_t> owner() {
+    std::lock_guard lock(mutex_);
+    if (!loaded_ || stamp_.inode == 0) return std::nullopt;
+    return stamp_.owner;
+  }
 
   Result<std::shared_ptr<Table>> current() {
     std::lock_guard lock(mutex_);

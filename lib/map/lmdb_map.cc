@@ -136,6 +136,7 @@ class LmdbMap final : public Map {
     PEN_TRY_ASSIGN(const auto file, file_.current());
     return fold_ ? file->find(to_lower(key)) : file->find(key);
   }
+  std::optional<std::uint32_t> owner() override { return file_.owner(); }
   std::optional<Error> problem() override {
     auto file = file_.current();
     if (file) return std::nullopt;

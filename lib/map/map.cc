@@ -10,8 +10,9 @@
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 10> kTypes = {
-    "btree", "cidr", "fail", "hash", "inline", "lmdb", "pcre", "regexp", "static", "texthash"};
+constexpr std::array<std::string_view, 16> kTypes = {
+    "btree",   "cidr",    "environ", "fail",      "hash",   "inline", "lmdb",     "pcre",
+    "pipemap", "randmap", "regexp",  "socketmap", "static", "tcp",    "texthash", "unionmap"};
 
 }  // namespace
 
@@ -32,6 +33,8 @@ std::string_view describe(MapError e) {
       return "table, key or value too large";
     case MapError::name_service:
       return "name service failure";
+    case MapError::not_trusted:
+      return "table not safe here";
   }
   return "unknown";
 }
@@ -50,7 +53,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   std::string type(rest.substr(0, colon));
   std::string name(colon == std::string_view::npos ? rest : rest.substr(colon + 1));
   if (colon == std::string_view::npos) type = options.default_type;
-  if (type.empty() || name.empty()) {
+  if (type.empty() || (name.empty() && type != "environ")) {
     return fail(MapError::bad_spec, "\"" + printable(spec, 100) + "\": expected type:name");
   }
   std::string full(spec);
@@ -60,6 +63,17 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   if (type == "inline") return make_inline(std::move(full), name, options);
   if (type == "static") return make_static(std::move(full), name);
   if (type == "fail") return make_fail(std::move(full));
+  if (type == "environ") return make_environ(std::move(full));
+  if (type == "unionmap") return make_union(std::move(full), name, options);
+  if (type == "pipemap") return make_pipe(std::move(full), name, options);
+  if (type == "randmap") return make_random(std::move(full), name);
+  if (type == "socketmap") return make_socketmap(std::move(full), name);
+  if (type == "tcp" && !options.substitute) {
+    // Broken, not refused: mail has to wait for the administrator, not be bounced or lost.
+    Error why(MapError::not_trusted, full + ": tcp: is not allowed in this setting");
+    return make_broken(std::move(full), std::move(why));
+  }
+  if (type == "tcp") return make_tcp(std::move(full), name);
   if (type == "unix") return make_unix(std::move(full), name);
   if (type == "cidr") return make_cidr(std::move(full), name, options);
   if (type == "regexp") return make_regexp(std::move(full), name, options);
@@ -91,12 +105,17 @@ std::string advice(const Error& problem) {
 }
 
 Value MapList::lookup(std::string_view key, bool whole_key) const {
+  PEN_TRY_ASSIGN(auto hit, find(key, whole_key));
+  if (!hit) return std::nullopt;
+  return std::move(hit->value);
+}
+Result<std::optional<MapList::Hit>> MapList::find(std::string_view key, bool whole_key) const {
   if (key.empty()) return std::nullopt;
   for (const auto& map : maps_) {
     if (!whole_key && map->whole_key_only()) continue;
     auto value = map->lookup(key);
     if (!value) return std::unexpected(std::move(value).error().within(map->name()));
-    if (*value) return value;
+    if (*value) return Hit{**std::move(value), map};
   }
   return std::nullopt;
 }

@@ -3,7 +3,8 @@
 ///
 /// Use:     auto maps = MapList::open("hash:/etc/x/transport, regexp:/etc/x/rules", options);
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
-/// Types:   lmdb, hash and btree (all three: NAME.lmdb), texthash, inline, static, cidr, regexp, pcre, unix, fail;
+/// Types:   lmdb, hash and btree (all three: NAME.lmdb), texthash, inline, static, cidr, regexp, pcre, unix, environ,
+///          fail; unionmap, pipemap, randmap (made of others); socketmap, tcp (asked of another process);
 ///          "proxy:" in front of a type is accepted and skipped (there is no proxymap here).
 /// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An Error
 ///          always means "try again later" (4xx, defer), never "not found".
@@ -31,6 +32,7 @@ enum class MapError {
   read_only,     // the type cannot be built or changed
   too_large,     // a key or value beyond the bounds
   name_service,  // getpwnam and the like failed
+  not_trusted,  // the table, or a rule of it, lets outsiders choose values (OpenOptions::substitute)
 };
 std::string_view error_module(MapError);
 std::string_view describe(MapError);
@@ -55,6 +57,8 @@ class Map {
   virtual bool whole_key_only() const { return false; }
   /// What is wrong with the table right now, if anything (for start-up messages and penstock check).
   virtual std::optional<Error> problem() { return std::nullopt; }
+  /// The user id that the table's file belongs to: whose word its content is. nullopt: it has no file, or none now.
+  virtual std::optional<std::uint32_t> owner() { return std::nullopt; }
   /// "type:name".
   const std::string& name() const { return name_; }
 
@@ -69,6 +73,10 @@ struct OpenOptions {
   std::string default_type = "hash";  // default_database_type, for a name without type
   bool fold_keys = true;              // regexp/pcre are case-insensitive by their own flags
   const Clock* clock = &system_clock();
+  /// false: the values say where mail goes or what is run, and are parsed for that. Then no part of a key may come into
+  /// one, for the key is a stranger's: a regexp or pcre table with $number in a result is broken (look-ups and problem()
+  /// say so), and so is tcp:, whose answers anybody on the way can give. Holds for tables within tables too.
+  bool substitute = true;
 };
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is no error here: look-ups and problem()
 /// tell of it until it is repaired.
@@ -85,6 +93,12 @@ class MapList {
   static Result<MapList> open(std::string_view value, const OpenOptions& options = {});
   /// whole_key: false for a part of a key (user@, @domain): tables that want whole keys only are passed over.
   Value lookup(std::string_view key, bool whole_key = true) const;
+  /// The same, with the table that had it.
+  struct Hit {
+    std::string value;
+    std::shared_ptr<Map> map;
+  };
+  Result<std::optional<Hit>> find(std::string_view key, bool whole_key = true) const;
   bool empty() const { return maps_.empty(); }
   bool blocking() const;
   std::vector<Error> problems() const;

@@ -341,4 +341,35 @@ BOOST_AUTO_TEST_CASE(a_quoted_empty_key_is_warned_about_and_left_out) {
   BOOST_TEST(table.warnings.size() == 1u);
 }
 
+BOOST_FIXTURE_TEST_CASE(where_keys_may_not_come_into_values_a_table_that_does_it_is_broken,
+                        Tables) {
+  options.substitute = false;
+  const std::string bad = "/^x$/ fixed\n/^(.*)-list$/ bob+$1\n";
+  const std::string good = "/^(.*)-list$/ bob$$1\n";
+  for (const std::string type : {"regexp", "pcre"}) {
+    const auto path = dir.write(type + "-bad", bad);
+    for (const auto& spec :
+         {type + ":" + path, "proxy:" + type + ":" + path, "unionmap:{" + type + ":" + path + "}",
+          "pipemap:{inline:{y-list=x-list, x=x}, " + type + ":" + path + "}"}) {
+      const auto m = must(spec);
+      for (const auto* key : {"y-list", "x"})
+        BOOST_TEST(shown(m->lookup(key)).find("line 2: $number is not allowed in this table") !=
+                       std::string::npos,
+                   spec);
+      BOOST_TEST(m->problem().has_value(), spec);
+    }
+    dir.write(type + "-whole", "/./ $0\n");
+    BOOST_TEST(must(type + ":" + dir.file(type + "-whole"))->problem().has_value());
+    dir.write(type + "-good", good);
+    const auto m = must(type + ":" + dir.file(type + "-good"));
+    BOOST_TEST(!m->problem());
+    BOOST_TEST(shown(m->lookup("a-list")) == "bob$1");
+  }
+  for (const auto* spec : {"tcp:127.0.0.1:1", "unionmap:{tcp:127.0.0.1:1}"}) {
+    const auto l = list(spec);
+    BOOST_TEST(shown(l.lookup("x")).find("tcp: is not allowed") != std::string::npos, spec);
+    BOOST_TEST(l.problems().size() == 1U, spec);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,6 @@
 #include <regex.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -202,6 +203,10 @@ class CidrPattern {
   Network network_;
 };
 
+bool uses_groups(const Rule& rule) {
+  return std::ranges::any_of(rule.result, [](const RulePiece& p) { return p.group >= 0; });
+}
+
 /// Rules of one file with their patterns compiled.
 template <class Pattern>
 struct PatternTable {
@@ -212,7 +217,7 @@ struct PatternTable {
   std::vector<Compiled> rules;
   std::string path;
 
-  template <RuleStyle style>
+  template <RuleStyle style, bool substitute>
   static Result<std::shared_ptr<PatternTable>> load(const std::string& path) {
     PEN_TRY_ASSIGN(const std::string text, read_table_file(path));
     PEN_TRY_ASSIGN(auto parsed, parse_rules(text, path, style));
@@ -220,6 +225,9 @@ struct PatternTable {
     table->path = path;
     table->rules.reserve(parsed.size());
     for (auto& rule : parsed) {
+      if (!substitute && uses_groups(rule))
+        return fail(MapError::not_trusted, path + ", line " + std::to_string(rule.line) +
+                                               ": $number is not allowed in this table");
       PEN_TRY_ASSIGN(auto pattern, Pattern::compile(rule, path));
       rule.pattern = {};
       table->rules.push_back({std::move(rule), std::move(pattern)});
@@ -270,8 +278,11 @@ struct PatternTable {
 template <class Pattern, RuleStyle style>
 class PatternMap final : public Map {
  public:
-  PatternMap(std::string spec, const std::string& path, const Clock& clock)
-      : Map(std::move(spec)), file_(path, clock, &PatternTable<Pattern>::template load<style>) {}
+  PatternMap(std::string spec, const std::string& path, const OpenOptions& options)
+      : Map(std::move(spec)),
+        file_(path, *options.clock,
+              options.substitute ? &PatternTable<Pattern>::template load<style, true>
+                                 : &PatternTable<Pattern>::template load<style, false>) {}
 
   Value lookup(std::string_view key) override {
     if (key.size() > kMaxKey || key.find('\0') != std::string_view::npos) return std::nullopt;
@@ -300,18 +311,17 @@ class PatternMap final : public Map {
 
 std::shared_ptr<Map> make_cidr(std::string spec, const std::string& name,
                                const OpenOptions& options) {
-  return std::make_shared<PatternMap<CidrPattern, RuleStyle::word>>(std::move(spec), name,
-                                                                    *options.clock);
+  return std::make_shared<PatternMap<CidrPattern, RuleStyle::word>>(std::move(spec), name, options);
 }
 std::shared_ptr<Map> make_regexp(std::string spec, const std::string& name,
                                  const OpenOptions& options) {
   return std::make_shared<PatternMap<RegexpPattern, RuleStyle::delimited>>(std::move(spec), name,
-                                                                           *options.clock);
+                                                                           options);
 }
 std::shared_ptr<Map> make_pcre(std::string spec, const std::string& name,
                                const OpenOptions& options) {
   return std::make_shared<PatternMap<PcrePattern, RuleStyle::delimited>>(std::move(spec), name,
-                                                                         *options.clock);
+                                                                         options);
 }
 
 }  // namespace pen::map

@@ -57,6 +57,7 @@ class TextHashMap final : public Map {
     PEN_TRY_ASSIGN(const auto entries, file_.current());
     return find_in(*entries, key, fold_);
   }
+  std::optional<std::uint32_t> owner() override { return file_.owner(); }
   std::optional<Error> problem() override {
     auto entries = file_.current();
     if (entries) return std::nullopt;
@@ -153,15 +154,14 @@ class AccountMap final : public Map {
   bool groups_;
 };
 
-/// What is between the outer braces, if there are any.
+}  // namespace
+
 std::string_view unbraced(std::string_view text) {
   text = trim(text);
   if (text.size() >= 2 && text.front() == '{' && text.back() == '}')
     return trim(text.substr(1, text.size() - 2));
   return text;
 }
-
-}  // namespace
 
 Result<FileStamp> file_stamp(const std::string& path) {
   struct stat s{};
@@ -171,6 +171,7 @@ Result<FileStamp> file_stamp(const std::string& path) {
   stamp.inode = s.st_ino;
   stamp.size = static_cast<std::uint64_t>(s.st_size);
   stamp.modified = s.st_mtim.tv_sec * 1'000'000'000LL + s.st_mtim.tv_nsec;
+  stamp.owner = s.st_uid;
   stamp.changed = s.st_ctim.tv_sec * 1'000'000'000LL + s.st_ctim.tv_nsec;
   return stamp;
 }

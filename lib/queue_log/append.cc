@@ -9,9 +9,16 @@ namespace pen::queue_log {
 namespace {
 /// Cut to what fits in `room` bytes of an index record; a sender of RFC 5321's 320 characters fits any segment size.
 IndexEntryView entry_of(std::uint32_t offset, const EnvelopeView& body, std::size_t room) {
-  IndexEntryView e{offset,       body.queue_id, body.generation,        body.appended,
-                   body.arrived, body.size,     body.remaining.count(), body.sender,
-                   {},           false};
+  IndexEntryView e{offset,
+                   body.queue_id,
+                   body.generation,
+                   body.appended,
+                   body.arrived,
+                   body.size,
+                   body.remaining.count(),
+                   body.sender,
+                   {},
+                   {}};
   std::size_t used = 64 + e.queue_id.size() + e.sender.size();
   if (used > room) {
     e.sender = e.sender.substr(0, 64);
@@ -32,6 +39,7 @@ EnvelopeView make_body(const Envelope& e, std::uint32_t generation, WallTime app
                        const Position& replaces) {
   EnvelopeView body{generation, appended, replaces, e.queue_id, e.recipients, e.remaining,
                     e.arrived,  e.size,   e.sender, {},         {},           e.payload};
+  body.self_contained = e.self_contained;
   body.domains.assign(e.domains.begin(), e.domains.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                                  e.domains.size(), kMaxDomains)));
   return body;
@@ -70,7 +78,8 @@ void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeVi
                                 bool in_parts) {
   const std::size_t room = max_index(options.segment_size);
   IndexEntryView entry = entry_of(offset, body, room);
-  entry.in_parts = in_parts;
+  entry.flags = static_cast<std::uint8_t>((in_parts ? kInParts : 0) |
+                                          (body.self_contained ? kSelfContained : 0));
   constexpr std::size_t kInterval = 5;  // bytes at most
   EncodedEntries& entries = log.index.entries;
   if (entries.text.size() + encoded_size(entry) + kInterval * (entries.count + 1) > room)

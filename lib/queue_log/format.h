@@ -149,7 +149,8 @@ struct EnvelopeBodyOf {
   std::vector<Text> domains;
   std::vector<DeliveryResult> results;
   Text payload;
-  std::uint32_t interval = 0;  // in a retry log: seconds after `appended` at which it is due
+  std::uint32_t interval = 0;   // in a retry log: seconds after `appended` at which it is due
+  bool self_contained = false;  // for its index entry only
   PEN_FIELDS(generation, appended, replaces, queue_id, recipients, remaining, arrived, size, sender,
              domains, results, payload, interval)
 };
@@ -169,10 +170,12 @@ struct IndexEntryOf {
   std::uint64_t remaining = 0;
   Text sender;
   std::vector<Text> domains;
-  bool in_parts = false;  // whether it was completed is not known here: read it
+  std::uint8_t flags = 0;  // bits of kInParts, kSelfContained
   PEN_FIELDS(offset, queue_id, generation, appended, arrived, size, remaining, sender, domains,
-             in_parts)
+             flags)
 };
+inline constexpr std::uint8_t kInParts = 1;  // whether it was completed is not known here: read it
+inline constexpr std::uint8_t kSelfContained = 2;  // Envelope::self_contained
 using IndexEntry = IndexEntryOf<std::string>;
 using IndexEntryView = IndexEntryOf<std::string_view>;
 /// Entries in their encoded form, as a log gathers them.

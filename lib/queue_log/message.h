@@ -47,6 +47,9 @@ struct Envelope {
   // of the remaining recipients, for footers; at most kMaxDomains are kept
   std::vector<std::string> domains;
   std::string payload;  // everything else; opaque
+  // The payload names nothing outside the log. Kept in footers only, for who looks for all that is named (Listed); what
+  // is read back says false.
+  bool self_contained = false;
   PEN_FIELDS(queue_id, recipients, remaining, arrived, size, sender, domains, payload)
 };
 inline constexpr std::size_t kMaxDomains = 32;  // a message to more is listed as "to many domains"
@@ -83,9 +86,10 @@ struct Listed {
   std::uint64_t remaining = 0;  // recipients
   std::string sender;
   std::vector<std::string> domains;
-  bool active = false;       // being worked on
-  bool later = false;        // this version was written after the scan began
-  std::uint32_t stored = 0;  // bytes of the version's record, or of its first part; 0: not read
+  bool active = false;          // being worked on
+  bool later = false;           // this version was written after the scan began
+  bool self_contained = false;  // as its envelope said; false when that is not known
+  std::uint32_t stored = 0;     // bytes of the version's record, or of its first part; 0: not read
 };
 
 /// What a scan does with a message whose replacement is not durable yet: its old version is what disk and memory agree

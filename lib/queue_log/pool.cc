@@ -73,8 +73,10 @@ std::size_t QueueLog::State::segment_room() const {
 
 /// At a start, before any mail is taken: the reserve has to be there first. A full disk is no error: new mail waits.
 Result<void> QueueLog::State::fill_pool() {
-  // One more: the journal takes it at once.
-  while (free.size() < reserve_segments + 1) {
+  // The journal takes one at once, and the first message that is deferred one for its retry log: mail is not refused for
+  // the moment that it takes to make another.
+  constexpr std::size_t kTakenSoon = 3;
+  while (free.size() < reserve_segments + kTakenSoon) {
     const Slot slot = last_slot + 1;
     if (auto made = storage.allocate(slot, options.segment_size); !made) {
       if (!made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;

@@ -211,7 +211,7 @@ struct Scan::Impl {
       if (got && load_le<std::uint32_t>(words) == garbage_mark(segment, e.offset)) return {};
       if (got) stored = load_le<std::uint32_t>(words + 4);
       // A footer may be met before its batch is completed: what this process is writing is whole.
-      if (e.in_parts && place.position < s.logs[part.log].written_to) {
+      if ((e.flags & kInParts) != 0 && place.position < s.logs[part.log].written_to) {
         const auto whole = s.read(place);
         if (!whole && whole.error().is(QueueLogError::damaged)) return {};
         if (!whole) return std::unexpected(whole.error());
@@ -222,7 +222,7 @@ struct Scan::Impl {
         {place, std::move(e.queue_id), e.generation, e.appended,
          s.due(log, place.position, s.interval_of(log, interval), e.appended, s.clock.wall_now()),
          e.arrived, e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
-         place.position >= bounds[part.log], stored});
+         place.position >= bounds[part.log], (e.flags & kSelfContained) != 0, stored});
     return {};
   }
 };

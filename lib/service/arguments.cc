@@ -17,7 +17,9 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
   Arguments a;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "--help" || word == "-h") {
+    if (!a.rest.empty()) {
+      a.rest.push_back(word);  // what looks like an option there belongs to a command
+    } else if (word == "--help" || word == "-h") {
       a.help = true;
     } else if (word == "--version") {
       a.version = true;

@@ -8,6 +8,7 @@
 ///          -c  configuration directory              -o  a setting that wins over main.cf
 ///          -u  run as mail_owner                    -r  chroot to queue_directory
 ///          -v  debug lines in the log               --help, --version
+///          From the first ARG on everything is the program's own.
 /// Pure; any thread.
 #include <cstdint>
 #include <string>

@@ -261,11 +261,11 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
     d.connections.erase(it);
   }
   // A peer's broken TLS is no reason to wait where TLS may be left out: the next connection does without.
-  const bool broken_tls = trouble == Trouble::tls && !was_opened && may_go_clear(d);
+  const bool broken_tls = trouble == Trouble::tls && may_go_clear(d);
   if (broken_tls) learn_clear_text(d);
   // After deliveries a close is its right, unless it says when to come back.
   const bool failure =
-      was_opened ? trouble != Trouble::none &&
+      was_opened ? trouble != Trouble::none && !broken_tls &&
                        ((done == 0 && had_work) ||
                         (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
                  : trouble != Trouble::replaced && !broken_tls;

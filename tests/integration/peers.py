@@ -199,18 +199,30 @@ message_size_limit = 52428800
 
 
 class Exim(Peer):
-    """Accepts from loopback for any domain and sends everything to relay_port at once."""
+    """Accepts from loopback for any domain and sends everything to relay_host at once, which is 127.0.0.1 by any name.
+
+    rcpt: the ACL for recipients; main, out, authenticators: lines for these parts of its configuration. certificate and ca
+    are to be read as /var/lib/tls.pem, tls.key and ca.pem there."""
 
     package = "exim"
 
-    def __init__(self, port, relay_port):
+    def __init__(self, port, relay_port, relay_host="127.0.0.1", certificate=None, ca=None, rcpt="accept", main="", out="",
+                 authenticators=""):
         super().__init__(port)
-        self.relay_port = relay_port
+        self.relay_port, self.relay_host, self.rcpt = relay_port, relay_host, rcpt
+        self.main, self.out, self.authenticators = main, out, authenticators
+        if relay_host != "127.0.0.1":
+            self.write("etc/hosts", f"127.0.0.1 localhost peer.example {relay_host}\n")
+        self.files = {"ca.pem": ca} if ca else {}
+        if certificate:
+            self.files.update({"tls.pem": certificate.pem, "tls.key": certificate.key})
 
     def start(self):
         for sub in ("spool/exim4", "log/exim4", "run/exim4"):
             os.makedirs(os.path.join(self.dir, sub))
             os.chown(os.path.join(self.dir, sub), 5103, 5103)
+        for name, path in self.files.items():
+            os.chown(shutil.copy(path, os.path.join(self.dir, "lib", name)), 5103, 5103)
         config = self.write("etc/exim4/exim4.conf", f"""primary_hostname = peer.example
 exim_user = Debian-exim
 exim_group = Debian-exim
@@ -223,18 +235,20 @@ accept_8bitmime = true
 keep_environment =
 rfc1413_query_timeout = 0s
 host_lookup =
+smtp_accept_queue_per_connection = 0
 message_size_limit = 50M
 acl_smtp_rcpt = take
 acl_smtp_data = take
+{self.main}
 begin acl
 take:
-  accept
+  {self.rcpt}
 begin routers
 out:
   driver = manualroute
   domains = *
   transport = out
-  route_list = * 127.0.0.1
+  route_list = * {self.relay_host} byname
   self = send
   host_find_failed = defer
 begin transports
@@ -243,8 +257,11 @@ out:
   port = {self.relay_port}
   allow_localhost
   hosts_try_fastopen =
+{self.out}
 begin retry
 * * F,2h,5s
+begin authenticators
+{self.authenticators}
 """)
         os.chmod(config, 0o644)
         self.run("/usr/bin/chown", "-R", "root:root", "/etc/exim4")

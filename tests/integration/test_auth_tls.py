@@ -1,4 +1,4 @@
-"""AUTH behind STARTTLS, both directions, with this server and Python's client."""
+"""AUTH behind STARTTLS, both directions: with this server and client, Python's client, and Exim as either side."""
 import os
 import re
 import shutil
@@ -12,6 +12,22 @@ from harness import *
 
 USER, PASSWORD = "anna@local.test.example", "secret one"
 
+EXIM_LOGINS = f"""cram:
+  driver = cram_md5
+  public_name = CRAM-MD5
+  server_secret = ${{if eq{{$auth1}}{{{USER}}}{{{PASSWORD}}}fail}}
+  server_set_id = $auth1
+  client_name = {USER}
+  client_secret = {PASSWORD}
+plain:
+  driver = plaintext
+  public_name = PLAIN
+  server_prompts = :
+  server_condition = ${{if and{{{{eq{{$auth2}}{{{USER}}}}}{{eq{{$auth3}}{{{PASSWORD}}}}}}}}}
+  server_set_id = $auth2
+  client_send = ^{USER}^{PASSWORD}
+"""
+
 
 @unittest.skipIf(peers.unavailable(), peers.unavailable())
 class AuthWithTls(Suite):
@@ -23,6 +39,7 @@ class AuthWithTls(Suite):
         os.chmod(cls.dir, 0o755)
         cls.ca = Authority(cls.dir)
         certificate = cls.ca.issue("in.test.example")
+        cls.sink = cls.enterClassContext(Peer())
         cls.dovecot = peers.Dovecot(free_port(), logins={USER: PASSWORD}, auth_port=free_port())
         cls.addClassCleanup(cls.dovecot.stop)
         cls.dovecot.start()
@@ -31,7 +48,8 @@ class AuthWithTls(Suite):
             "smtpd_tls_auth_only": "yes", "smtpd_sasl_auth_enable": "yes", "smtpd_sasl_type": "dovecot",
             "smtpd_sasl_path": f"inet:127.0.0.1:{cls.dovecot.auth_port}", "smtpd_sasl_security_options": "noanonymous, noplaintext",
             "smtpd_sasl_tls_security_options": "noanonymous", "mynetworks": "192.0.2.1/32",
-            "smtpd_relay_restrictions": "permit_sasl_authenticated, reject", "default_transport": "discard:"})
+            "smtpd_relay_restrictions": "permit_sasl_authenticated, reject", "default_transport": "discard:",
+            "smtpd_tls_received_header": "yes", "transport_maps": inline({"exim.example": f"smtp:[127.0.0.1]:{cls.sink.port}"})})
         cls.addClassCleanup(cls.inside.close)
 
     def test_auth_comes_with_tls_and_not_before(self):
@@ -64,6 +82,49 @@ class AuthWithTls(Suite):
             mx.wait_log(rf"{queue_id}: to=<y@{domain}>.*{outcome}")
         self.inside.wait_log(rf"client=\S+, sasl_method=PLAIN, sasl_username={USER}")
         self.assertNotIn(PASSWORD, mx.log())
+
+    def exim(self, port, relay_port, **more):
+        exim = peers.Exim(port, relay_port, ca=self.ca.pem, authenticators=EXIM_LOGINS, **more)
+        return self.enterContext(exim)
+
+    def test_exim_logs_in_over_tls_that_it_verifies(self):
+        port = free_port()
+        self.exim(port, self.inside.port, relay_host="in.test.example",
+                  out="  hosts_require_tls = *\n  hosts_require_auth = *\n  tls_verify_certificates = /var/lib/ca.pem\n"
+                      "  tls_verify_hosts = *\n  tls_verify_cert_hostnames = *\n")
+        before = len(self.sink.messages)
+        with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
+            client.sendmail("x@local.test.example", ["y@exim.example"], mail(body="by way of Exim\r\n"))
+        got = self.sink.wait_messages(before + 1, seconds=60)[-1]
+        self.assertTrue(got.content.endswith(b"by way of Exim\r\n"))
+        received = b" ".join(got.content.split())
+        self.assertRegex(received, rb"from peer\.example .*\(using TLSv1\.3 with cipher .* by mx\.test\.example .* with ESMTPSA ")
+        self.inside.wait_log(f"sasl_method=CRAM-MD5, sasl_username={USER}")
+
+    def test_exim_takes_mail_of_who_is_logged_in_over_tls(self):
+        port = free_port()
+        certificate = self.ca.issue("peer.example")
+        exim = self.exim(port, self.sink.port, certificate=certificate, rcpt="accept authenticated = *",
+                         main="tls_advertise_hosts = *\ntls_certificate = /var/lib/tls.pem\ntls_privatekey = /var/lib/tls.key\n"
+                              "auth_advertise_hosts = ${if def:tls_in_cipher{*}{}}\n")
+        hop = f"[127.0.0.1]:{port}"
+        mx = Instance({"relay_domains": "cram.example, plain.example",
+                       "transport_maps": inline({"cram.example": f"smtp:{hop}", "plain.example": f"plain:{hop}"}),
+                       "smtp_tls_CAfile": self.ca.pem, "smtp_tls_loglevel": "1",
+                       "smtp_tls_policy_maps": inline({hop: "secure match=peer.example"}), "smtp_sasl_auth_enable": "yes",
+                       "smtp_sasl_tls_security_options": "noanonymous",
+                       "smtp_sasl_password_maps": inline({hop: f"{USER}:{PASSWORD}"})},
+                      {"plain": "unix - - n - - smtp -o smtp_sasl_mechanism_filter=plain"})
+        self.addCleanup(mx.close)
+        for mechanism in ("cram", "plain"):
+            before = len(self.sink.messages)
+            send(mx.port, "x@local.test.example", [f"y@{mechanism}.example"], mail(body=f"{mechanism}\r\n"))
+            got = self.sink.wait_messages(before + 1, seconds=60)[-1]
+            self.assertTrue(got.content.endswith(f"{mechanism}\r\n".encode()))
+            self.assertRegex(b" ".join(got.content.split()), rb"by peer\.example with esmtpsa \(TLS1\.3\) ")
+            self.assertRegex(exim.log(), rf"A={mechanism}:{USER} ")
+        mx.wait_log(r"Verified TLS connection established to 127\.0\.0\.1\[127\.0\.0\.1\]:\d+: TLSv1\.3")
+        mx.wait_empty_queue()
 
 
 if __name__ == "__main__":

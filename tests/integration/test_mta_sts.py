@@ -1,4 +1,7 @@
 """MTA-STS (RFC 8461) end to end: DNS, policy hosts and MX hosts that do right and wrong, and what becomes of the mail."""
+import email
+import email.policy
+import gzip
 import json
 import os
 import shutil
@@ -8,6 +11,7 @@ from certificates import Authority
 from harness import *
 from peer import server_context
 from policy_host import PolicyHost, answer, policy
+from test_tlsrpt import Reports
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "4s", "queue_run_delay": "1s"}
 RECORD = "v=STSv1; id=one;"
@@ -33,7 +37,7 @@ class MtaSts(Suite):
             cls.peers[kind], port = peer, peer.port
         cls.port = port
 
-    def zone(self, **domains):
+    def zone(self, more=(), **domains):
         """A name server with MX hosts by their kind, and the domains: name -> (TXT texts, MX kinds by preference)."""
         records = {(f"mx.{kind}.example", "A"): [address] for kind, address in self.addresses.items()}
         for name, (texts, *kinds) in domains.items():
@@ -41,6 +45,7 @@ class MtaSts(Suite):
             records[f"mta-sts.{name}.example", "A"] = ["127.0.0.1"]
             if texts:
                 records[f"_mta-sts.{name}.example", "TXT"] = texts
+        records.update(more)
         return Dns(records, ttl=1)
 
     def policy_host(self, *domains):
@@ -112,6 +117,61 @@ class MtaSts(Suite):
                 self.assertIn("mx.right.example", self.peers["right"].tls.asked)
                 for peer in self.peers.values():
                     self.assertEqual(peer.violations, [])
+
+    # Domain -> its policy's mode and mx, the MX host, the failure that is reported under type sts.
+    REPORTED = {
+        "told-good": ("enforce", "mx.right.example", "right", None),
+        "told-mxuntrusted": ("enforce", "mx.untrusted.example", "untrusted", "certificate-not-trusted"),
+        "told-testgood": ("testing", "mx.right.example", "right", None),
+        "told-testwrong": ("testing", "mx.wrong.example", "wrong", "certificate-host-mismatch"),
+        "told-testexpired": ("testing", "mx.expired.example", "expired", "certificate-expired"),
+        "told-testclear": ("testing", "mx.clear.example", "clear", "starttls-not-supported"),
+        "told-unnamed": ("enforce", "mx.elsewhere.example", "right", "validation-failure"),
+        "told-gone": (None, None, "right", "sts-policy-fetch-error"),
+        "told-nonsense": ("nonsense", "mx.right.example", "right", "sts-policy-invalid"),
+        "told-badweb": ("enforce", "mx.right.example", "right", "sts-webpki-invalid"),
+    }
+
+    def test_what_fails_under_policies_is_reported(self):
+        with Peer() as inbox, self.policy_host(*self.REPORTED) as hosts:
+            hosts.certificates["told-badweb.example"] = self.ca.issue("elsewhere.example")
+            for domain, (mode, mx, _, _) in self.REPORTED.items():
+                if mode:
+                    hosts.policies[f"{domain}.example"] = policy(mode, mx)
+            wish = {(f"_smtp._tls.{domain}.example", "TXT"): [f"v=TLSRPTv1; rua=mailto:{domain}@reports.example"]
+                    for domain in self.REPORTED}
+            zone = {domain: ([RECORD], kind) for domain, (_, _, kind, _) in self.REPORTED.items()}
+            with self.zone(wish, **zone) as dns, self.instance(
+                    dns, hosts, smtp_tlsrpt_enable="yes", tlsrpt_sender="tls@mx.test.example",
+                    transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"})) as mx:
+                for domain in self.REPORTED:
+                    send(mx.port, "ada@sender.example", [f"a@{domain}.example"], mail())
+                for domain, (mode, _, _, result) in self.REPORTED.items():
+                    held = result is not None and mode == "enforce" and domain != "told-badweb"
+                    mx.wait_log(rf"to=<a@{domain}\.example>, .*status={'deferred' if held else 'sent'} ")
+
+                def reported(missing=set(self.REPORTED)):
+                    """Asks for what has gathered until every domain has had a report with the result that is awaited."""
+                    with Reports(mx) as reports:
+                        reports.send()
+                    for message in inbox.messages:
+                        domain = message.recipients[0].split("@")[0]
+                        if self.result_of(message) == (self.REPORTED[domain][3] or "success"):
+                            missing.discard(domain)
+                    return not missing
+                eventually(reported, lambda: "reports of " + ", ".join(
+                    f"{m.recipients[0]}: {self.result_of(m)}" for m in inbox.messages))
+
+    def result_of(self, message):
+        """The kind of failure under the policy of type sts, or success; None: the report is of something else."""
+        whole = email.message_from_bytes(message.content, policy=email.policy.default)
+        report = json.loads(gzip.decompress(list(whole.iter_parts())[1].get_content()))
+        for one in report["policies"]:
+            if one["policy"]["policy-type"] == "sts":
+                if "failure-details" in one:
+                    return one["failure-details"][0]["result-type"]
+                return "success" if one["summary"]["total-successful-session-count"] else None
+        return None
 
     def test_policies_that_cannot_be_had_hold_no_mail(self):
         """Each would hold the mail if it were believed: the MX host has no TLS and another name."""

@@ -81,6 +81,24 @@ class RequireTls(Certified):
         for peer in (*peers.values(), unknown):
             peer.close()
 
+    def test_it_goes_on_through_a_chain_of_servers(self):
+        with Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as peer:
+            last = f"[127.0.0.1]:{peer.port}"
+            with Instance(self.received_with_tls(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": "smtp:" + last}),
+                                                 smtp_tls_policy_maps=inline({last: f"secure match={NAME}"}))) as second:
+                hop = f"[127.0.0.1]:{second.port}"
+                with Instance(self.received_with_tls(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": "smtp:" + hop}),
+                                                     smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}))) as first:
+                    self.submit(first, ["a@rcpt.example"], mail(body="through two\r\n"))
+                    arrived = peer.wait_messages(1)[0]
+                    self.assertIn("REQUIRETLS", arrived.parameters)
+                    self.assertTrue(arrived.content.endswith(b"through two\r\n"))
+                    # Both hops by TLS, and the second would not have taken it on to a server without.
+                    self.assertEqual(arrived.content.count(b"with ESMTPS "), 2)
+                    first.wait_empty_queue()
+                    second.wait_empty_queue()
+            self.clean(peer)
+
     def test_a_crash_does_not_forget_it(self):
         with Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as peer:
             hop = f"[127.0.0.1]:{peer.port}"

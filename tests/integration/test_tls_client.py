@@ -322,7 +322,16 @@ class Broken(Certified):
         connection.sendall(b"220 go ahead\r\n250-evil")
         lines.read()
 
-    CASES = ("drops", "garbage", "half_closed", "silent", "injects", "injects_half_a_line")
+    @staticmethod
+    def closes_inside(connection, lines):
+        hello(connection, lines)
+        connection.sendall(b"220 go ahead\r\n")
+        with server_context(Broken.right).wrap_socket(connection, server_side=True) as inside, inside.makefile("rb") as told:
+            told.readline()  # EHLO
+            inside.sendall(b"250 broken.example\r\n")
+            told.readline()  # MAIL
+
+    CASES = ("drops", "garbage", "half_closed", "silent", "injects", "injects_half_a_line", "closes_inside")
 
     def first_broken(self, peer, case):
         """The first connection meets the broken side, later ones the whole peer."""
@@ -415,6 +424,22 @@ class Broken(Certified):
                 else:
                     mx.wait_log(r"dsn=4\.7\.5, status=deferred \(TLS is required, but there is a client TLS configuration problem.*nowhere")
                     self.assertEqual(peer.messages, [])
+
+
+    def test_check_names_what_keeps_the_client_from_speaking_tls(self):
+        missing_file = os.path.join(self.directory, "nowhere.pem")
+        with Instance(self.settings(smtp_tls_cert_file=missing_file, smtp_tls_protocols="TLSv9", smtp_tls_mandatory_ciphers="strong",
+                                    lmtp_tls_key_file=self.certificates["wrong name"].key, lmtp_tls_cert_file=self.right.pem),
+                      start=False) as mx:
+            said = mx.tool("penstock", "check").stdout
+            for words in (rf"warning: {missing_file}: cannot be read: No such file", r"warning: smtp_tls_protocols: .*TLSv9",
+                          r"warning: smtp_tls_mandatory_ciphers: no such cipher grade \"strong\"",
+                          r"warning: .* is not the key of the certificate in "):
+                self.assertRegex(said, words)
+        with Instance(self.settings(tls_medium_cipherlist="NOTHING-KNOWN"), start=False) as mx:
+            self.assertRegex(mx.tool("penstock", "check").stdout, r"warning: smtp_tls_ciphers = medium, by tls_\*_cipherlist: .*NOTHING-KNOWN")
+        with Instance(self.settings(smtp_tls_cert_file=self.right.pem, smtp_tls_key_file=self.right.key), start=False) as mx:
+            self.assertNotRegex(mx.tool("penstock", "check").stdout, r"tls_|\.pem|\.key")
 
 
 @unittest.skipIf(peers.unavailable(), peers.unavailable())

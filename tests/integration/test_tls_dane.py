@@ -66,6 +66,8 @@ class Dane(Suite):
             "out.example": ["@ MX 10 mx", "mx CNAME mx.insecure.example.",
                             f"_{cls.peer.port}._tcp.mx TLSA {right}"],
             "mxout.example": ["@ MX 10 mx.insecure.example."],
+            "second.example": ["@ MX 10 bad", "bad A 127.0.0.15", f"_{cls.peer.port}._tcp.bad TLSA {wrong}", *zone(right)[1:],
+                               "@ MX 20 mx"],
         }
         cls.dns = validating_dns.ValidatingDns(
             signed, unsigned={"insecure.example": zone(wrong), "mxin.example": ["@ MX 10 mx.ee.example."]},
@@ -132,6 +134,14 @@ class Dane(Suite):
             told = mx.tool("pendest", "explain", "a@mxin.example", check=True).stdout
             self.assertIn("the MX records of mxin.example are not secure in DNS", told)
             self.assertIn("dane, by smtp_tls_security_level", mx.tool("pendest", "explain", "a@ee.example", check=True).stdout)
+
+    def test_the_next_host_is_used_where_one_does_not_match_its_records(self):
+        with self.instance("dane") as mx:
+            send(mx.port, "ada@sender.example", ["a@second.example"], mail())
+            mx.wait_log(r"to=<a@second\.example>, .*status=sent ")
+            self.assertRegex(mx.log(), r"Untrusted TLS connection established to bad\.second\.example\[")
+            self.assertRegex(mx.log(), r"Verified TLS connection established to mx\.second\.example\[")
+        self.assertEqual([m for m in self.anchored.messages if m.recipients == ["a@second.example"]], [])
 
     def test_a_policy_of_one_next_hop_asks_for_dane(self):
         with self.instance("may", smtp_tls_policy_maps=inline({"ee.example": "dane-only"})) as mx:

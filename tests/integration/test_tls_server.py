@@ -281,6 +281,7 @@ class TlsServer(Suite):
             with self.subTest(level), \
                     Instance({**self.settings(level), "smtpd_tls_key_file": self.other.key}) as mx:
                 mx.wait_log(r"warning: .*is not the key of the certificate in .*: TLS is not available")
+                self.assertRegex(mx.tool("penstock", "check").stdout, r"warning: .*is not the key of the certificate in .*: TLS is not available")
                 with Client(mx.port) as client:
                     self.assertFalse(client.has("STARTTLS"))
                     client.expect("MAIL FROM:<a@sender.example>", keyword)

@@ -1,6 +1,9 @@
 """The queue seen and handled by the tools, and a configuration that is wrong."""
+import grp
 import json
 import os
+import shutil
+import subprocess
 
 from harness import *
 
@@ -28,6 +31,61 @@ class Tools(Suite):
                 mx.tool("pensuper", "-d", identity, check=True)
                 self.assertEqual(mx.queue(), [])
                 self.assertIn("queue is empty", mx.tool("penqueue", "-p", check=True).stdout)
+
+    def test_the_queue_has_a_shape(self):
+        with Peer() as peer:
+            settings = relay_to(peer)
+            peer.close()
+            with Instance(settings) as mx:
+                send(mx.port, "ada@sender.example", ["a@one.example", "b@two.example", "c@two.example"], mail())
+                send(mx.port, "", ["a@one.example"], mail())
+                eventually(lambda: [e["queue_name"] for e in mx.queue()] == ["deferred"] * 2, "both are deferred")
+
+                def rows(*options):
+                    lines = mx.tool("penshape", *options, check=True).stdout.splitlines()
+                    return {name: [int(n) for n in numbers] for name, *numbers in map(str.split, lines[1:])}
+                self.assertEqual(rows("-b", "1"), {"TOTAL": [3, 3, 0], "one.example": [2, 2, 0], "two.example": [1, 1, 0]})
+                self.assertEqual(rows("-s", "-b", "1", "deferred"),
+                                 {"TOTAL": [2, 2, 0], "sender.example": [1, 1, 0], "MAILER-DAEMON": [1, 1, 0]})
+                self.assertEqual(rows("-b", "1", "--domain", "two.example")["TOTAL"], [2, 2, 0])
+                self.assertEqual(rows("-b", "1", "hold"), {"TOTAL": [0, 0, 0]})
+                first = json.loads(mx.tool("penshape", "-j", check=True).stdout.splitlines()[0])
+                self.assertEqual((first["domain"], first["messages"], first["ages"][0]),
+                                 ("one.example", 2, {"minutes": 5, "messages": 2}))
+                self.assertEqual(mx.tool("penshape", "-b", "many").returncode, os.EX_USAGE)
+                self.assertEqual(mx.tool("penshape", "nowhere").returncode, os.EX_USAGE)
+
+    def test_scripts_write_to_the_log(self):
+        with Instance() as mx:
+            mx.tool("penlog", "-p", "warn", "the disk is", "nearly full", check=True)
+            mx.wait_log(r"penstock/penlog\[\d+\]: warning: the disk is nearly full$")
+            mx.tool("penlog", "-t", "backup", "done\x1b[2J", check=True)
+            mx.wait_log(r" backup\[\d+\]: done\?\[2J$")
+            self.assertEqual(mx.tool("penlog", "-p", "loud", "x").returncode, os.EX_USAGE)
+
+    def test_who_may_list_and_flush_the_queue_is_a_setting(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can ask as somebody else")
+        drop = grp.getgrgid(os.getgrouplist("daemon", 1)[0])  # any group but root's
+        nobody = {"user": 65534, "group": drop.gr_gid, "extra_groups": []}
+        with Instance({"setgid_group": drop.gr_name, "authorized_mailq_users": "!nobody, static:anyone",
+                       "authorized_flush_users": "root"}) as mx:
+            where = os.path.join(mx.dir, "bin")  # where everybody may go
+            os.makedirs(where)
+
+            def ask(name, *options):
+                shutil.copy(os.path.join(BIN, name), where)
+                done = subprocess.run([os.path.join(where, name), "-c", mx.etc, *options],
+                                      capture_output=True, text=True, cwd="/", **nobody)
+                return done.returncode, done.stderr
+            for command, setting in ((("penqueue", "-p"), "authorized_mailq_users"), (("penshape",), "authorized_mailq_users"),
+                                     (("pensuper", "-n", "-d", "ALL"), "authorized_mailq_users"),
+                                     (("penqueue", "-f"), "authorized_flush_users")):
+                code, text = ask(*command)
+                self.assertEqual(code, os.EX_NOPERM, (command, text))
+                self.assertIn(setting, text)
+            mx.tool("penqueue", "-p", check=True)
+            mx.tool("penqueue", "-f", check=True)
 
     def test_a_message_is_listed_at_every_moment_of_being_tried_again(self):
         with Peer() as peer:

@@ -181,9 +181,11 @@ SessionInfo client_facts(SSL* ssl, const ContextOptions& context, const ConnectO
   if (info.trusted && certificate) {
     // DANE has looked at the names itself, where RFC 7672 wants it.
     info.matched = !asked.tlsa.empty();
-    const unsigned flags =
-        X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
-        (context.wildcard_matches_several_labels ? X509_CHECK_FLAG_MULTI_LABEL_WILDCARDS : 0U);
+    unsigned flags = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS;
+    if (asked.strict_names)
+      flags |= X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
+    else if (context.wildcard_matches_several_labels)
+      flags |= X509_CHECK_FLAG_MULTI_LABEL_WILDCARDS;
     for (std::size_t i = 0; !info.matched && i < asked.names.size(); ++i) {
       const std::string& name = asked.names[i];
       info.matched = !name.empty() &&

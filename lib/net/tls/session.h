@@ -64,6 +64,9 @@ struct ConnectOptions {
   std::string server_name = {};  // SNI; empty: none (addresses have none)
   std::vector<std::string> names =
       {};  // the peer's certificate must be for one of; ".example.com": any below it
+  /// As RFC 8461 section 4.1 wants: only DNS names of the certificate, no common name, and a wildcard stands for one label,
+  /// whatever the context says.
+  bool strict_names = false;
   std::vector<Tlsa> tlsa = {};  // not empty: only these count, not the context's CAs
   std::string tlsa_base = {};   // for DANE-TA: the name looked up
   /// Under which to look for a session to resume and to keep the new one; must differ wherever the peer, the policy

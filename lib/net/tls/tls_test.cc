@@ -3,6 +3,7 @@
 
 #include "lib/async/sync.h"
 #include "lib/async/test_support.h"
+#include "lib/base/text.h"
 #include "lib/net/tls/session.h"
 #include "lib/net/tls/test_certificates.h"
 #include "lib/testing/manual_clock.h"
@@ -167,6 +168,25 @@ BOOST_AUTO_TEST_CASE(a_write_given_up_while_its_record_may_be_on_the_way_breaks_
   BOOST_TEST(s.pair.b.broken());
 }
 
+BOOST_AUTO_TEST_CASE(what_came_before_a_write_failed_is_still_given_and_no_more) {
+  Session s(loop, open(server_options()), open(client_options()));
+  s.talk();
+  s.pair.a.write("421 going away\r\n");
+  for (int i = 0; i < 100 && !s.pair.b.poll_input(); ++i) loop.run_once(milliseconds(10));
+  s.pair.a.close();
+  for (int i = 0; i < 100 && !s.pair.b.broken(); ++i) {
+    s.pair.b.write("NOOP\r\n");
+    loop.run_once(milliseconds(10));
+  }
+  BOOST_TEST(s.pair.b.broken());
+  const auto read = [](Stream* from) -> Task<std::string> {
+    auto line = co_await from->read_line(100);
+    co_return line ? std::string(*line) : "error";
+  };
+  BOOST_TEST(run(loop, read(&s.pair.b)) == "421 going away");
+  BOOST_TEST(run(loop, read(&s.pair.b)) == "error");
+}
+
 BOOST_AUTO_TEST_CASE(the_end_is_told_and_its_absence_is_noticed) {
   {
     Session s(loop, open(server_options()), open(client_options()));
@@ -321,6 +341,37 @@ BOOST_AUTO_TEST_CASE(a_certificate_is_trusted_and_matched_apart) {
   s.fine();
   BOOST_TEST(!s.client->trusted);
   BOOST_TEST(s.client->why_not == "certificate has expired");
+}
+
+BOOST_AUTO_TEST_CASE(strict_names_are_dns_names_and_a_wildcard_is_one_label) {
+  struct Row {
+    std::vector<std::string> names;  // of the certificate; its common name is mx.in.d.example
+    std::string asked;
+    bool matched, strictly;
+  };
+  const Row rows[] = {{{"mx.in.d.example"}, "mx.in.d.example", true, true},
+                      {{}, "mx.in.d.example", true, false},
+                      {{"*.in.d.example"}, "mx.in.d.example", true, true},
+                      {{"*.d.example"}, "mx.in.d.example", true, false},
+                      {{"m*.in.d.example"}, "mx.in.d.example", false, false},
+                      {{"mx.*.d.example"}, "mx.in.d.example", false, false},
+                      {{"other.example"}, "mx.in.d.example", false, false},
+                      {{"*.in.d.example"}, "in.d.example", false, false}};
+  for (const auto& row : rows) {
+    auto served = server_options();
+    served.pairs = {
+        files(authority().issue({.common_name = "mx.in.d.example", .names = row.names}))};
+    const auto server = open(served);
+    auto options = client_options();
+    options.wildcard_matches_several_labels = true;
+    for (const bool strict : {false, true}) {
+      Session s(loop, server, open(options), {.names = {row.asked}, .strict_names = strict});
+      s.fine();
+      BOOST_TEST(s.client->trusted);
+      BOOST_TEST(s.client->matched == (strict ? row.strictly : row.matched),
+                 join(row.names) << " " << row.asked << " " << strict);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(dane_counts_its_records_and_nothing_else) {

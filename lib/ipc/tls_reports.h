@@ -16,7 +16,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/ipc/tls_report.h"
 
-namespace pen::smtp {
+namespace pen::ipc {
 
 class TlsReports {
  public:
@@ -25,24 +25,24 @@ class TlsReports {
   /// path: of tlsrpt's socket.
   TlsReports(async::Loop& loop, std::string path)
       : loop_(loop), path_(std::move(path)), wanted_(loop) {}
-  void tell(ipc::tls_report::Attempt attempt);
+  void tell(tls_report::Attempt attempt);
   /// As long as the process runs; connects when there is something to tell.
   static async::Task<void> keep_connected(std::shared_ptr<TlsReports> self);
   std::uint64_t told() const { return told_; }
   std::uint64_t lost() const { return lost_; }
 
  private:
-  using Channel = ipc::Channel<ipc::tls_report::FromTlsrpt, ipc::tls_report::ToTlsrpt>;
-  bool send(const ipc::tls_report::Attempt& attempt);
+  using Channel = ipc::Channel<tls_report::FromTlsrpt, tls_report::ToTlsrpt>;
+  bool send(const tls_report::Attempt& attempt);
   void lose(std::uint64_t n);
 
   async::Loop& loop_;
   std::string path_;
   async::Event wanted_;
   std::optional<Channel> channel_;
-  std::deque<ipc::tls_report::Attempt> waiting_;
+  std::deque<tls_report::Attempt> waiting_;
   std::uint64_t told_ = 0, lost_ = 0;
   SteadyTime complained_{};
 };
 
-}  // namespace pen::smtp
+}  // namespace pen::ipc

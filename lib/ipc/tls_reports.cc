@@ -1,12 +1,12 @@
-#include "smtp/tls_reports.h"
+#include "lib/ipc/tls_reports.h"
 
 #include <algorithm>
 
 #include "lib/base/log.h"
 
-namespace pen::smtp {
+namespace pen::ipc {
 
-bool TlsReports::send(const ipc::tls_report::Attempt& attempt) {
+bool TlsReports::send(const tls_report::Attempt& attempt) {
   if (!channel_ || !channel_->is_open() || channel_->congested() || !channel_->send(attempt))
     return false;
   ++told_;
@@ -22,7 +22,7 @@ void TlsReports::lose(std::uint64_t n) {
                path_, lost_);
 }
 
-void TlsReports::tell(ipc::tls_report::Attempt attempt) {
+void TlsReports::tell(tls_report::Attempt attempt) {
   if (waiting_.empty() && send(attempt)) return;
   if (waiting_.size() >= kMost) return lose(1);
   waiting_.push_back(std::move(attempt));
@@ -36,10 +36,8 @@ async::Task<void> TlsReports::keep_connected(std::shared_ptr<TlsReports> self) {
   for (;;) {
     (void)co_await self->wanted_.wait();
     self->wanted_.reset();
-    auto channel =
-        co_await ipc::connect_channel<ipc::tls_report::FromTlsrpt, ipc::tls_report::ToTlsrpt>(
-            self->loop_, self->path_, ipc::tls_report::kName,
-            {.deadline = self->loop_.now() + seconds(30)});
+    auto channel = co_await ipc::connect_channel<tls_report::FromTlsrpt, tls_report::ToTlsrpt>(
+        self->loop_, self->path_, tls_report::kName, {.deadline = self->loop_.now() + seconds(30)});
     if (channel) {
       complained = false;
       wait = kFirst;
@@ -63,4 +61,4 @@ async::Task<void> TlsReports::keep_connected(std::shared_ptr<TlsReports> self) {
   }
 }
 
-}  // namespace pen::smtp
+}  // namespace pen::ipc

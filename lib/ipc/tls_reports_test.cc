@@ -1,18 +1,17 @@
-#include "smtp/tls_reports.h"
+#include "lib/ipc/tls_reports.h"
 
 #include <boost/test/unit_test.hpp>
 
 using namespace pen;
-using namespace pen::smtp;
 
-BOOST_AUTO_TEST_SUITE(smtp_tls_reports)
+BOOST_AUTO_TEST_SUITE(tls_reports)
 
 BOOST_AUTO_TEST_CASE(what_nobody_reads_is_bounded_and_counted) {
   async::Loop loop;
-  TlsReports reports(loop, "/nonexistent/tlsrpt");
+  ipc::TlsReports reports(loop, "/nonexistent/tlsrpt");
   ipc::tls_report::Attempt attempt;
   attempt.domain = "example.org";
-  for (std::size_t i = 0; i < TlsReports::kMost; ++i) reports.tell(attempt);
+  for (std::size_t i = 0; i < ipc::TlsReports::kMost; ++i) reports.tell(attempt);
   BOOST_TEST(reports.lost() == 0u);
   for (int i = 0; i < 500; ++i) reports.tell(attempt);
   BOOST_TEST(reports.lost() == 500u);

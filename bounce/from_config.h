@@ -1,0 +1,28 @@
+#pragma once
+/// What main.cf and bounce_template_file say about notices; for bounce itself and for penstock check.
+///
+/// Use:     auto templates = templates_from(config);          // error: say so, and use builtin_templates(config)
+///          auto copies = copies_from(config.settings());
+/// Errors:  TemplateError, errno, ConfigError::bad_value; the message begins with the setting's name.
+#include <string>
+
+#include "lib/base/result.h"
+#include "lib/config/config.h"
+#include "lib/mail/notice_template.h"
+
+namespace pen::bounce {
+
+/// What the postmaster is told (notify_classes). Empty address: nothing.
+struct PostmasterCopies {
+  std::string failures;         // copies of failure notices: class bounce
+  std::string delays;           // copies of warnings: class delay
+  std::string failing_notices;  // notices that failed themselves: class 2bounce
+};
+Result<PostmasterCopies> copies_from(const config::Settings& settings);
+
+/// Built-in words where bounce_template_file is empty. Texts are expanded: every setting's name, and
+/// delay_warning_time_ and maximal_queue_lifetime_ with seconds, minutes, hours, days or weeks.
+Result<mail::NoticeTemplates> templates_from(const config::Config& config);
+mail::NoticeTemplates builtin_templates(const config::Config& config);
+
+}  // namespace pen::bounce

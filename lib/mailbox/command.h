@@ -1,0 +1,51 @@
+#pragma once
+/// Runs a command that reads a message on its standard input; blocking, as the current user. Runs in the forked child
+/// of a delivery (child.h).
+///
+/// Process: a process group of its own, killed as a whole at the time limit; standard input, and one pipe for standard
+///          output and error; no other descriptor; the environment that is given and no more; umask 077.
+/// Content: up to kWholeContent bytes are in hand before the command begins; of more, the command is killed before it
+///          can see an end of input that is not the message's.
+/// Stays:   what the command leaves running keeps its own pipes and gets nothing of a later message; it is not waited
+///          for.
+/// Status:  exit status 0 is delivered; others by sysexits.h, or by "D.S.N text" at the start of the output.
+/// Source:  Postfix local(8) EXTERNAL COMMAND DELIVERY, pipe(8); sysexits.h; RFC 3463.
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/mail/delivery_status.h"
+#include "lib/mailbox/pipe_form.h"
+#include "lib/mailbox/store.h"
+
+namespace pen::mailbox {
+
+struct Command {
+  std::string line;  // as in an alias: by a shell if it holds more than words; or, when empty,
+  std::vector<std::string> argv;  // executed as it is
+  std::string shell;              // words to put before `line` (local_command_shell)
+  std::vector<std::string>
+      environment;              // "NAME=value": all of it; PATH is looked at for the command
+  std::string directory = "/";  // where it begins
+  bool from_line = false;       // mbox's "From " line first
+  PipeRules form;
+  /// For the log: the line, or the words of argv.
+  std::string shown() const;
+};
+
+inline constexpr std::size_t kWholeContent = 1024 * 1024;
+inline constexpr std::size_t kMaxOutput = 1000;  // of the command's output kept for the status
+
+/// content: a descriptor that message.size bytes can be read from.
+mail::DeliveryStatus run_command(const Command& command, const Message& message, int content,
+                                 std::chrono::seconds limit);
+
+/// What is executed: `line` split at white space where that is all there is to it, else by /bin/sh -c; with a shell,
+/// its words and the line as one word. Pure.
+std::vector<std::string> command_words(const Command& command);
+/// The status for waitpid's answer and what the command wrote. Pure.
+mail::DeliveryStatus command_status(const std::string& shown, int wait_status,
+                                    std::string_view output);
+
+}  // namespace pen::mailbox

@@ -1,0 +1,30 @@
+#include "lib/mailbox/macros.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "lib/config/expand.h"
+
+namespace pen::mailbox {
+
+std::string filtered(std::string_view value, std::string_view filter) {
+  std::string out(value);
+  std::ranges::replace_if(out, [&](char c) { return !filter.contains(c); }, '_');
+  return out;
+}
+
+std::string expand_macros(std::string_view text, const Values& values, std::string_view filter) {
+  const auto look = [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = std::ranges::find(values, name, &Values::value_type::first);
+    if (found == values.end() || found->second.empty()) return std::nullopt;
+    std::string out;
+    for (const char c : filter.empty() ? found->second : filtered(found->second, filter)) {
+      if (c == '$') out += '$';  // a plain one to the language
+      out += c;
+    }
+    return out;
+  };
+  return config::expand(text, look).text;
+}
+
+}  // namespace pen::mailbox

@@ -1,0 +1,21 @@
+#pragma once
+/// Which name servers a program asks: those of dns_resolver_addresses, else the machine's.
+///
+/// Use:     PEN_TRY_ASSIGN(auto dns, resolve::name_servers(settings, resolve::read_resolv_conf()));
+///          net::Resolver resolver(loop, pool, std::move(dns));
+/// Thread:  any.
+#include <string>
+#include <string_view>
+
+#include "lib/config/settings.h"
+#include "lib/net/dns.h"
+
+namespace pen::resolve {
+
+/// The text of /etc/resolv.conf; a missing one is empty, which means the server on this host, as in libc. Blocks.
+std::string read_resolv_conf();
+/// Servers and time-outs; resolv_conf counts where the settings name no servers. Errors: an address that is none. Pure.
+Result<net::ResolverOptions> name_servers(const config::Settings& settings,
+                                          std::string_view resolv_conf);
+
+}  // namespace pen::resolve

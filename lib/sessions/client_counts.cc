@@ -1,0 +1,119 @@
+#include "lib/sessions/client_counts.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/map/network.h"
+
+namespace pen::sessions {
+
+using namespace ipc::clients;
+
+std::string client_block(std::string_view address, int ipv4_bits, int ipv6_bits) {
+  auto ip = map::parse_ip(address);
+  if (!ip) return std::string(address);
+  const int bits = ip->size == 4 ? ipv4_bits : ipv6_bits;
+  for (int i = 0; i < ip->size; ++i) {
+    const int kept = std::clamp(bits - 8 * i, 0, 8);
+    auto& byte = ip->bytes[static_cast<std::size_t>(i)];
+    byte = static_cast<std::uint8_t>(byte & (0xff00u >> kept));
+  }
+  return ip->text();
+}
+
+async::Task<void> AnvilCounts::keep_connected(std::shared_ptr<AnvilCounts> self) {
+  AnvilCounts& a = *self;
+  milliseconds pause = a.options_.first_pause;
+  bool complained = false;
+  for (;;) {
+    auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(
+        a.loop_, a.path_, kName, {.deadline = a.loop_.now() + a.options_.answer_time});
+    if (channel) {
+      complained = false;
+      pause = a.options_.first_pause;
+      a.away_ = false;
+      a.channel_ = std::make_unique<Channel>(*std::move(channel));
+      a.begin();
+      for (;;) {
+        auto received = co_await a.channel_->receive({.cancel = &a.hung_});
+        if (!received) break;
+        a.take(std::get<ipc::clients::Counted>(received->message));
+      }
+      a.channel_.reset();
+      if (a.hung_.raised()) {
+        log::warning("{}: anvil does not answer", a.path_);
+        a.hung_.reset();
+        a.give_up();
+      }
+    } else {
+      a.give_up();
+      if (!std::exchange(complained, true))
+        log::warning(
+            "connect to {}: {}; until anvil is there, smtpd_client_connection_count_limit counts "
+            "the sessions of this process, and clients have no rates",
+            a.path_, channel.error().message());
+    }
+    static_cast<void>(co_await a.loop_.sleep(pause));
+    pause = std::min(pause * 2, a.options_.longest_pause);
+  }
+}
+
+void AnvilCounts::begin() {
+  for (const auto& [client, sessions] : live_) send(Enter{client, sessions});
+  for (const auto& [request, question] : questions_) send(question->count);
+}
+
+void AnvilCounts::give_up() {
+  away_ = true;
+  for (const auto& [request, question] : questions_) {
+    question->answer = {.rate = 0, .live = own(question->count.client)};
+    question->answered.set();
+  }
+  questions_.clear();
+}
+
+void AnvilCounts::take(const ipc::clients::Counted& m) {
+  const auto at = questions_.find(m.request);
+  if (at == questions_.end()) return;  // who asked has gone
+  at->second->answer = {.rate = m.rate, .live = std::max(m.live, own(at->second->count.client))};
+  at->second->answered.set();
+  questions_.erase(at);
+}
+
+std::uint32_t AnvilCounts::own(const std::string& client) const {
+  const auto at = live_.find(client);
+  return at == live_.end() ? 0 : at->second;
+}
+
+void AnvilCounts::entered(const std::string& client) {
+  ++live_[client];
+  send(Enter{client, 1});
+}
+
+void AnvilCounts::left(const std::string& client) {
+  const auto at = live_.find(client);
+  if (--at->second == 0) live_.erase(at);
+  send(Leave{client});
+}
+
+async::Task<ClientCounts::Counted> AnvilCounts::ask(Event event, std::string client, bool look,
+                                                    async::Until until) {
+  if (!channel_ && away_) co_return Counted{.rate = 0, .live = own(client)};
+  Question question(loop_);
+  question.count = {next_++, event, look, std::move(client)};
+  struct Asked {
+    std::shared_ptr<AnvilCounts> counts;
+    std::uint64_t request;
+    ~Asked() { counts->questions_.erase(request); }
+  } const asked{shared_from_this(), question.count.request};
+  questions_[asked.request] = &question;
+  send(question.count);
+  const SteadyTime silence = loop_.now() + options_.answer_time;
+  until.deadline = std::min(until.deadline, silence);
+  auto answered = co_await question.answered.wait(until);
+  if (!answered && channel_ && loop_.now() >= silence) hung_.raise();
+  if (!answered) question.answer.live = own(question.count.client);
+  co_return question.answer;
+}
+
+}  // namespace pen::sessions

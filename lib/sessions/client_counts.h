@@ -1,0 +1,119 @@
+#pragma once
+/// smtpd's half of counting what clients do: anvil counts for all smtpd processes (lib/ipc/clients.h).
+///
+/// Use:     auto counts = std::make_shared<AnvilCounts>(loop, queue_path(ipc::kAnvilSocket), AnvilCounts::Options{});
+///          loop.spawn("client counts", AnvilCounts::keep_connected(counts));
+///          auto place = ClientCounts::enter(counts, client);          // for as long as the session lives
+///          auto counted = co_await counts->count(Event::connection, client, until);
+/// Away:    a question waits while a connection is being made, at most answer_time: master holds anvil's socket, and starts a
+///          dead one at once. Where that fails nobody is kept waiting or refused for its absence: what is asked counts as
+///          not done (rate 0), and the sessions of a client are those of this process. Back, anvil is told of them.
+/// Bounds:  one question per session at a time.
+/// Thread:  the loop's. Source: Postfix anvil_clnt(3).
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "lib/async/sync.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/clients.h"
+
+namespace pen::sessions {
+
+/// The network that a client is counted by. An address that cannot be read stands for itself.
+std::string client_block(std::string_view address, int ipv4_bits, int ipv6_bits);
+
+class ClientCounts {
+ public:
+  using Event = ipc::clients::Event;
+  struct Counted {
+    std::uint32_t rate = 0;  // of the event in this time unit; 0: not counted
+    std::uint32_t live = 0;  // sessions that the client has
+  };
+
+  virtual ~ClientCounts() = default;
+  /// Counts one; client: "service:address".
+  virtual async::Task<Counted> count(Event event, std::string client, async::Until until) = 0;
+  /// The same without counting one.
+  virtual async::Task<Counted> look(Event event, std::string client, async::Until until) = 0;
+
+  /// A session of a client, until it is destroyed.
+  class Place {
+   public:
+    Place() = default;
+    Place(std::shared_ptr<ClientCounts> counts, std::string client)
+        : counts_(std::move(counts)), client_(std::move(client)) {
+      counts_->entered(client_);
+    }
+    Place(Place&&) noexcept = default;
+    Place& operator=(Place&&) = delete;
+    ~Place() {
+      if (counts_) counts_->left(client_);
+    }
+
+   private:
+    std::shared_ptr<ClientCounts> counts_;
+    std::string client_;
+  };
+
+ protected:
+  virtual void entered(const std::string& client) = 0;
+  virtual void left(const std::string& client) = 0;
+};
+
+class AnvilCounts final : public ClientCounts, public std::enable_shared_from_this<AnvilCounts> {
+ public:
+  struct Options {
+    milliseconds first_pause{50}, longest_pause{1000};
+    milliseconds answer_time{5000};  // a longer silence is absence
+  };
+  /// path: of anvil's socket.
+  AnvilCounts(async::Loop& loop, std::string path, Options options)
+      : loop_(loop), path_(std::move(path)), options_(options) {}
+
+  /// Connects, reads answers, connects again, as long as the process lives.
+  static async::Task<void> keep_connected(std::shared_ptr<AnvilCounts> self);
+  bool connected() const { return channel_ != nullptr; }
+
+  async::Task<Counted> count(Event event, std::string client, async::Until until) override {
+    return ask(event, std::move(client), false, until);
+  }
+  async::Task<Counted> look(Event event, std::string client, async::Until until) override {
+    return ask(event, std::move(client), true, until);
+  }
+
+ private:
+  using Channel = ipc::Channel<ipc::clients::FromAnvil, ipc::clients::ToAnvil>;
+  struct Question {
+    explicit Question(async::Loop& loop) : answered(loop) {}
+    ipc::clients::Count count;
+    Counted answer;
+    async::Event answered;
+  };
+  void entered(const std::string& client) override;
+  void left(const std::string& client) override;
+  async::Task<Counted> ask(Event event, std::string client, bool look, async::Until until);
+  std::uint32_t own(const std::string& client) const;
+  void begin();
+  void take(const ipc::clients::Counted& m);
+  /// Nobody waits for anvil any more, until it is back.
+  void give_up();
+  template <class M>
+  void send(const M& message) {
+    if (channel_) static_cast<void>(channel_->send(message));  // too large it cannot be
+  }
+
+  async::Loop& loop_;
+  std::string path_;
+  Options options_;
+  std::unique_ptr<Channel> channel_;
+  async::Cancel hung_;
+  bool away_ = false;  // the last attempt to connect failed
+  std::unordered_map<std::string, std::uint32_t> live_;
+  std::map<std::uint64_t, Question*> questions_;  // each in its asker's frame
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace pen::sessions

@@ -1,0 +1,384 @@
+#include "local/deliveries.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "lib/mailbox/text_file.h"
+#include "local/environment.h"
+
+namespace pen::local {
+namespace {
+
+/// The account with whose rights something is done that is no user's own; nullopt owner: default_privs.
+Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> owner) {
+  if (owner && *owner != 0) {
+    PEN_TRY_ASSIGN(auto found, mailbox::find_account(*owner));
+    if (found) return *std::move(found);
+    return fail_errno(
+        fmt::format("no account has uid {}, whose alias or include file it is", *owner), ENOENT);
+  }
+  PEN_TRY_ASSIGN(auto found, mailbox::find_account(rules.default_privs));
+  if (!found || found->identity.uid == 0)
+    return fail_errno(
+        fmt::format("default_privs = {} is no unprivileged account", rules.default_privs), EPERM);
+  return *std::move(found);
+}
+
+/// The account of a forward file's user, by its name: others may have the same uid.
+Result<mailbox::Account> account_named(const std::string& name) {
+  PEN_TRY_ASSIGN(auto found, mailbox::find_account(name));
+  if (found) return *std::move(found);
+  return fail_errno(fmt::format("there is no account {} any more", name), ENOENT);
+}
+
+/// The user's account; nullopt: there is none.
+Result<std::optional<mailbox::Account>> account_of(const std::string& base) {
+  const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos ||
+                   base.starts_with('.') || base.find('\0') != std::string::npos;
+  if (odd) return std::nullopt;
+  return mailbox::find_account(base);
+}
+
+/// An :include: file. Without a reader it is named by the administrator's alias table, and read as we are.
+Result<OwnedText> read_include(const Rules& rules, const std::string& path,
+                               std::optional<uid_t> reader) {
+  OwnedText out;
+  if (!reader || *reader == 0) {
+    PEN_TRY_ASSIGN(auto file,
+                   mailbox::read_text_file(path, mailbox::kMaxInclude, mailbox::Links::follow));
+    out.text = std::move(file.text);
+    if (file.owner != 0) out.owner = file.owner;
+    return out;
+  }
+  PEN_TRY_ASSIGN(const auto account, account_for(rules, reader));
+  mailbox::Work work;
+  PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
+  work.read_path = path;
+  auto answer = mailbox::deliver_in_child(std::move(work), {}, rules.time_limit);
+  if (!answer.file_found) return fail(LocalError::untrusted, answer.status.text);
+  out.text = std::move(answer.file_text);
+  out.owner = reader;
+  return out;
+}
+
+/// The group that may make files in a shared spool directory, where that is how it is arranged (Debian: 2775
+/// root:mail).
+std::optional<gid_t> spool_group(const std::string& directory) {
+  struct stat st{};
+  if (::stat(directory.c_str(), &st) != 0) return std::nullopt;  // the delivery itself will say so
+  if ((st.st_mode & S_IWGRP) && !(st.st_mode & S_IWOTH)) return st.st_gid;
+  return std::nullopt;
+}
+
+/// Splits "/a/b/" into the directory it is in and its own name, with the / behind it.
+void aim_at(const std::string& path, mailbox::Target& target) {
+  target.form = path.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
+  const auto name_end = path.find_last_not_of('/');
+  const auto slash = path.rfind('/', name_end);
+  target.base = slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
+  target.path = path.substr(slash + 1);
+}
+
+/// One user's delivery.
+class ToUser {
+ public:
+  ToUser(const Rules& rules, const Delivery& task, const std::string& user, bool skip_forward)
+      : rules_(rules),
+        task_(task),
+        skip_forward_(skip_forward),
+        name_(to_lower(mail::unquote_local(user))),
+        split_(mail::split_extension(name_, rules_.delimiters)),
+        base_(split_.user) {
+    facts_.message = &task.message->envelope;
+    as_user_ = task.recipient;
+    as_user_.original = task.recipient.shown_original();
+    as_user_.address = user_address(user, rules, task.recipient.address);
+    facts_.recipient = &as_user_;
+    facts_.sender = task.sender;
+    facts_.user = base_;
+    facts_.extension = split_.extension;
+    facts_.delimiter = split_.delimiter;
+  }
+
+  Outcome operator()() {
+    auto found = account_of(base_);
+    if (!found) return settled(deferred("4.3.0", found.error().message()));
+    auto way =
+        transport(rules_.mailbox_transports, "mailbox_transport_maps", rules_.mailbox_transport);
+    if (!way) return settled(deferred("4.3.0", way.error().message()));
+    if (!*found) return way->empty() ? unknown() : pass(*way);
+    account_ = **std::move(found);
+    const bool root = account_.identity.uid == 0;
+    if (root) {
+      auto stand_in = account_for(rules_, std::nullopt);
+      if (!stand_in)
+        return settled(
+            deferred("4.3.5", "mail for root needs an alias, or an unprivileged account: " +
+                                  stand_in.error().message()));
+      account_.identity = stand_in->identity;
+    }
+    facts_.account = root ? nullptr : &account_;
+    auto become = mailbox::rights_for(account_.identity);
+    if (!become)
+      return settled(deferred(
+          "4.3.5", fmt::format("mailbox of user \"{}\": {}", base_, become.error().context())));
+    work_.become = *std::move(become);
+    if (rules_.require_home) work_.home = account_.home;
+    if (!skip_forward_ && !root) work_.forward_files = forward_files();
+    if (!way->empty() && work_.forward_files.empty()) return pass(*way);
+    if (!way->empty())
+      work_.only_look = true;
+    else if (auto command = mailbox_command(); !command)
+      return settled(deferred("4.3.0", command.error().message()));
+    else if (!command->empty())
+      run(*std::move(command));
+    else
+      aim();
+    return child(*way);
+  }
+
+ private:
+  static Outcome settled(mail::DeliveryStatus status) { return {.status = std::move(status)}; }
+  static Outcome pass(std::string way) { return {.pass_to = std::move(way)}; }
+
+  /// What the table says for the user, else the setting; "": neither.
+  Result<std::string> transport(const map::MapList& maps, std::string_view setting,
+                                const std::string& otherwise) const {
+    auto value = maps.lookup(base_);
+    if (!value) return std::unexpected(std::move(value).error().within(setting));
+    return value->value_or(otherwise);
+  }
+
+  Outcome unknown() const {
+    auto way =
+        transport(rules_.fallback_transports, "fallback_transport_maps", rules_.fallback_transport);
+    if (!way) return settled(deferred("4.3.0", way.error().message()));
+    if (!way->empty()) return pass(*way);
+    Outcome out;
+    if (!rules_.luser_relay.empty() && !skip_forward_)
+      out.relay_to = mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_));
+    if (out.relay_to.empty())
+      out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
+    return out;
+  }
+
+  Result<std::string> mailbox_command() const {
+    auto value = rules_.mailbox_commands.lookup(base_);
+    if (!value) return std::unexpected(std::move(value).error().within("mailbox_command_maps"));
+    return value->value_or(rules_.mailbox_command);
+  }
+
+  void run(std::string line);
+  void aim();
+
+  /// Nothing that a stranger may choose a file with: forward files are looked for as if it were not there.
+  bool path_like_extension() const { return split_.extension.find('/') != std::string_view::npos; }
+
+  /// forward_path, expanded.
+  std::vector<std::string> forward_files() const {
+    std::vector<std::string> files;
+    if (account_.home.empty()) return files;
+    CommandFacts facts = facts_;
+    mail::Recipient plain = as_user_;
+    if (path_like_extension()) {
+      plain.address = user_address(mail::quote_local(base_), rules_, task_.recipient.address);
+      facts.recipient = &plain;
+      facts.extension.clear();
+      facts.delimiter = '\0';
+    }
+    for (const auto& path : rules_.forward_paths) {
+      // A path with ${extension} says nothing when there is none.
+      if (facts.extension.empty() && path.find("extension") != std::string::npos) continue;
+      auto expanded = mailbox::expand_macros(path, delivery_values(facts), rules_.forward_filter);
+      if (expanded.starts_with('/')) files.push_back(std::move(expanded));
+    }
+    return files;
+  }
+
+  Outcome child(const std::string& way) {
+    auto answer =
+        mailbox::deliver_in_child(std::move(work_), task_.message->body, rules_.time_limit);
+    if (!answer.file_found) {
+      const bool looked = !way.empty() && answer.status.action == mail::Action::delivered;
+      return looked ? pass(way) : settled(std::move(answer.status));
+    }
+    ForwardFile file{std::move(answer.file_text), account_.name, account_.identity.uid, {}};
+    const bool own_for_extension =
+        !split_.extension.empty() && answer.file_path.ends_with(split_.extension);
+    if (split_.delimiter != '\0' && !path_like_extension() && !own_for_extension)
+      file.extension = name_.substr(split_.user.size());
+    Lookups lookups;
+    lookups.include = [&](const std::string& path, std::optional<uid_t> reader) {
+      return read_include(rules_, path, reader);
+    };
+    auto expansion =
+        expand_forward(file, expansion_rules(rules_, task_.recipient.address), lookups);
+    if (!expansion)
+      return settled(expansion_trouble(
+          std::move(expansion).error().within("forward file of " + account_.name)));
+    for (auto& direct : expansion->direct)
+      if (direct.kind == Direct::Kind::command || direct.kind == Direct::Kind::file)
+        direct.account = account_.name;
+    const bool nothing = !expansion->only_mailbox && expansion->direct.empty() &&
+                         expansion->forwards.empty() && !expansion->discard;
+    if (nothing) expansion->only_mailbox = account_.name;  // nothing but comments
+    return {.forward = *std::move(expansion)};
+  }
+
+  const Rules& rules_;
+  const Delivery& task_;
+  bool skip_forward_;
+  std::string name_;
+  mail::Extension split_;  // of name_
+  std::string base_;
+  mailbox::Account account_;
+  mail::Recipient as_user_;  // the recipient with the address that the aliases led to
+  CommandFacts facts_;
+  mailbox::Work work_;
+};
+
+mailbox::Message message_of(const Rules& rules, const Delivery& task, bool mark) {
+  mailbox::Message m;
+  m.sender = task.sender;
+  m.now = task.now;
+  m.hostname = rules.myhostname;
+  m.unique = task.unique;
+  m.random = task.random;
+  m.fields = mailbox::prepended_fields(task.sender, task.recipient.shown_original(),
+                                       mark ? task.recipient.address : std::string());
+  return m;
+}
+
+/// The command of an alias, a forward file or mailbox_command.
+mailbox::Command command_of(const Rules& rules, const CommandFacts& facts, std::string line) {
+  mailbox::Command command;
+  command.line = std::move(line);
+  command.shell = rules.shell;
+  command.environment = command_environment(facts, rules.exported, rules.command_filter);
+  const auto directory =
+      mailbox::expand_macros(rules.directory, delivery_values(facts), rules.directory_filter);
+  if (!directory.empty()) command.directory = directory;
+  command.from_line = true;
+  return command;
+}
+
+void ToUser::run(std::string line) {
+  work_.message = message_of(rules_, task_, rules_.mark_commands);
+  work_.command = command_of(rules_, facts_, std::move(line));
+}
+
+/// The user's mailbox, by home_mailbox or mail_spool_directory. After work_.become.
+void ToUser::aim() {
+  mailbox::Target& target = work_.target;
+  work_.message = message_of(rules_, task_, rules_.mark_files);
+  target.size_limit = rules_.mailbox_size_limit;
+  target.lock = rules_.lock;
+  target.any_owner = !rules_.strict_ownership;
+  const bool home = !rules_.home_mailbox.empty();
+  const std::string& where = home ? rules_.home_mailbox : rules_.mail_spool_directory;
+  target.form = where.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
+  if (home) {
+    target.base = account_.home;
+    target.path = rules_.home_mailbox;
+    target.follow_links = true;
+  } else {
+    target.base = rules_.mail_spool_directory;
+    target.path = account_.name;
+    if (const auto gid = spool_group(target.base); gid && work_.become) work_.become->gid = *gid;
+  }
+}
+
+}  // namespace
+
+mail::DeliveryStatus deferred(std::string dsn, std::string text) {
+  return mail::make_status(mail::Action::deferred, std::move(dsn), std::move(text));
+}
+mail::DeliveryStatus failed(std::string dsn, std::string text) {
+  return mail::make_status(mail::Action::failed, std::move(dsn), std::move(text));
+}
+
+mail::DeliveryStatus expansion_trouble(const Error& e) {
+  if (e.is(LocalError::loop)) return failed("5.4.6", "alias database loop: " + e.message());
+  return deferred("4.3.0", "aliases: " + e.message());
+}
+
+ExpandRules expansion_rules(const Rules& rules, const std::string& address) {
+  ExpandRules out = rules.expansion;
+  out.delimiters = rules.delimiters;
+  out.domain = mail::domain_part(address);
+  if (out.domain.empty()) out.domain = rules.myorigin;
+  return out;
+}
+
+std::string user_address(const std::string& user, const Rules& rules,
+                         const std::string& recipient) {
+  return mail::quote_local(mail::unquote_local(user)) + "@" +
+         expansion_rules(rules, recipient).domain;
+}
+
+Result<Expansion> expand_name(const Shared& shared, const std::string& address) {
+  Lookups lookups;
+  lookups.alias = [&](const std::string& name) -> Result<std::optional<OwnedText>> {
+    PEN_TRY_ASSIGN(auto hit, shared.aliases.find(name));
+    if (!hit) return std::nullopt;
+    OwnedText out{std::move(hit->value), std::nullopt};
+    if (const auto owner = hit->map->owner(); owner && *owner != 0) out.owner = *owner;
+    return out;
+  };
+  lookups.include = [&](const std::string& path, std::optional<uid_t> reader) {
+    return read_include(shared.rules, path, reader);
+  };
+  return expand(std::string(mail::local_part(address)), expansion_rules(shared.rules, address),
+                lookups);
+}
+
+Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,
+                        bool skip_forward) {
+  return ToUser(shared.rules, task, user, skip_forward)();
+}
+
+mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task,
+                                      const Direct& direct) {
+  const Rules& rules = shared.rules;
+  if (direct.kind == Direct::Kind::refused) return failed("5.7.1", direct.text);
+  const auto account =
+      direct.account.empty() ? account_for(rules, direct.owner) : account_named(direct.account);
+  if (!account)
+    return deferred("4.3.5",
+                    fmt::format("{}: {}", printable(direct.text, 100), account.error().message()));
+  auto become = mailbox::rights_for(account->identity);
+  if (!become)
+    return deferred("4.3.5",
+                    fmt::format("{}: {}", printable(direct.text, 100), become.error().context()));
+  mailbox::Work work;
+  work.become = *std::move(become);
+  if (direct.kind == Direct::Kind::command) {
+    const std::string local =
+        to_lower(mail::unquote_local(mail::local_part(task.recipient.address)));
+    const auto split = mail::split_extension(local, rules.delimiters);
+    CommandFacts facts;
+    facts.message = &task.message->envelope;
+    facts.recipient = &task.recipient;
+    facts.sender = task.sender;
+    facts.user = split.user;
+    facts.extension = split.extension;
+    facts.delimiter = split.delimiter;
+    facts.account = direct.owner ? &*account : nullptr;
+    work.message = message_of(rules, task, rules.mark_commands);
+    work.command = command_of(rules, facts, direct.text);
+  } else {
+    work.message = message_of(rules, task, rules.mark_files);
+    aim_at(direct.text, work.target);
+    work.target.lock = rules.lock;
+    work.target.size_limit = rules.mailbox_size_limit;
+    work.target.any_owner = true;
+    work.target.shown = "file: " + printable(direct.text, 200);
+  }
+  return mailbox::deliver_in_child(std::move(work), task.message->body, rules.time_limit).status;
+}
+
+}  // namespace pen::local

@@ -1,0 +1,61 @@
+#pragma once
+/// The part of local delivery that blocks: look-ups, and deliveries in a process of their own (lib/mailbox/child.h).
+///
+/// Rights:  never root's. A user's mail is delivered as the user; root's, and what belongs to nobody in particular, with
+///          default_privs; commands and files of an alias as expand.h says.
+/// Thread:  any number at once, on handler threads; what is called concurrently must not change.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/mailbox/incoming.h"
+#include "local/rules.h"
+
+namespace pen::local {
+
+/// Everything that is the same for all deliveries.
+struct Shared {
+  Rules rules;
+  map::MapList aliases;
+};
+
+/// One delivery to be made.
+struct Delivery {
+  std::shared_ptr<const mailbox::Incoming> message;
+  mail::Recipient recipient;
+  std::string sender;  // of the envelope, or the owner- alias
+  WallTime now{};
+  unsigned long long unique = 0, random = 0;  // for the names of files
+};
+
+/// How far a delivery came: one of the four.
+struct Outcome {
+  std::optional<mail::DeliveryStatus> status = {};  // it is settled
+  std::string relay_to = {};                        // an address: luser_relay
+  std::string pass_to = {};  // "transport:nexthop": mailbox_transport, fallback_transport
+  std::optional<Expansion> forward = {};  // the user's forward file says so
+};
+
+mail::DeliveryStatus deferred(std::string dsn, std::string text);
+mail::DeliveryStatus failed(std::string dsn, std::string text);
+/// An expansion that did not come about.
+mail::DeliveryStatus expansion_trouble(const Error& e);
+
+/// The rules for expanding what a recipient with this address leads to.
+ExpandRules expansion_rules(const Rules& rules, const std::string& address);
+
+/// The address of a user whom a recipient's aliases lead to: in the recipient's domain, else in myorigin.
+/// user: external form, with extension.
+std::string user_address(const std::string& user, const Rules& rules, const std::string& recipient);
+
+/// The aliases of a name in external form.
+Result<Expansion> expand_name(const Shared& shared, const std::string& address);
+
+/// To a user's mailbox, or on as the user has it. skip_forward: forward file and ways to others are behind us.
+Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,
+                        bool skip_forward);
+/// To a command or a file of an alias or forward file.
+mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task,
+                                      const Direct& direct);
+
+}  // namespace pen::local

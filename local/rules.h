@@ -1,0 +1,47 @@
+#pragma once
+/// The settings that local delivery goes by, as values.
+#include <string>
+#include <vector>
+
+#include "lib/mailbox/store.h"
+#include "lib/map/map.h"
+#include "local/expand.h"
+
+namespace pen::local {
+
+struct Rules {
+  std::string myhostname, myorigin;
+  std::string delimiters;  // recipient_delimiter
+  ExpandRules expansion;   // all but the domain
+
+  // the user's mailbox
+  std::string home_mailbox;
+  std::string mail_spool_directory;
+  std::uint64_t mailbox_size_limit = 0;
+  mailbox::LockRules lock;
+  bool strict_ownership = true;            // strict_mailbox_ownership
+  bool require_home = false;               // require_home_directory
+  std::vector<std::string> forward_paths;  // forward_path, unexpanded
+  std::string forward_filter;              // forward_expansion_filter
+  map::MapList mailbox_commands;           // mailbox_command_maps
+  std::string mailbox_command;
+
+  // commands
+  std::string default_privs = "nobody";
+  std::string command_filter;  // command_expansion_filter
+  std::string shell;           // local_command_shell
+  std::string directory;       // command_execution_directory, unexpanded
+  std::string directory_filter;
+  std::vector<std::string> exported;  // export_environment: "NAME=value" as they are to be
+  seconds time_limit{1000};           // command_time_limit
+
+  // other ways
+  map::MapList mailbox_transports,
+      fallback_transports;  // mailbox_transport_maps, fallback_transport_maps
+  std::string mailbox_transport, fallback_transport;
+  std::string luser_relay;
+
+  bool mark_files = true, mark_forwards = true, mark_commands = true;  // prepend_delivered_header
+};
+
+}  // namespace pen::local

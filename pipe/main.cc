@@ -1,0 +1,159 @@
+/// pipe: delivery by commands, as master.cf names them. See man/pipe.8.
+#include <fmt/format.h>
+#include <grp.h>
+#include <paths.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "lib/base/text.h"
+#include "lib/config/values.h"
+#include "lib/mailbox/accounts.h"
+#include "lib/mailbox/environment.h"
+#include "lib/mailbox/slots.h"
+#include "lib/service/service.h"
+#include "pipe/job.h"
+
+namespace {
+
+using namespace pen;
+using Message = std::shared_ptr<const mailbox::Incoming>;
+
+constexpr std::size_t kMaxThreads = 64;  // one per command that runs
+
+auto wrong(std::string_view service, const std::string& why) {
+  return fail(config::ConfigError::bad_value, fmt::format("master.cf: {}: {}", service, why));
+}
+
+/// user=: never root, and never the account that the queue belongs to.
+Result<mailbox::Identity> identity_of(const service::Context& context,
+                                      const pipes::Options& options) {
+  PEN_TRY_ASSIGN(const auto account, mailbox::find_account(options.user));
+  if (!account) return wrong(context.service(), "user=" + options.user + ": there is no such user");
+  mailbox::Identity who = account->identity;
+  if (!options.group.empty()) {
+    const group* entry = ::getgrnam(options.group.c_str());
+    if (entry == nullptr)
+      return wrong(context.service(), "user=: there is no group " + options.group);
+    who.gid = entry->gr_gid;
+  }
+  who.groups = {who.gid};
+  if (who.uid == 0 || who.gid == 0)
+    return wrong(context.service(), "user=" + options.user + ": a command never runs as root");
+  if (::geteuid() == 0 && (who.uid == context.owner().uid || who.gid == context.owner().gid))
+    return wrong(context.service(),
+                 "user=" + options.user + ": a command does not get the rights of mail_owner");
+  return who;
+}
+
+Result<pipes::Rules> read_rules(const service::Context& context) {
+  const config::Settings& s = context.settings();
+  pipes::Rules rules;
+  auto options = pipes::parse_options(context.arguments().rest);
+  if (!options) return wrong(context.service(), options.error());
+  rules.options = *std::move(options);
+  // One answer is given for a job: who was served before a stop in the middle of it would be served again.
+  if (rules.options.one_by_one() &&
+      context.config().transport(context.service()).destination_recipient_limit != 1)
+    return wrong(context.service(), "flags D and O need " + context.service() +
+                                        "_destination_recipient_limit = 1 in main.cf");
+  PEN_TRY_ASSIGN(rules.identity, identity_of(context, rules.options));
+  rules.service = context.service();
+  rules.delimiters = s.recipient_delimiter;
+  rules.environment = mailbox::exported_environment(s.export_environment);
+  rules.environment.emplace_back("PATH=" _PATH_DEFPATH);
+  rules.allow_minus = s.allow_min_user;
+  const auto limit = context.config().lookup_transport(context.service(), "time_limit");
+  const auto time = config::parse_time(limit.value_or("1000s"), 's');
+  if (!time || *time < seconds(1))
+    return wrong(context.service(), context.service() + "_time_limit is no time above zero");
+  rules.time_limit = std::chrono::duration_cast<seconds>(*time);
+  return rules;
+}
+
+/// Blocks until the command has ended; the answer for all of its recipients.
+mail::DeliveryStatus run(const pipes::Rules& rules, const mailbox::Incoming& message,
+                         const std::vector<mail::Recipient>& recipients, WallTime now) {
+  auto become = mailbox::rights_for(rules.identity);
+  if (!become) return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());
+  auto work = pipes::work_for(rules, message, recipients, now);
+  work.become = *std::move(become);
+  auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit).status;
+  if (status.action == mail::Action::delivered) {
+    status.text = fmt::format("delivered via {} service", rules.service);
+    if (!rules.options.final_delivery) status.action = mail::Action::relayed;
+  }
+  return status;
+}
+
+struct Server {
+  Server(service::Context& context, pipes::Rules given)
+      : rules(std::make_shared<const pipes::Rules>(std::move(given))),
+        clock(context.loop().clock()),
+        pool(context.loop(), std::min(context.limit(), kMaxThreads)),
+        queue_pool(context.loop(), 4),
+        environment(std::make_shared<mailbox::SlotEnvironment>(
+            mailbox::SlotEnvironment{.loop = context.loop(),
+                                     .pool = queue_pool,
+                                     .relay = context.service(),
+                                     .limit = context.limit(),
+                                     .deliver = {},
+                                     .deliver_together = [this](auto message, auto recipients) {
+                                       return deliver(std::move(message), std::move(recipients));
+                                     }})) {
+    environment->draining = &context.draining();
+  }
+
+  async::Task<std::vector<mail::DeliveryStatus>> deliver(Message message,
+                                                         std::vector<mail::Recipient> recipients) {
+    std::vector<mail::DeliveryStatus> answers(recipients.size());
+    std::vector<std::size_t> wanted;
+    for (std::size_t i = 0; i < recipients.size(); ++i) {
+      if (auto no = pipes::objection(*rules, *message, recipients[i]))
+        answers[i] = *std::move(no);
+      else
+        wanted.push_back(i);
+    }
+    const std::size_t step = rules->options.one_by_one() ? 1 : wanted.size();
+    for (std::size_t at = 0; at < wanted.size(); at += step) {
+      std::vector<mail::Recipient> group;
+      for (std::size_t i = at; i < at + step; ++i) group.push_back(recipients[wanted[i]]);
+      auto work = [r = rules, message, group, now = clock.wall_now()] {
+        return run(*r, *message, group, now);
+      };
+      const auto status = co_await pool.run(std::move(work));
+      for (std::size_t i = at; i < at + step; ++i) answers[wanted[i]] = status;
+    }
+    co_return answers;
+  }
+
+  std::shared_ptr<const pipes::Rules> rules;
+  const Clock& clock;
+  async::HandlerPool pool;
+  // apart, so that commands that hang do not stop what only reads the spool
+  async::HandlerPool queue_pool;
+  std::shared_ptr<mailbox::SlotEnvironment> environment;
+};
+
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
+                          async::Listener::Accepted accepted) {
+  co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  PEN_TRY_ASSIGN(auto rules, read_rules(context));
+  auto server = std::make_shared<Server>(context, std::move(rules));
+  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
+  context.serve([server, peers](async::Listener::Accepted accepted) {
+    return session(server, peers, std::move(accepted));
+  });
+  return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return pen::service::run(
+      argc, argv, {.name = "pipe", .summary = "delivers by commands", .keep_privileges = true},
+      start);
+}

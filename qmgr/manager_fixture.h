@@ -1,0 +1,304 @@
+#pragma once
+/// For tests of the manager: the manager, the scheduler and the queue log together over memory storage, with programs
+/// played by the test.
+///
+/// Use:     BOOST_FIXTURE_TEST_SUITE(name, Fixture)
+/// Parts:   Outside: what outlives qmgr. Qmgr: one life of it, and what the other programs do. Fixture: both, and a disk.
+#include <boost/test/unit_test.hpp>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "lib/destdb/facts.h"
+#include "lib/mail/expanded.h"
+#include "lib/queue_log/scan.h"
+#include "lib/testing/fault_storage.h"
+#include "lib/testing/manual_clock.h"
+#include "qmgr/manager.h"
+
+namespace pen::qmgr {
+
+using queue_log::QueueLog;
+using testing::FaultStorage;
+
+/// What outlives qmgr: the disk, the clock, and what the world saw.
+struct Outside {
+  testing::ManualClock clock;
+  std::map<std::string, int> delivered;        // "id address" → times
+  std::map<std::string, int> in_flight_twice;  // deliveries whose record may have been lost
+  std::set<std::string> acknowledged;          // ids
+  std::map<std::string, std::vector<std::string>> wanted;  // id → addresses
+  std::vector<std::string> notices;                        // "kind id: addresses"
+  int next_notice = 0;
+  bool notice_was_durable = false;  // at the cut
+};
+
+class Qmgr : public Ports {
+ public:
+  Qmgr(Outside& outside, FaultStorage& storage, ManagerOptions options = {}, Options scheduler = {})
+      : outside_(outside), storage_(storage), random_(7), scheduler_random_(8) {
+    queue_log::Options log_options;
+    log_options.segment_size = 32768;
+    log_options.intervals = queue_log::retry_ladder(seconds(300), seconds(4000));
+    log_options.reserve = 65536;
+    auto log = QueueLog::open(storage_, log_options, outside.clock, random_);
+    BOOST_REQUIRE_MESSAGE(log.has_value(), (log ? "" : log.error().message()));
+    log_ = std::move(*log);
+    scheduler_ = std::make_unique<Scheduler>(
+        scheduler, [](std::string_view) { return TransportLimits{}; }, table_, scheduler_random_);
+    manager_ = std::make_unique<Manager>(options, *log_, *scheduler_, *this, outside.clock);
+  }
+
+  void recover() {
+    for (int i = 0; i < 10000; ++i) {
+      auto step = log_->recover_step(4096);
+      BOOST_REQUIRE(step.has_value());
+      commit();
+      if (*step == queue_log::Recovery::done) return;
+    }
+    BOOST_FAIL("recovery does not end");
+  }
+
+  void send(const std::string& id, const std::string& from, const std::vector<std::string>& to,
+            std::vector<mail::Discharge> discharges = {}, std::uint64_t permit = 0) {
+    mail::Envelope e;
+    e.queue_id = id;
+    e.arrival = outside_.clock.wall_now();
+    e.sender = from;
+    for (const auto& a : to)
+      e.recipients.push_back({.address = a, .original = {}, .orcpt = {}, .notify = notify_bits});
+    const std::string body = "Subject: " + id + "\r\n\r\nbody of " + id + "\r\n";
+    e.body.size = body.size();
+    e.discharges = std::move(discharges);
+    outside_.wanted[id] = to;
+    manager_->enqueue(std::move(e), permit, body, 0, 0,
+                      [this, id](ipc::enqueue::Outcome o, const std::string&) {
+                        last_ = o;
+                        if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
+                      });
+  }
+
+  /// Everything that can happen without time passing.
+  void run() {
+    for (int i = 0; i < 10000; ++i) {
+      manager_->settle();
+      const bool moved = play();
+      if (!commit() && !moved && work_.empty() && manager_->wake_at() > outside_.clock.now())
+        return;
+    }
+    BOOST_FAIL("the manager does not come to rest");
+  }
+  void advance(std::chrono::nanoseconds by) {
+    outside_.clock.advance(by);
+    log_->flush();
+    run();
+  }
+
+  bool commit() {
+    auto batch = log_->next_batch();
+    if (!batch) return false;
+    auto done = batch->execute(storage_);
+    auto ticket = log_->complete(std::move(*batch), done);
+    BOOST_REQUIRE(ticket.has_value());
+    manager_->committed(*ticket);
+    return true;
+  }
+
+  std::size_t listed() {
+    log_->flush();
+    while (commit()) {
+    }
+    std::set<std::string> ids;
+    auto scan = log_->scan();
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      BOOST_REQUIRE(some.has_value());
+      for (auto& l : *some) ids.insert(l.queue_id);
+    }
+    return ids.size();
+  }
+  std::optional<queue_log::Listed> where(const std::string& id) {
+    log_->flush();
+    while (commit()) {
+    }
+    auto scan = log_->scan();
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      if (!some) break;
+      for (auto& l : *some) {
+        if (l.queue_id == id) return l;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// How a recipient fares: by its local part: ok…, no… (fails), later… (deferred), hang… (stays in hand).
+  bool play() {
+    bool moved = false;
+    for (auto& r : std::exchange(routes_, {})) {
+      moved = true;
+      ipc::route::Routed answer;
+      answer.request = r.first;
+      if (r.second.starts_with("nowhere")) {
+        answer.answer =
+            ipc::route::Unroutable{{mail::Action::failed, "5.1.2", "no such domain", {}, {}}};
+      } else {
+        ipc::route::Resolved resolved;
+        resolved.transport = "smtp";
+        resolved.nexthop = r.second.substr(r.second.find('@') + 1);
+        resolved.recipient = r.second;
+        resolved.for_domain = routes_for_domains;
+        ipc::Destination d;
+        d.transport = "smtp";
+        d.host = "mx." + resolved.nexthop;
+        d.address = resolved.nexthop == "tar.example" ? "192.0.2.66" : "192.0.2.1";
+        d.port = 25;
+        resolved.levels.push_back({{d}});
+        answer.answer = resolved;
+      }
+      if (routers_answer) manager_->routed(answer);
+    }
+    for (const auto c : std::exchange(opening_, {})) {
+      moved = true;
+      ipc::delivery::Features f;
+      f.window = 5;
+      if (hosts_answer) {
+        manager_->connection_opened(c, f);
+      } else {
+        manager_->connection_closed({.connection = c,
+                                     .opened = false,
+                                     .trouble = ipc::delivery::Trouble::refused,
+                                     .status = {mail::Action::deferred, "4.4.1", "refused", {}, {}},
+                                     .unstarted = {}});
+      }
+    }
+    for (auto& job : std::exchange(work_, {})) {
+      moved = true;
+      if (job.recipients.front().recipient.address.starts_with("hang")) {
+        in_hand.push_back(job);
+        continue;
+      }
+      answer(job);
+    }
+    for (auto& n : std::exchange(reports_, {})) {
+      moved = true;
+      if (!bounce_works) {
+        manager_->notified({n.request, false, {}, "bounce is out of order"});
+        continue;
+      }
+      const char* const kinds[] = {"failure ", "delay ", "success "};
+      std::string text = kinds[static_cast<int>(n.kind)] + n.envelope.queue_id + ":";
+      mail::Discharge d{n.envelope.queue_id, {}, static_cast<std::uint8_t>(n.kind)};
+      for (const auto& r : n.recipients) {
+        text += " " + r.recipient.address;
+        d.ordinals.push_back(r.ordinal);
+      }
+      const std::string id = "N" + std::to_string(++outside_.next_notice) + n.envelope.queue_id;
+      outside_.notices.push_back(text);
+      // As bounce does: a notice from the null sender, one about a notice from double_bounce_sender.
+      const std::string sender = n.envelope.sender.empty() ? "double-bounce@mx.example" : "";
+      send(id, sender, {notice_goes_to}, {d}, n.permit);
+      if (bounce_answers) waiting_answers_.push_back({n.request, true, id, {}});
+    }
+    for (auto& a : std::exchange(waiting_answers_, {})) {
+      if (outside_.acknowledged.contains(a.queue_id)) {
+        manager_->notified(a);
+        moved = true;
+      } else {
+        waiting_answers_.push_back(a);
+      }
+    }
+    return moved;
+  }
+  void answer(const ipc::delivery::Job& job) {
+    ipc::delivery::JobResult result;
+    result.job = job.job;
+    result.connection = job.connection;
+    for (const auto& r : job.recipients) {
+      const std::string& a = r.recipient.address;
+      mail::DeliveryStatus status{mail::Action::delivered, "2.0.0", "250 ok", {}, {}};
+      if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
+      if (a.starts_with("later") && !all_well)
+        status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
+      if (status.action == mail::Action::delivered) ++outside_.delivered[job.queue_id + " " + a];
+      result.results.push_back({{r.ordinal}, status});
+    }
+    bodies[job.queue_id] = job_bodies_[job.job];
+    manager_->job_result(result);
+  }
+
+  void route(const ipc::route::Route& r) override {
+    ++routes_asked;
+    routes_.emplace_back(r.request, std::string(r.recipient));
+  }
+  void open_connection(const std::string&, const ipc::delivery::OpenConnection& o,
+                       const std::string&, std::uint32_t) override {
+    opening_.push_back(o.connection);
+  }
+  void close_connection(const std::string&, ConnectionNumber) override {}
+  void hand_job(const std::string&, ipc::delivery::Job& job, async::Fd) override {
+    job_bodies_[job.job] = job.inline_body;
+    job.inline_body = {};
+    work_.push_back(job);
+  }
+  void notify(const ipc::bounce::Notify& n, async::Fd) override {
+    ipc::bounce::Notify copy = n;
+    copy.inline_body = {};
+    (bounce_waits ? reports_held : reports_).push_back(std::move(copy));
+  }
+  Result<async::Fd> open_body(std::uint64_t, const std::string&) override { return async::Fd(); }
+  void release_body(std::uint64_t, const std::string&) override {}
+  void queue_state(bool a) override { states.push_back(a); }
+  [[noreturn]] void fatal(const std::string& why) override {
+    BOOST_FAIL("fatal: " << why);
+    std::abort();
+  }
+
+  Outside& outside_;
+  FaultStorage& storage_;
+  Random random_, scheduler_random_;
+  destdb::MemoryTable table_;
+  std::unique_ptr<QueueLog> log_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Manager> manager_;
+  ipc::enqueue::Outcome last_ = ipc::enqueue::Outcome::try_later;
+  std::deque<std::pair<std::uint64_t, std::string>> routes_;
+  std::deque<ConnectionNumber> opening_;
+  std::deque<ipc::delivery::Job> work_;
+  std::deque<ipc::delivery::Job> in_hand;
+  std::deque<ipc::bounce::Notify> reports_, reports_held;
+  std::deque<ipc::bounce::Notified> waiting_answers_;
+  std::map<JobNumber, std::string> job_bodies_;
+  std::map<std::string, std::string> bodies;
+  std::vector<bool> states;
+  std::string later_text = "later", notice_goes_to = "ok-notice@local.example";
+  std::uint8_t notify_bits = 0;  // of what is sent
+  std::size_t routes_asked = 0;
+  bool routes_for_domains = false;
+  bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
+       all_well = false, bounce_waits = false;
+};
+
+struct Fixture {
+  Outside outside;
+  FaultStorage disk;
+  std::unique_ptr<Qmgr> qmgr;
+  Fixture() { start(); }
+  void start(ManagerOptions options = {}, Options scheduler = {}) {
+    qmgr.reset();
+    qmgr = std::make_unique<Qmgr>(outside, disk, options, scheduler);
+    qmgr->recover();
+    qmgr->run();
+  }
+  void kill(FaultStorage::Cut how = FaultStorage::Cut::kill) {
+    Random random(3);
+    FaultStorage after = disk.cut(how, random);
+    qmgr.reset();
+    disk = std::move(after);
+  }
+  int delivered(const std::string& what) { return outside.delivered[what]; }
+};
+
+}  // namespace pen::qmgr

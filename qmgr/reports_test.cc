@@ -1,0 +1,322 @@
+/// What senders and the postmaster are told, and that a crash neither loses nor repeats it.
+#include "qmgr/manager_fixture.h"
+
+namespace pen::qmgr {
+
+BOOST_FIXTURE_TEST_SUITE(reports, Fixture)
+
+BOOST_AUTO_TEST_CASE(failures_are_reported_once_and_the_message_ends) {
+  qmgr->send("A1", "s@x.example", {"no@a.example", "ok@a.example", "nowhere@c.example"});
+  qmgr->run();
+  BOOST_TEST(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure A1: no@a.example nowhere@c.example");
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_failing_notification_is_dropped_without_another) {
+  qmgr->send("B1", "", {"no@a.example"});
+  qmgr->run();
+  BOOST_TEST(outside.notices.empty());
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_owed_report_survives_a_bounce_program_out_of_order_and_a_restart) {
+  qmgr->bounce_works = false;
+  qmgr->send("A1", "s@x.example", {"no@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->listed() == 1U);
+  kill();
+  start();
+  qmgr->advance(seconds(400));
+  BOOST_TEST(outside.notices.size() == 1U);
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_durable_notification_discharges_even_when_bounce_dies_before_it_answers) {
+  qmgr->bounce_answers = false;
+  qmgr->send("A1", "s@x.example", {"no@a.example"});
+  qmgr->run();
+  qmgr->manager_->bounce_lost();
+  qmgr->advance(seconds(10));
+  BOOST_TEST(outside.notices.size() == 1U);
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_is_discharged_only_by_whom_it_was_asked_of_and_as_it_was_asked) {
+  using ipc::enqueue::Outcome;
+  qmgr->bounce_waits = true;
+  qmgr->send("A1", "s@x.example", {"ok@a.example", "no@a.example"});
+  qmgr->send("A2", "s@x.example", {"no@a.example"});
+  qmgr->run();
+  BOOST_REQUIRE(qmgr->reports_held.size() == 2U);
+  const ipc::bounce::Notify first = qmgr->reports_held[0], second = qmgr->reports_held[1];
+  BOOST_TEST(first.permit != second.permit);
+  const auto failure = static_cast<std::uint8_t>(ipc::bounce::Kind::failure);
+  const auto success = static_cast<std::uint8_t>(ipc::bounce::Kind::success);
+  const mail::Discharge right{first.envelope.queue_id, {first.recipients[0].ordinal}, failure};
+  int number = 0;
+  auto tried = [&](std::vector<mail::Discharge> discharges, std::uint64_t permit) {
+    qmgr->last_ = Outcome::try_later;
+    qmgr->send("N" + std::to_string(++number), "", {"s@x.example"}, std::move(discharges), permit);
+    qmgr->run();
+    return qmgr->last_;
+  };
+  BOOST_TEST((tried({right}, 0) == Outcome::refused));
+  BOOST_TEST((tried({right}, first.permit + 1) == Outcome::refused));
+  BOOST_TEST((tried({right}, second.permit) == Outcome::refused));
+  BOOST_TEST(
+      (tried({{right.queue_id, right.ordinals, success}}, first.permit) == Outcome::refused));
+  BOOST_TEST((tried({{second.envelope.queue_id, {0}, failure}}, first.permit) == Outcome::refused));
+  BOOST_TEST((tried({{right.queue_id, {7}, failure}}, first.permit) == Outcome::refused));
+  BOOST_TEST((tried({{right.queue_id, {right.ordinals[0], 7}, failure}}, first.permit) ==
+              Outcome::refused));
+  BOOST_TEST((tried({right, {"A9", {0}, failure}}, first.permit) == Outcome::refused));
+  const auto before = qmgr->manager_->figures().bounced;
+  BOOST_TEST((tried({right}, first.permit) == Outcome::ok));
+  BOOST_TEST(qmgr->manager_->figures().bounced == before + 1);
+  BOOST_TEST((tried({right}, first.permit) == Outcome::refused));  // it is good once
+  BOOST_TEST((tried({}, first.permit) == Outcome::ok));            // a message like any other
+}
+
+BOOST_AUTO_TEST_CASE(an_expired_message_is_returned) {
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  qmgr->run();
+  for (int i = 0; i < 200 && outside.notices.empty(); ++i) qmgr->advance(seconds(4000));
+  BOOST_TEST(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure A1: later@a.example");
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_that_fails_is_reported_where_the_postmaster_wants_it) {
+  ManagerOptions options;
+  options.double_bounces = true;
+  start(options);
+  qmgr->notify_bits = mail::notify::kNever;
+  qmgr->send("B1", "", {"no@a.example", "ok@a.example"});
+  qmgr->run();
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure B1: no@a.example");
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_of_a_failed_notice_is_not_made_again_when_qmgr_dies_before_its_end) {
+  ManagerOptions options;
+  options.double_bounces = true;
+  options.double_bounce_sender = "Double-Bounce@mx.example";
+  start(options);
+  qmgr->notice_goes_to = "later@local.example";
+  qmgr->bounce_waits = true;
+  qmgr->send("B1", "", {"no@a.example"});
+  qmgr->run();
+  qmgr->send("A1", "s@x.example", {"hang@a.example"});
+  qmgr->run();
+  qmgr->reports_.swap(qmgr->reports_held);
+  qmgr->run();
+  BOOST_REQUIRE(outside.acknowledged.contains("N1B1"));
+  kill();  // B1's end waits for the next write
+  // The notice moves on to a retry log while B1 waits for room behind A1.
+  ManagerOptions narrow = options;
+  narrow.active_messages = 1;
+  start(narrow);
+  BOOST_REQUIRE(qmgr->in_hand.size() == 1U);
+  BOOST_REQUIRE(qmgr->listed() == 3U);
+  kill();
+  start(options);
+  BOOST_TEST(outside.notices.size() == 1U);
+  BOOST_TEST(qmgr->listed() == 2U);  // B1 has ended
+}
+
+BOOST_AUTO_TEST_CASE(with_soft_bounce_refused_mail_stays_in_the_queue_until_it_expires) {
+  ManagerOptions options;
+  options.soft_bounce = true;
+  start(options);
+  qmgr->send("A1", "s@x.example", {"no@a.example", "nowhere@c.example"});
+  qmgr->run();
+  BOOST_TEST(outside.notices.empty());
+  BOOST_TEST(qmgr->listed() == 1U);
+  for (int i = 0; i < 200 && outside.notices.empty(); ++i) qmgr->advance(seconds(4000));
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure A1: no@a.example nowhere@c.example");
+}
+
+struct Warned : Fixture {
+  Warned() {
+    options.delay_warning = seconds(3600);
+    start(options);
+  }
+  void wait_hours(int hours) {
+    for (int i = 0; i < hours * 12; ++i) qmgr->advance(seconds(300));
+  }
+  ManagerOptions options;
+};
+
+BOOST_FIXTURE_TEST_CASE(a_sender_is_warned_once_of_late_mail_and_across_restarts, Warned) {
+  qmgr->send("A1", "s@x.example", {"later@a.example", "ok@a.example", "later2@b.example"});
+  wait_hours(1);
+  BOOST_TEST(outside.notices.empty());
+  wait_hours(2);
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "delay A1: later@a.example later2@b.example");
+  wait_hours(5);
+  kill();
+  start(options);
+  wait_hours(5);
+  BOOST_TEST(outside.notices.size() == 1U);
+  BOOST_TEST(qmgr->listed() == 1U);
+  qmgr->all_well = true;
+  wait_hours(2);
+  BOOST_TEST(outside.notices.size() == 1U);  // confirm_delay_cleared = no
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_warning_is_not_sent_again_when_qmgr_dies_before_it_hears_of_it, Warned) {
+  for (const bool answered : {false, true}) {
+    outside.notices.clear();
+    start(options);
+    qmgr->bounce_answers = answered;
+    const std::string id = answered ? "A2" : "A1";
+    qmgr->send(id, "s@x.example", {"later@a.example"});
+    wait_hours(1);
+    for (int i = 0; i < 30 && outside.notices.empty(); ++i) qmgr->advance(seconds(300));
+    BOOST_REQUIRE(outside.notices.size() == 1U);  // durable with the end of that advance
+    kill();
+    start(options);
+    wait_hours(5);
+    BOOST_TEST(outside.notices.size() == 1U);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_warning_waits_while_bounce_is_out_of_order_and_holds_up_nothing, Warned) {
+  qmgr->bounce_works = false;
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  wait_hours(4);
+  BOOST_TEST(qmgr->listed() == 1U);
+  qmgr->bounce_works = true;
+  wait_hours(2);
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "delay A1: later@a.example");
+}
+
+BOOST_FIXTURE_TEST_CASE(nobody_is_warned_who_does_not_want_it, Warned) {
+  qmgr->send("A1", "", {"later@a.example"});
+  qmgr->notify_bits = mail::notify::kFailure | mail::notify::kSuccess;
+  qmgr->send("A2", "s@x.example", {"later@a.example"});
+  qmgr->notify_bits = mail::notify::kNever;
+  qmgr->send("A3", "s@x.example", {"later@a.example"});
+  wait_hours(4);
+  BOOST_TEST(outside.notices.empty());
+  qmgr->notify_bits = mail::notify::kDelay;
+  qmgr->send("A4", "s@x.example", {"later@a.example"});
+  wait_hours(4);
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "delay A4: later@a.example");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_sender_who_was_warned_is_told_of_the_delivery_where_that_is_asked_for,
+                        Warned) {
+  options.confirm_delay_cleared = true;
+  start(options);
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  wait_hours(4);
+  BOOST_TEST(outside.notices.size() == 1U);
+  kill();
+  start(options);
+  qmgr->all_well = true;
+  qmgr->send("A2", "s@x.example", {"later@a.example"});
+  wait_hours(2);
+  BOOST_REQUIRE(outside.notices.size() == 2U);
+  BOOST_TEST(outside.notices[1] == "success A1: later@a.example");
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_alias_that_became_several_is_reported_as_expanded_and_delivered_to_nobody) {
+  const auto send = [&](const std::string& id, const std::string& from) {
+    mail::Envelope e;
+    e.queue_id = id;
+    e.arrival = outside.clock.wall_now();
+    e.sender = from;
+    e.recipients = {{.address = "list@a.example",
+                     .original = {},
+                     .orcpt = {},
+                     .notify = mail::notify::kSuccess | mail::notify::kExpanded},
+                    {.address = "ok@a.example",
+                     .original = "list@a.example",
+                     .orcpt = {},
+                     .notify = mail::notify::kNever},
+                    {.address = "later@b.example",
+                     .original = "list@a.example",
+                     .orcpt = {},
+                     .notify = mail::notify::kNever}};
+    qmgr->manager_->enqueue(std::move(e), 0, "", 0, 0,
+                            [](ipc::enqueue::Outcome, const std::string&) {});
+  };
+  for (const bool killed : {false, true}) {
+    outside.notices.clear();
+    const std::string id = killed ? "A2" : "A1";
+    qmgr->all_well = false;
+    if (killed) qmgr->bounce_works = false;
+    send(id, "s@x.example");
+    qmgr->run();
+    if (killed) {
+      kill();
+      start();
+      qmgr->advance(seconds(400));
+    }
+    BOOST_REQUIRE(outside.notices.size() == 1U);
+    BOOST_TEST(outside.notices[0] == "success " + id + ": list@a.example");
+    BOOST_TEST(delivered(id + " list@a.example") == 0);
+    BOOST_TEST(delivered(id + " ok@a.example") == 1);
+    qmgr->all_well = true;
+    qmgr->advance(seconds(4000));
+    BOOST_TEST(delivered(id + " later@b.example") == 1);
+    BOOST_TEST(outside.notices.size() == 1U);
+    BOOST_TEST(qmgr->listed() == 0U);
+  }
+  send("A3", "");
+  qmgr->run();
+  BOOST_TEST(outside.notices.size() == 1U);
+}
+
+BOOST_FIXTURE_TEST_CASE(whatever_the_moment_of_the_crash_a_sender_is_warned_and_not_again, Warned) {
+  struct Cut {
+    FaultStorage disk;
+    Outside outside;
+    std::string how;
+  };
+  std::vector<Cut> cuts;
+  Random random(12);
+  qmgr->send("A1", "s@x.example", {"ok@a.example", "later@c.example"});
+  qmgr->run();
+  for (int i = 0; i < 10; ++i) qmgr->advance(seconds(300));
+  BOOST_REQUIRE(outside.notices.empty());
+  disk.before_operation = [&](const FaultStorage& now) {
+    for (const auto how : FaultStorage::kCuts) {
+      outside.notice_was_durable = outside.acknowledged.contains("N1A1");
+      cuts.push_back({now.cut(how, random), outside,
+                      "operation " + std::to_string(now.operations()) + " cut " +
+                          std::to_string(static_cast<int>(how))});
+    }
+  };
+  for (int i = 0; i < 12; ++i) qmgr->advance(seconds(300));
+  disk.before_operation = nullptr;
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  const auto warned_before = [](const Cut& c) { return c.outside.notice_was_durable; };
+  BOOST_TEST(std::count_if(cuts.begin(), cuts.end(), warned_before) > 5);
+  for (auto& cut : cuts) {
+    BOOST_TEST_CONTEXT(cut.how) {
+      Outside& after = cut.outside;
+      Qmgr again(after, cut.disk, options);
+      again.recover();
+      again.run();
+      for (int i = 0; i < 4; ++i) again.advance(seconds(4000));
+      for (const auto& notice : after.notices) BOOST_TEST(notice == "delay A1: later@c.example");
+      BOOST_TEST(after.notices.size() >= 1U);
+      if (cut.outside.notice_was_durable) BOOST_TEST(!after.acknowledged.contains("N2A1"));
+      BOOST_TEST(after.notices.size() <= 2U);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::qmgr

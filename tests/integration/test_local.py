@@ -1,0 +1,222 @@
+"""Local delivery beyond the mailbox: commands, files, forward files, other transports; who is refused at RCPT TO."""
+import os
+import pwd
+import subprocess
+
+from harness import *
+from peers import ROOTS, unavailable
+from test_crash import system_user
+
+TO = "local.test.example"
+
+
+def account():
+    """Who commands of root's aliases run as here, and the settings that say so."""
+    user = system_user()
+    return user, {"default_privs": user, "minimal_backoff_time": "1s", "maximal_backoff_time": "1s"}
+
+
+class Local(Suite):
+    def out(self, mx, name=""):
+        """A file in a directory that every account may write into."""
+        folder = os.path.join(mx.dir, "out")
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+            os.chmod(folder, 0o1777)
+        return os.path.join(folder, name)
+
+    def read(self, path):
+        if not os.path.exists(path):
+            return ""
+        with open(path, errors="replace") as text:
+            return text.read()
+
+    def aliases(self, mx, text):
+        file = mx.write("aliases", text)
+        mx.set(alias_maps=f"lmdb:{file}", alias_database=f"lmdb:{file}")
+        mx.tool("penalias", f"lmdb:{file}", check=True)
+
+    def test_aliases_give_mail_to_commands_and_files_never_as_root(self):
+        user, settings = account()
+        with Peer() as peer, Instance({**relay_to(peer), **settings}, start=False) as mx:
+            out = self.out(mx)
+            self.aliases(mx, f'robot: "|(id -u; echo $RECIPIENT $SENDER; cat) > {out}got"\n'
+                             f'archive: {out}archive, far@rcpt.example\n'
+                             f'broken: "|echo it is full; exit 75"\nnobody-there: "|exit 67"\n')
+            mx.start()
+            send(mx.port, "ada@sender.example", [f"robot@{TO}", f"archive@{TO}"], mail("one", "From me\r\nx\r\n"))
+            eventually(lambda: self.read(out + "got").endswith("From me\nx\n"), lambda: self.read(out + "got"))
+            lines = self.read(out + "got").split("\n")
+            self.assertEqual(lines[0], str(pwd.getpwnam(user).pw_uid))
+            self.assertEqual(lines[1], f"robot@{TO} ada@sender.example")
+            self.assertRegex(lines[2], r"^From ada@sender\.example  ")
+            self.assertEqual(lines[3], "Return-Path: <ada@sender.example>")
+            mx.wait_log(rf"to=<robot@{TO}>, relay=local, .*status=sent \(delivered to command: ")
+            peer.wait_messages(1)
+            mx.wait_empty_queue()
+            archive = self.read(out + "archive")
+            self.assertIn("\n>From me\nx\n\n", archive)
+            st = os.stat(out + "archive")
+            self.assertEqual((st.st_mode & 0o777, st.st_uid), (0o600, pwd.getpwnam(user).pw_uid))
+            send(mx.port, "", [f"broken@{TO}", f"nobody-there@{TO}"], mail())
+            mx.wait_log(r"to=<broken@.*dsn=4\.3\.0, status=deferred \(temporary failure\. Command output: it is full\)")
+            mx.wait_log(r"to=<nobody-there@.*dsn=5\.1\.1, status=bounced \(user unknown\)")
+
+    def test_a_forward_file_gives_mail_to_a_command_a_file_and_another_host(self):
+        user, settings = account()
+        with Peer() as peer, Instance({**relay_to(peer), **settings}, start=False) as mx:
+            out = self.out(mx)
+            mx.set(forward_path=f"{out}forward-$user$recipient_delimiter$extension, {out}forward-$user",
+                   recipient_delimiter="+")
+            for name, text in (("", f'\\{user}, "|cat > {out}got; pwd > {out}pwd", {out}copy\nfar@rcpt.example\n'),
+                               ("+lists", f"{out}lists\n")):
+                with open(f"{out}forward-{user}{name}", "w") as file:
+                    file.write(text)
+                if os.geteuid() == 0:
+                    os.chown(file.name, pwd.getpwnam(user).pw_uid, -1)
+            mx.start()
+            send(mx.port, "ada@sender.example", [f"{user}@{TO}"], mail("one"))
+            peer.wait_messages(1)
+            mx.spool_box(user).wait(1)
+            mx.wait_empty_queue()
+            self.assertIn("Subject: one", self.read(out + "got"))
+            self.assertIn("Subject: one", self.read(out + "copy"))
+            send(mx.port, "ada@sender.example", [f"{user}+lists@{TO}"], mail("two"))
+            mx.wait_empty_queue()
+            self.assertIn("Subject: two", self.read(out + "lists"))
+            self.assertNotIn("two", self.read(out + "got"))
+
+    def test_killed_while_a_command_runs_nothing_is_lost_or_cut(self):
+        _, settings = account()
+        with Instance(settings, start=False) as mx:
+            out = self.out(mx)
+            os.mkfifo(out + "gate")
+            os.chmod(out + "gate", 0o666)
+            self.aliases(mx, f'slow: "|cat > {out}part.$$; read go < {out}gate; mv {out}part.$$ {out}done.$$"\n')
+            mx.start()
+            content = mail("kept", "line\r\n" * 20000)  # small enough to be in hand before the command begins
+            send(mx.port, "ada@sender.example", [f"slow@{TO}"], content)
+            whole = content.replace(b"\r\n", b"\n")[-100000:].decode()
+
+            def parts(kind):
+                return [n for n in os.listdir(out) if n.startswith(kind) and self.read(out + n).endswith(whole)]
+            eventually(lambda: parts("part"), "the command has read the message")
+            self.assertEqual(mx.kill("local"), 2)  # the program, and the process that feeds the command
+            eventually(lambda: len(parts("part")) > 1, "the message is tried again", 60)
+            self.assertEqual(len(mx.queue()), 1)
+            with open(out + "gate", "w") as gate:
+                gate.write("go\n")
+            eventually(lambda: parts("done"), "it is done")
+            mx.wait_empty_queue()
+
+    def test_another_transport_takes_the_mail_of_local_names(self):
+        user, settings = account()
+        with Peer() as peer, Instance({**settings, "transport_maps": ""}, start=False) as mx:
+            hop = f"smtp:[127.0.0.1]:{peer.port}"
+            # Mapped once, when it came in: not again for the transport, which would get the copy for elsewhere too.
+            mx.set(mailbox_transport_maps=inline({user: hop}), fallback_transport=hop, relay_domains="copy.example",
+                   virtual_alias_maps=inline({f"{user}@{TO}": f"{user}@{TO}, x@copy.example"}),
+                   transport_maps=inline({"copy.example": "discard:"}))
+            mx.start()
+            for name in (user, "no-such-user"):
+                send(mx.port, "ada@sender.example", [f"{name}@{TO}"], mail(name))
+                got = peer.wait_messages(1)[-1] if name == user else peer.wait_messages(2)[-1]
+                self.assertEqual(got.recipients, [f"{name}@{TO}"])
+                self.assertNotIn(b"Delivered-To", got.content)
+            mx.wait_empty_queue()
+            mx.wait_log(rf"to=<{user}@{TO}>, relay=local, .*status=sent \(passed to smtp:\S+ as \w+\)")
+
+    def test_procmail_sorts_by_mailbox_command(self):
+        if unavailable():
+            self.skipTest(unavailable())
+        root = os.path.join(ROOTS, "procmail")
+        subprocess.run([os.path.join(TOP, "scripts", "unpack-peer"), root, "procmail"], check=True)
+        user, settings = account()
+        with Instance(settings, start=False) as mx:
+            out = self.out(mx)
+            rules = mx.write("rules", f"MAILDIR={out}\nDEFAULT={out}inbox\nLOGFILE={out}log\n:0:\n* ^Subject:.*spam\nspam\n")
+            os.chmod(rules, 0o644)
+            # The peers' directory may be closed to others: the program is copied to where the user can run it.
+            program = os.path.join(mx.dir, "procmail")
+            subprocess.run(["install", "-m", "755", os.path.join(root, "usr/bin/procmail"), program], check=True)
+            mx.set(mailbox_command=f"{program} -a \"$EXTENSION\" {rules}")
+            mx.start()
+            for subject in ("spam for you", "news"):
+                send(mx.port, "ada@sender.example", [f"{user}@{TO}"], mail(subject))
+            mx.wait_empty_queue()
+            self.assertIn("Subject: spam for you", self.read(out + "spam"))
+            self.assertRegex(self.read(out + "inbox"), r"(?s)^From ada@sender\.example .*Delivered-To: .*Subject: news")
+
+    def test_unknown_recipients_are_refused_at_rcpt_in_every_class(self):
+        user = system_user()
+        settings = {
+            "local_recipient_maps": "proxy:unix:passwd.byname $alias_maps", "alias_maps": inline({"list": user}),
+            "relay_domains": "relay.test.example", "relay_recipient_maps": inline({"known@relay.test.example": "x"}),
+            "virtual_mailbox_maps": inline({"known@virtual.test.example": "known/"}), "recipient_delimiter": "+",
+            "virtual_alias_domains": "alias.test.example", "virtual_alias_maps": inline({"known@alias.test.example": user}),
+            "unknown_relay_recipient_reject_code": "551"}
+        with Instance(settings) as mx, Client(mx.port) as client:
+            client.expect("MAIL FROM:<ada@sender.example>", "250")
+            for local, known in ((TO, user), (TO, "list"), ("relay.test.example", "known"),
+                                 ("virtual.test.example", "known"), ("alias.test.example", "known")):
+                client.expect(f"RCPT TO:<{known}@{local}>", "250")
+                client.expect(f"RCPT TO:<{known}+x@{local}>", "250")
+                code = "551" if local.startswith("relay") else "550"
+                self.assertRegex(client.command(f"RCPT TO:<no-such-user@{local}>"), rf"^{code} 5\.1\.1 .*User unknown in ")
+
+
+class Pipe(Suite):
+    read, out = Local.read, Local.out
+
+    def service(self, mx, words):
+        user = "nobody:nogroup" if os.geteuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+        one = {"robot_destination_recipient_limit": "1"} if "D" in words else {}
+        mx.set(relay_domains="pipe.example", transport_maps=inline({"pipe.example": "robot:Some.Where"}), **one)
+        mx.set_services({"robot": f"unix - n n - 5 pipe {words} user={user} argv=/bin/sh {mx.dir}/robot"
+                                  " -s ${sender} -n ${nexthop} ${recipient}"})
+
+    def test_a_pipe_service_takes_several_recipients_in_one_command(self):
+        with Instance(start=False) as mx:
+            out = self.out(mx)
+            mx.write("robot", f'printf "%s\\n" "$@" > {out}words\ncat > {out}body\necho run >> {out}runs\n')
+            self.service(mx, "flags=Fhu.")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["Jo@pipe.example", '"a b"@pipe.example'], mail("one", ".dot\r\n"))
+            mx.wait_empty_queue()
+            self.assertEqual(self.read(out + "runs"), "run\n")
+            words = self.read(out + "words").split("\n")
+            self.assertEqual(words[:4], ["-s", "ada@sender.example", "-n", "some.where"])
+            self.assertEqual(sorted(words[4:6]), ["a b@pipe.example", "jo@pipe.example"])
+            self.assertRegex(self.read(out + "body"), r"(?s)^From ada@sender\.example .*\n\n\.\.dot\n$")
+            mx.wait_log(r"pipe\[\d+\]: \w+: to=<Jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service\)")
+
+    def test_what_a_command_says_decides_over_the_message(self):
+        with Instance({"minimal_backoff_time": "1h", "maximal_backoff_time": "1h"}, start=False) as mx:
+            out = self.out(mx)
+            mx.write("robot", f'cat > {out}body\necho "4.2.2 box is full"\nexit 1\n')
+            self.service(mx, "flags=DR")
+            mx.start()
+            send(mx.port, "", ["jo@pipe.example"], mail())
+            mx.wait_log(r"to=<jo@pipe\.example>, relay=robot, .*dsn=4\.2\.2, status=deferred \(box is full\)")
+            self.assertIn("Delivered-To: jo@pipe.example\n", self.read(out + "body"))
+            mx.write("robot", "exit 67\n")
+            mx.flush()
+            mx.wait_log(r"to=<jo@pipe\.example>, relay=robot, .*dsn=5\.1\.1, status=bounced \(user unknown\)")
+            mx.wait_empty_queue()
+
+    def test_a_service_that_would_do_harm_does_not_start(self):
+        user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+        with Instance(start=False) as mx:
+            mx.set_services({"rooted": "unix - n n - 5 pipe user=root argv=/bin/true",
+                             "doubled": f"unix - n n - 5 pipe flags=D user={user} argv=/bin/true"})
+            mx.set(relay_domains="root.example, pipe.example",
+                   transport_maps=inline({"root.example": "rooted:", "pipe.example": "doubled:"}))
+            mx.start()
+            send(mx.port, "", ["jo@root.example", "jo@pipe.example"], mail())
+            mx.wait_log(r"rooted: user=root: a command never runs as root")
+            mx.wait_log(r"doubled: flags D and O need doubled_destination_recipient_limit = 1 in main\.cf")
+            self.assertEqual(len(mx.queue()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
