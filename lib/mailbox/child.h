@@ -38,7 +38,7 @@ struct Work {
       false;  // for a forward file: without one nothing is done, and the status is "delivered"
   std::optional<Command> command;  // to be run instead of storing into the target
   Target target;
-  Message message;  // size is filled in from the body
+  Message message;  // size and from_line are filled in
 };
 
 struct Answer {
