@@ -23,6 +23,10 @@ struct Asked {
     BOOST_REQUIRE_EQUAL(found->size(), 1U);
     return found->front().status;
   }
+  void goes(std::string transport, std::string nexthop) {
+    resolve.answer.transport = std::move(transport);
+    resolve.answer.nexthop = std::move(nexthop);
+  }
   intake::fakes::SetResolve resolve;
   mail::Envelope envelope;
 };
@@ -31,7 +35,7 @@ struct Asked {
 BOOST_FIXTURE_TEST_SUITE(probe_of_addresses, Asked)
 
 BOOST_AUTO_TEST_CASE(an_address_with_a_way_says_which) {
-  resolve.answer = {.transport = "smtp", .nexthop = "[far.example]"};
+  goes("smtp", "[far.example]");
   const auto status = one("x@far.example");
   BOOST_TEST((status.action == Action::delivered));
   BOOST_TEST(status.text == "would go by smtp to [far.example]");
@@ -41,12 +45,13 @@ BOOST_AUTO_TEST_CASE(an_unknown_user_a_bad_address_and_an_error_transport_would_
   BOOST_TEST(one("nobody").dsn == "5.1.1");
   resolve.answer.bad_address = true;
   BOOST_TEST(one("user").dsn == "5.1.3");
-  resolve.answer = {.transport = "error", .nexthop = "5.1.2 no such domain"};
+  resolve.answer.bad_address = false;
+  goes("error", "5.1.2 no such domain");
   const auto gone = one("x@far.example");
   BOOST_TEST((gone.action == Action::failed));
   BOOST_TEST(gone.dsn == "5.1.2");
   BOOST_TEST(gone.text == "no such domain");
-  resolve.answer = {.transport = "retry", .nexthop = "later"};
+  goes("retry", "later");
   BOOST_TEST((one("x@far.example").action == Action::deferred));
 }
 

@@ -124,8 +124,6 @@ std::string SmtpDialogue::mail_from(std::string_view args) {
   if (mail_) return "503 5.5.1 Error: nested MAIL command";
   auto parsed = mail::parse_mail(args, extensions_);
   if (!parsed) return mail::command_refusal(parsed.error(), false);
-  if (parsed->body == mail::BodyType::binary_mime)
-    return "555 5.5.4 Unsupported option: BODY=BINARYMIME";
   if (options_.size_limit != 0 && parsed->size.value_or(0) > options_.size_limit)
     return "552 5.3.4 Message size exceeds fixed limit";
   mail_.emplace();

@@ -70,7 +70,7 @@ constexpr std::string_view kSession =
 BOOST_FIXTURE_TEST_SUITE(smtp_dialogue, User)
 
 BOOST_AUTO_TEST_CASE(a_session_submits_a_message_however_its_bytes_come) {
-  for (const std::size_t piece : {0, 1, 3, 7}) {
+  for (const std::size_t piece : {0U, 1U, 3U, 7U}) {
     dialogue_.reset();
     taken.clear();
     BOOST_TEST(codes(kSession, piece) == "250 250 250 250 354 250 221");
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(several_messages_go_in_one_session_each_for_itself) {
 }
 
 BOOST_AUTO_TEST_CASE(a_client_of_bare_line_feeds_is_understood) {
-  for (const std::size_t piece : {0, 1}) {
+  for (const std::size_t piece : {0U, 1U}) {
     dialogue_.reset();
     taken.clear();
     BOOST_TEST(codes("MAIL FROM:<a@b>\nRCPT TO:<c@d>\nDATA\nx\n..y\nz\r\n.\nQUIT\n", piece) ==
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_refused_and_the_session_goes_on) {
             "SIZE=1001\r\n"
             "MAIL FROM:<a@b> BODY=BINARYMIME\r\nMAIL FROM:<a@b>\r\nMAIL FROM:<a@b>\r\nDATA\r\n"
             "RCPT TO:<>\r\nSTARTTLS\r\nnonsense\r\n") ==
-      "503 503 555 250 552 555 250 503 554 501 502 502");
+      "503 503 555 250 552 501 250 503 554 501 502 502");
   BOOST_TEST(codes(std::string(5000, 'x') + "\r\nNOOP\r\n") == "500 250");
   BOOST_TEST(taken.empty());
 }

@@ -107,6 +107,8 @@ mail::DeliveryStatus store_content(const Work& work) {
 }
 
 Answer child_work(const Work& work, std::chrono::seconds limit) {
+  if (!work.root.empty() && (::chroot(work.root.c_str()) != 0 || ::chdir("/") != 0))
+    return trouble("4.3.5", "chroot " + work.root + ": " + Error::from_errno(errno).message());
   if (work.become) {
     if (auto r = become(*work.become); !r)
       return trouble("4.3.5", "cannot take the recipient's rights: " + r.error().message());

@@ -1,6 +1,8 @@
 """Local delivery beyond the mailbox: commands, files, forward files, other transports; who is refused at RCPT TO."""
 import os
 import pwd
+import re
+import shutil
 import subprocess
 
 from harness import *
@@ -255,6 +257,30 @@ class Pipe(Suite):
             mx.flush()
             mx.wait_log(r"to=<jo@pipe\.example>, relay=robot, .*dsn=5\.1\.1, status=bounced \(user unknown\)")
             mx.wait_empty_queue()
+
+    def test_a_command_sees_the_directory_of_chroot_as_the_whole_file_system(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can change a process's root")
+        with Instance(start=False) as mx:
+            jail = os.path.join(mx.dir, "jail")
+            needed = {"/bin/sh"} | set(re.findall(r"(/\S+)", subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True,
+                                                                         check=True).stdout))
+            for path in needed:
+                os.makedirs(jail + os.path.dirname(path), exist_ok=True)
+                shutil.copy(path, jail + path)
+            os.mkdir(os.path.join(jail, "out"))
+            os.chmod(os.path.join(jail, "out"), 0o777)
+            mx.set(relay_domains="pipe.example", transport_maps=inline({"pipe.example": "robot:"}))
+            mx.set_services({"robot": f"unix - n n - 5 pipe user=nobody:nogroup chroot={jail} directory=/out argv=/bin/sh /script"})
+            with open(os.path.join(jail, "script"), "w") as script:
+                script.write("while read line; do echo \"$line\"; done > got\necho /* > seen\n")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["jo@pipe.example"], mail("one"))
+            mx.wait_empty_queue()
+            self.assertIn("Subject: one", self.read(os.path.join(jail, "out/got")))
+            self.assertEqual(set(self.read(os.path.join(jail, "out/seen")).split()),
+                             {"/out", "/script"} | {"/" + p.split("/")[1] for p in needed})
+            self.assertEqual(os.stat(os.path.join(jail, "out/got")).st_uid, 65534)
 
     def test_a_service_that_would_do_harm_does_not_start(self):
         user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.getuid()).pw_name

@@ -93,7 +93,7 @@ class Readers(Suite):
     def test_mailx_sends_a_message_through_sendmail(self):
         def wanted(message):
             self.assertEqual(message.get_payload(decode=True).decode().replace("\r\n", "\n"), "line one\n.\nFrom me\n")
-        self.submit_by("s-nail", ["-n", "-:/", "-S", "v15-compat", "-S", "mta=file://{sendmail}", "-S", "sendwait", "-s", "a word",
+        self.submit_by("s-nail", ["-:/", "-S", "v15-compat", "-S", "mta=file://{sendmail}", "-S", "sendwait", "-s", "a word",
                                   "-c", "ben@virtual.test.example", "ada@virtual.test.example"], wanted)
 
     def shape(self, entry):
