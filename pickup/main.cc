@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "bounce/from_config.h"
 #include "lib/base/log.h"
 #include "lib/intake/enqueue_client.h"
 #include "lib/mail/queue_id.h"
@@ -18,7 +19,7 @@ constexpr std::size_t kThreads = 4;
 
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
-          intake::Settings settings)
+          intake::Settings settings, mail::DsnSettings notices)
       : pool(context.loop(), kThreads),
         queue(std::make_shared<intake::EnqueueClient>(context.loop(),
                                                       context.queue_path(ipc::kQmgrSocket),
@@ -34,7 +35,8 @@ struct Program {
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, intake,
             pickup::Collector::Options{.drop_directory = context.queue_path("maildrop"),
-                                       .corrupt_directory = context.queue_path("corrupt")})) {}
+                                       .corrupt_directory = context.queue_path("corrupt"),
+                                       .notices = std::move(notices)})) {}
 
   async::HandlerPool pool;
   std::shared_ptr<intake::EnqueueClient> queue;
@@ -73,8 +75,11 @@ intake::Settings intake_settings(const config::Settings& s) {
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
   for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
+  auto notices = bounce::notice_form(context.config());
+  if (!notices.problem.empty()) log::warning("{}", notices.problem);
   auto program =
-      std::make_shared<Program>(context, std::move(resolver), intake_settings(context.settings()));
+      std::make_shared<Program>(context, std::move(resolver), intake_settings(context.settings()),
+                                std::move(notices.settings));
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.sessions().spawn("collector",
                            pickup::Collector::run(program->collector, &context.draining()));
@@ -86,7 +91,8 @@ Result<service::Hooks> start(service::Context& context) {
           [program] {
             const auto& c = program->collector->counts();
             return std::vector<std::string>{
-                fmt::format("taken {}, put off {}, set aside {}", c.taken, c.put_off, c.set_aside)};
+                fmt::format("taken {}, put off {}, set aside {}, of these returned {}, probes {}",
+                            c.taken, c.put_off, c.set_aside, c.returned, c.probes)};
           },
       .wakeup = [program] { program->collector->wake(); }};
 }

@@ -6,6 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/command_refusal.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
@@ -13,19 +14,6 @@ namespace {
 
 // RCPT commands looked up at once; the rest of a longer group comes after
 constexpr std::size_t kMaxBatch = 64;
-
-std::string refusal(const Error& error, bool rcpt) {
-  using mail::CommandError;
-  if (error.is(CommandError::syntax))
-    return rcpt ? "501 5.5.4 Syntax: RCPT TO:<address>" : "501 5.5.4 Syntax: MAIL FROM:<address>";
-  if (error.is(CommandError::bad_address))
-    return rcpt ? "501 5.1.3 Bad recipient address syntax" : "501 5.1.7 Bad sender address syntax";
-  if (error.is(CommandError::needs_smtputf8)) return "553 5.6.7 Address needs SMTPUTF8";
-  if (error.is(CommandError::unknown_parameter))
-    return "555 5.5.4 Unsupported option: " + error.context();
-  if (error.is(CommandError::bad_size)) return "501 5.5.4 Bad message size syntax";
-  return fmt::format("501 5.5.4 Bad {} parameter syntax", error.context());
-}
 
 }  // namespace
 
@@ -72,7 +60,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
                                      .strict_paths = s.strict_rfc821_envelopes};
   auto mail = mail::parse_mail(args, options);
   if (!mail) {
-    co_await refuse(refusal(mail.error(), false));
+    co_await refuse(mail::command_refusal(mail.error(), false));
     co_return Flow::go_on;
   }
   // RFC 8689 section 2: a promise that begins with a hop in clear text would be none.
@@ -140,7 +128,7 @@ std::unique_ptr<Session::RcptJob> Session::parse_rcpt(std::string_view args, std
   auto job = std::make_unique<RcptJob>();
   auto parsed = mail::parse_rcpt(args, transaction_->options, transaction_->smtputf8);
   if (!parsed) {
-    job->refusal = refusal(parsed.error(), true);
+    job->refusal = mail::command_refusal(parsed.error(), true);
     job->done = true;
     return job;
   }
