@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/intake/from_settings.h"
 
 namespace pen::smtpd {
 namespace {
@@ -23,6 +24,8 @@ unsigned keyword_bit(std::string_view word) {
                                   {"auth", keyword::kAuth},
                                   {"starttls", keyword::kStartTls},
                                   {"requiretls", keyword::kRequireTls},
+                                  {"xclient", keyword::kXclient},
+                                  {"xforward", keyword::kXforward},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -86,6 +89,11 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   PEN_TRY(open_list(p.event_limit_exceptions, Kind::host, s.smtpd_client_event_limit_exceptions,
                     "smtpd_client_event_limit_exceptions"));
 
+  PEN_TRY(open_list(p.xclient_hosts, Kind::host, s.smtpd_authorized_xclient_hosts,
+                    "smtpd_authorized_xclient_hosts"));
+  PEN_TRY(open_list(p.xforward_hosts, Kind::host, s.smtpd_authorized_xforward_hosts,
+                    "smtpd_authorized_xforward_hosts"));
+
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
 
   p.local_rewrite_interfaces = false;
@@ -107,7 +115,6 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains, [](const auto& item) {
     return item == "smtpd_access_maps";
   });
-  p.always_bcc = s.always_bcc;
   p.tls = tls_mode(config);
   if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
   if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)
@@ -117,14 +124,11 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   auto clientcerts = map::MapList::open(join(s.relay_clientcerts), p.open);
   if (!clientcerts) return fail(std::move(clientcerts).error().within("relay_clientcerts"));
   p.relay_clientcerts = *std::move(clientcerts);
-  for (const auto& option : s.receive_override_options) {
-    if (option == "no_unknown_recipient_checks")
-      p.unknown_recipient_checks = false;
-    else if (option == "no_address_mappings")
-      p.address_mappings = false;
-    else if (option != "no_header_body_checks" && option != "no_milters")
-      p.warnings.push_back("receive_override_options: unknown option " + option);
-  }
+  PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
+  const auto steps = intake::receive_steps(s.receive_override_options);
+  p.unknown_recipient_checks = steps.unknown_recipient_checks;
+  for (const auto& option : steps.unknown)
+    p.warnings.push_back("receive_override_options: unknown option " + option);
   p.rcpt_may_wait = p.resolve->blocking() || p.auth.sender_logins.blocking() ||
                     p.relay_clientcerts.blocking() || may_wait(p.relay, p.classes) ||
                     may_wait(p.recipient, p.classes);

@@ -10,7 +10,9 @@ namespace {
 /// Bytes taken from one client before other sessions get a turn.
 constexpr std::size_t kTurn = 256 * 1024;
 
-std::string reply_for(const intake::Commit& commit, const std::string& queue_id) {
+}  // namespace
+
+std::string Session::reply_for(const intake::Commit& commit, const std::string& queue_id) {
   using intake::Outcome;
   switch (commit.outcome) {
     case Outcome::ok:
@@ -32,8 +34,6 @@ std::string reply_for(const intake::Commit& commit, const std::string& queue_id)
   return "451 4.3.0 Error: queue file write error";
 }
 
-}  // namespace
-
 async::Task<bool> Session::may_start_content() {
   if (!transaction_) {
     co_await refuse("503 5.5.1 Error: need RCPT command");
@@ -45,12 +45,12 @@ async::Task<bool> Session::may_start_content() {
   }
   if (!policy_->data.empty()) {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
-    const Verdict verdict = co_await checks.data();
+    Verdict verdict = co_await checks.data();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply);
       co_return false;
     }
-    transaction_->discard |= verdict.discard;
+    transaction_->message.effects().merge(std::move(verdict.effects));
   }
   transaction_->message.open_body(transaction_->message.envelope().body.size);
   co_return true;
@@ -73,6 +73,10 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
     co_return Flow::go_on;
   }
   if (!co_await may_start_content()) co_return Flow::go_on;
+  if (auto no = co_await proxy_data()) {
+    co_await refuse_as(*std::move(no), "DATA");
+    co_return Flow::go_on;
+  }
   reply("354 End data with <CR><LF>.<CR><LF>");
 
   intake::Body& body = *transaction_->message.body();
@@ -93,7 +97,7 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
     stream_.consume(taken);
     if (body.must_drain()) {
       stream_.shrink_input();
-      co_await body.drain({.deadline = server_.loop.now() + settings().smtpd_timeout});
+      co_await move_content();
     }
     if ((turn += taken) > kTurn) {
       turn = 0;
@@ -145,16 +149,22 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   if (!transaction_->bdat) {
     if (!policy_->data.empty()) {
       Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
-      const Verdict verdict = co_await checks.data();
+      Verdict verdict = co_await checks.data();
       if (verdict.rejected()) {
         transaction_->bdat = std::make_unique<mail::BdatScanner>();
         transaction_->bdat_failed = true;
         co_return co_await skip_chunk(chunk, verdict.reply);
       }
-      transaction_->discard |= verdict.discard;
+      transaction_->message.effects().merge(std::move(verdict.effects));
     }
     transaction_->message.open_body(
         std::max(chunk.size, transaction_->message.envelope().body.size));
+    if (auto no = co_await proxy_data()) {
+      transaction_->bdat = std::make_unique<mail::BdatScanner>();
+      transaction_->bdat_failed = true;
+      log_proxy("proxy-reject", "BDAT", *no);
+      co_return co_await skip_chunk(chunk, lines_of(*no).back());
+    }
     transaction_->bdat = std::make_unique<mail::BdatScanner>(
         mail::WirePolicy{.replace_bare_cr = server_.intake.settings.replace_bare_cr});
   }
@@ -181,7 +191,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
     scanner.feed(*part, body.content());
     if (body.must_drain()) {
       stream_.shrink_input();
-      co_await body.drain({.deadline = server_.loop.now() + s.smtpd_timeout});
+      co_await move_content();
     }
     if (turn > kTurn) {
       turn = 0;
@@ -205,25 +215,20 @@ async::Task<Session::Flow> Session::end_of_message() {
   intake::Message& message = transaction_->message;
   if (!policy_->end_of_data.empty()) {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
-    const Verdict verdict = co_await checks.end_of_data();
+    Verdict verdict = co_await checks.end_of_data();
     if (verdict.rejected()) {
       reset_transaction();
       co_await refuse(verdict.reply);
       co_return Flow::go_on;
     }
-    transaction_->discard |= verdict.discard;
+    transaction_->message.effects().merge(std::move(verdict.effects));
   }
+  if (proxied()) co_return co_await end_by_proxy();
   const std::string queue_id = message.queue_id();
   log::info("{}: message-id={}", queue_id,
             message.body()->content().summary().message_id_value.empty()
                 ? std::string("<>")
                 : message.body()->content().summary().message_id_value);
-  if (transaction_->discard) {
-    reset_transaction();
-    errors_ = junk_ = 0;
-    reply("250 2.0.0 Ok: queued as " + queue_id);
-    co_return Flow::go_on;
-  }
   // Not to be called off by a drain: the message is all here.
   const intake::Commit commit = co_await message.commit(
       {.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});

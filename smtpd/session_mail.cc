@@ -27,12 +27,13 @@ struct Session::RcptJob {
 };
 
 void Session::log_client(intake::Message& message) const {
-  std::string line = message.queue_id() + ": client=" + peer_.shown();
+  std::string line =
+      (message.queue_id().empty() ? "NOQUEUE" : message.queue_id()) + ": client=" + peer_.shown();
   const mail::Client& client = message.envelope().client;
   if (!client.sasl_method.empty()) line += ", sasl_method=" + client.sasl_method;
   if (!client.sasl_username.empty()) line += ", sasl_username=" + client.sasl_username;
   if (!client.sasl_sender.empty()) line += ", sasl_sender=" + client.sasl_sender;
-  log::info("{}", line);
+  log::info("{}", line + forwarded_shown());
 }
 
 async::Task<Session::Flow> Session::mail_from(std::string_view args) {
@@ -43,6 +44,10 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   }
   if (transaction_) {
     co_await refuse("503 5.5.1 Error: nested MAIL command");
+    co_return Flow::go_on;
+  }
+  if (proxied() && proxy_loop()) {
+    co_await refuse("451 4.3.5 Server configuration error");
     co_return Flow::go_on;
   }
   if (co_await too_often(Event::message, s.smtpd_client_message_rate_limit)) {
@@ -78,21 +83,25 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
     co_await refuse("452 4.3.1 Insufficient system storage");
     co_return Flow::go_on;
   }
+  intake::Effects effects;
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
     Subject about = subject();
     about.sender = mail->sender;
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
-    const Verdict verdict = co_await checks.sender();
+    Verdict verdict = co_await checks.sender();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply);
       co_return Flow::go_on;
     }
+    effects = std::move(verdict.effects);
   }
   transaction_.reset(
       new Transaction{.message = intake::Message(server_.intake, std::move(mail->sender)),
                       .options = options,
                       .smtputf8 = mail->smtputf8,
-                      .bdat = nullptr});
+                      .bdat = nullptr,
+                      .proxy = nullptr});
+  transaction_->message.effects() = std::move(effects);
   mail::Envelope& e = transaction_->message.envelope();
   e.envid = std::move(mail->envid);
   e.ret = mail->ret;
@@ -120,6 +129,11 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
       (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
       (policy_->local_rewrite_logins && login_) ||
       (policy_->local_rewrite_clientcerts && known_certificate()));
+  take_forwarded(transaction_->message);
+  if (proxied()) {  // what is done on the way into the queue is done behind the filter
+    transaction_->message.unqueued(true);
+    transaction_->message.complete_header(false);
+  }
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }
@@ -177,14 +191,20 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
     if (job.verdict.rejected()) {
       co_await refuse(job.verdict.reply);
     } else {
-      const bool first = message.queue_id().empty();
-      message.add_recipient({.address = std::move(job.rcpt.recipient),
-                             .original = {},
-                             .orcpt = std::move(job.rcpt.orcpt),
-                             .notify = job.rcpt.notify});
-      transaction_->discard |= job.verdict.discard;
+      mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
+                                .original = {},
+                                .orcpt = std::move(job.rcpt.orcpt),
+                                .notify = job.rcpt.notify};
+      const bool at_once = proxied() && !policy_->proxy->speed_adjust;
+      if (at_once && !co_await proxy_rcpt(recipient)) {
+        count(mail::Verb::rcpt, !failed_);
+        co_return;
+      }
+      const bool first = message.recipients() == 0;
+      message.add_recipient(std::move(recipient));
+      message.effects().merge(std::move(job.verdict.effects));
       if (first) log_client(message);
-      reply("250 2.1.5 Ok");
+      if (!at_once) reply("250 2.1.5 Ok");
     }
   }
   count(mail::Verb::rcpt, !failed_);
