@@ -273,6 +273,45 @@ class BeforeQueue(Filtered):
             mx.wait_log("mail loop: smtpd_proxy_filter of service")
 
 
+class Shipped(Filtered):
+    def example(self, back):
+        """The services of the example at the end of conf/master.cf, and what it puts below smtp."""
+        with open(os.path.join(TOP, "conf", "master.cf")) as file:
+            lines = file.read().split("\n")
+        services, below_smtp, into = {}, [], None
+        for line in lines[next(i for i, l in enumerate(lines) if l.startswith("#scan ")):]:
+            if line.startswith("# "):
+                into = below_smtp if "below smtp:" in line else into
+            if line.startswith("#  -o "):
+                into.append(line[1:])
+            elif line[:1] == "#" and line[1:2] not in (" ", ""):
+                name, rest = line[1:].replace("10026", str(back)).split(None, 1)
+                into = services[name] = [rest]
+        return {name: "\n".join(rest) for name, rest in services.items()}, below_smtp
+
+    def test_the_example_in_master_cf_works_behind_and_before_the_queue(self):
+        back = free_port()
+        services, below_smtp = self.example(back)
+        self.assertEqual(sorted(services), [f"127.0.0.1:{back}", "scan"])
+        for before in (False, True):
+            with self.subTest(before_queue=before), Filter() as scan, self.instance(
+                    scan, {} if before else {"content_filter": f"scan:[127.0.0.1]:{scan.port}"}, services, start=False,
+                    back=back) as mx:
+                if before:
+                    options = "\n".join(below_smtp).replace("10025", str(scan.port))
+                    with open(os.path.join(mx.etc, "master.cf")) as file:
+                        text = file.read()
+                    line = next(l for l in text.split("\n") if l.split()[1:2] == ["inet"] and str(back) not in l)
+                    with open(os.path.join(mx.etc, "master.cf"), "w") as file:
+                        file.write(text.replace(line, line + "\n" + options))
+                mx.start()
+                send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("shipped"))
+                self.assertIn(b"X-Filtered: yes", self.only(mx, "ada")[0])
+                mx.wait_log(r"penstock/reinject/smtpd\[\d+\]: \S+: client=\S+, .*orig_client=localhost\[127\.0\.0\.1\]")
+                if before:
+                    mx.wait_log("NOQUEUE: proxy-accept: ")
+
+
 class Copies(Filtered):
     def test_copies_go_to_whom_the_tables_say(self):
         with self.instance(settings={
