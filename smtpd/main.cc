@@ -135,6 +135,10 @@ Result<Hooks> start(Context& context) {
 
   PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
   settings.show_logins = s.smtpd_sasl_authenticated_header;
+  if (policy->proxy) {  // that is for the smtpd behind the filter
+    settings.header_body_checks = false;
+    settings.drop_fields.clear();
+  }
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
   program->server.service = context.service();
