@@ -41,7 +41,7 @@ struct Server {
                          .myorigin = context.settings().myorigin,
                          .message_size_limit = 0,
                          .hopcount_limit = static_cast<unsigned>(context.settings().hopcount_limit),
-                         .always_bcc = {}},
+                         .copies = {}},
             .next_queue_id = [this] { return ids.next(); }},
         reporter(intake,
                  {.hostname = context.settings().myhostname,

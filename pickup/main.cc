@@ -5,6 +5,7 @@
 
 #include "lib/base/log.h"
 #include "lib/intake/enqueue_client.h"
+#include "lib/intake/from_settings.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
@@ -30,7 +31,8 @@ struct Program {
                .resolve = resolver,
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
-               .expansion_waits = intake::expansion_may_wait(resolver->options())},
+               .expansion_waits =
+                   intake::expansion_may_wait(resolver->options(), intake.settings.copies)},
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, intake,
             pickup::Collector::Options{.drop_directory = context.queue_path("maildrop"),
@@ -50,31 +52,20 @@ async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accep
   co_return;
 }
 
-intake::Settings intake_settings(const config::Settings& s) {
-  intake::Settings out;
-  out.myhostname = s.myhostname;
-  out.mail_name = s.mail_name;
-  out.myorigin = s.myorigin;
+Result<intake::Settings> intake_settings(const config::Settings& s) {
+  PEN_TRY_ASSIGN(auto out, intake::from_settings(s));
   out.message_size_limit = 0;  // pendrop kept it, and what it took is not refused
-  out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
-  out.always_bcc = s.always_bcc;
   out.drop_fields = s.message_drop_headers;
-  out.tls_required_header = s.tls_required_enable;
-  for (const auto& option : s.receive_override_options) {
-    if (option == "no_address_mappings")
-      out.address_mappings = false;
-    else if (option != "no_unknown_recipient_checks" && option != "no_header_body_checks" &&
-             option != "no_milters")
-      log::warning("receive_override_options: unknown option {}", option);
-  }
+  for (const auto& option : intake::receive_steps(s.receive_override_options).unknown)
+    log::warning("receive_override_options: unknown option {}", option);
   return out;
 }
 
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
   for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
-  auto program =
-      std::make_shared<Program>(context, std::move(resolver), intake_settings(context.settings()));
+  PEN_TRY_ASSIGN(auto settings, intake_settings(context.settings()));
+  auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings));
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.sessions().spawn("collector",
                            pickup::Collector::run(program->collector, &context.draining()));

@@ -134,6 +134,12 @@ MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
   Active& m = *owned;
   m.number = next_number_++;
   m.active = now();
+  const bool hold = m.envelope().hold;
+  if (hold) {  // the copy in the hold log is there to be released
+    mail::Envelope envelope = m.take_envelope();
+    envelope.hold = false;
+    m.set_envelope(std::move(envelope));
+  }
   m.bytes = sizeof(Active) + 256 * m.envelope().recipients.size() + m.envelope().client.helo.size();
   active_bytes_ += m.bytes;
   if (!m.body.empty()) {
@@ -165,6 +171,7 @@ MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
       scheduler_.isolate_message(m.number);
       break;
     }
+  if (hold) give_order(m, Active::Order::hold, {});
   return m.number;
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/base/text.h"
 #include "lib/mail/delivery_line.h"
 #include "qmgr/manager.h"
 
@@ -14,6 +15,15 @@ namespace {
 bool refuses_requiretls(const mail::DeliveryStatus& status) {
   return status.text.starts_with("REQUIRETLS ") &&
          (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
+}
+
+/// "transport:nexthop" of a message that is not routed by its recipients; empty: it is.
+std::string way_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
+  if (e.filter.empty()) return e.transport;
+  const auto colon = e.filter.find(':');
+  const bool has_nexthop =
+      colon != std::string::npos && !trim(std::string_view(e.filter).substr(colon + 1)).empty();
+  return has_nexthop ? e.filter : e.filter.substr(0, colon) + ":" + default_filter_nexthop;
 }
 }  // namespace
 
@@ -30,9 +40,10 @@ void Manager::do_actions() {
 
 void Manager::act(const RouteRecipient& a) {
   const Active& m = *find(a.message);
+  const std::string way = way_of(m.envelope(), options_.default_filter_nexthop);
   // What is known of a domain holds for mail that asks nothing special of TLS, and has no way of its own.
   if (known_routes_ < kKnownRoutes && m.envelope().requiretls == mail::RequireTls::unspecified &&
-      m.envelope().transport.empty())
+      way.empty())
     if (const auto* known =
             routes_.find(m.envelope().recipients[a.ordinal].address, clock_.now())) {
       ++known_routes_;
@@ -44,7 +55,7 @@ void Manager::act(const RouteRecipient& a) {
                 .recipient = m.envelope().recipients[a.ordinal].address,
                 .sender = m.envelope().sender,
                 .requiretls = m.envelope().requiretls,
-                .transport = m.envelope().transport});
+                .transport = way});
 }
 
 void Manager::act(const OpenConnection& a) {

@@ -26,6 +26,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.delay_warning = std::chrono::ceil<seconds>(s.delay_warning_time);
   o.manager.confirm_delay_cleared = s.confirm_delay_cleared;
   o.manager.soft_bounce = s.soft_bounce;
+  o.manager.default_filter_nexthop = s.default_filter_nexthop;
   o.manager.double_bounces = std::any_of(s.notify_classes.begin(), s.notify_classes.end(),
                                          [](const auto& c) { return iequals(c, "2bounce"); });
   o.manager.double_bounce_sender = s.double_bounce_sender + "@" + s.myhostname;  // as bounce has it

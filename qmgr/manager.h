@@ -52,6 +52,7 @@ struct ManagerOptions {
   /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
   std::string double_bounce_sender = {};
   bool soft_bounce = false;  // refused mail is tried again
+  std::string default_filter_nexthop = {};
   // messages read from the log in one settle(): keeps the loop alive
   std::size_t runner_slice = 64;
   /// Makes the permits of reports: not to be guessed by a program that was not given one.

@@ -72,6 +72,8 @@ class Qmgr : public Ports {
     const std::string body = "Subject: " + id + "\r\n\r\nbody of " + id + "\r\n";
     e.body.size = body.size();
     e.discharges = std::move(discharges);
+    e.filter = filter;
+    e.hold = hold;
     outside_.wanted[id] = to;
     manager_->enqueue(std::move(e), permit, body, 0, 0,
                       [this, id](ipc::enqueue::Outcome o, const std::string&) {
@@ -231,6 +233,7 @@ class Qmgr : public Ports {
 
   void route(const ipc::route::Route& r) override {
     ++routes_asked;
+    ways_asked.push_back(std::string(r.transport));
     routes_.emplace_back(r.request, std::string(r.recipient));
   }
   void open_connection(const std::string&, const ipc::delivery::OpenConnection& o,
@@ -274,7 +277,11 @@ class Qmgr : public Ports {
   std::map<std::string, std::string> bodies;
   std::vector<bool> states;
   std::string later_text = "later", notice_goes_to = "ok-notice@local.example";
-  std::uint8_t notify_bits = 0;  // of what is sent
+  // of what is sent
+  std::uint8_t notify_bits = 0;
+  std::string filter;
+  bool hold = false;
+  std::vector<std::string> ways_asked;  // the transports that routes were asked for
   std::size_t routes_asked = 0;
   bool routes_for_domains = false;
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,

@@ -292,6 +292,56 @@ BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_message_can_come_in_for_the_hold_log_and_be_released) {
+  qmgr->hold = true;
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  BOOST_TEST(qmgr->commit());
+  BOOST_TEST(outside.acknowledged.contains("A1"));
+  kill();  // before it was put where it belongs
+  start();
+  BOOST_TEST(delivered("A1 ok@a.example") == 0);
+  auto at = qmgr->where("A1");
+  BOOST_TEST_REQUIRE(at.has_value());
+  BOOST_TEST(at->place.log == queue_log::kHold);
+  kill();
+  start();
+  at = qmgr->where("A1");
+  BOOST_TEST_REQUIRE(at.has_value());
+  BOOST_TEST(at->place.log == queue_log::kHold);
+  bool released = false;
+  qmgr->manager_->order(*at, ipc::queue::Verb::release,
+                        [&](ipc::queue::Outcome o) { released = o == ipc::queue::Outcome::ok; });
+  qmgr->run();
+  BOOST_TEST(released);
+  BOOST_TEST(delivered("A1 ok@a.example") == 1);
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_filter_takes_the_place_of_every_recipients_route) {
+  ManagerOptions options;
+  options.default_filter_nexthop = "[127.0.0.1]:10025";
+  start(options);
+  qmgr->routes_for_domains = true;
+  qmgr->send("A0", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  qmgr->filter = "scan:[127.0.0.9]:10025";
+  qmgr->send("A1", "s@x.example", {"ok@a.example", "later@b.example"});
+  qmgr->run();
+  const std::vector<std::string> both{"", "scan:[127.0.0.9]:10025", "scan:[127.0.0.9]:10025"};
+  BOOST_TEST(qmgr->ways_asked == both, boost::test_tools::per_element());
+  kill();  // the one that is left keeps its filter
+  start(options);
+  BOOST_TEST(qmgr->ways_asked == std::vector<std::string>{"scan:[127.0.0.9]:10025"},
+             boost::test_tools::per_element());
+  for (const char* way : {"scan", "scan:", "scan: "}) {
+    qmgr->filter = way;
+    qmgr->send(std::string("B") + std::to_string(qmgr->ways_asked.size()), "s@x.example",
+               {"ok@a.example"});
+    qmgr->run();
+    BOOST_TEST(qmgr->ways_asked.back() == "scan:[127.0.0.1]:10025");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_removed_message_with_a_job_on_the_wire_ends_with_it) {
   using ipc::queue::Outcome;
   qmgr->send("A1", "s@x.example", {"hang@a.example", "hang2@b.example"});

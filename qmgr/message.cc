@@ -24,7 +24,36 @@ std::vector<std::string> domains_of(const mail::Envelope& envelope,
   return out;
 }
 
+/// An envelope as layout 1 has it.
+struct EnvelopeLayout1 : mail::Envelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
+             client, body, message_id, discharges, transport)
+};
+struct PayloadLayout1 {
+  EnvelopeLayout1 envelope;
+  std::vector<Note> notes;
+  bool forced_expire = false;
+  std::uint64_t spool_file = 0, spool_offset = 0;
+  std::string_view inline_body;
+  std::vector<Deaths> deaths;
+  PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
+};
+
 }  // namespace
+
+std::optional<StoredPayload> read_payload(std::string_view payload) {
+  const std::string mark = encode(PayloadLayout{});
+  if (payload.starts_with(mark)) return decode<StoredPayload>(payload.substr(mark.size()));
+  auto old = decode<PayloadLayout1>(payload);
+  if (!old) return std::nullopt;
+  return StoredPayload{.envelope = std::move(old->envelope),
+                       .notes = std::move(old->notes),
+                       .forced_expire = old->forced_expire,
+                       .spool_file = old->spool_file,
+                       .spool_offset = old->spool_offset,
+                       .inline_body = old->inline_body,
+                       .deaths = std::move(old->deaths)};
+}
 
 Active::~Active() {
   if (unpacked_.linked()) --unpacked_in_->count;
@@ -110,8 +139,8 @@ void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::str
   const StoredPayload fresh;
   out.payload.clear();
   out.payload.reserve(body.size() + 512);
-  Encoder(out.payload)(envelope, beginning.notes, fresh.forced_expire, spool_file, spool_offset,
-                       body, fresh.deaths);
+  Encoder(out.payload)(PayloadLayout{}, envelope, beginning.notes, fresh.forced_expire, spool_file,
+                       spool_offset, body, fresh.deaths);
 }
 
 queue_log::Envelope to_log(const Active& m, std::string_view body) {
@@ -133,13 +162,13 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
   std::vector<Deaths> deaths;
   for (const auto& [ordinal, count] : m.seldom().deaths)
     if (m.remaining.contains(ordinal)) deaths.push_back({ordinal, count});
-  Encoder(out.payload)(envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body,
-                       deaths);
+  Encoder(out.payload)(PayloadLayout{}, envelope, notes, m.forced_expire, m.spool_file,
+                       m.spool_offset, body, deaths);
   return out;
 }
 
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
-  auto payload = decode<StoredPayload>(stored.envelope.payload);
+  auto payload = read_payload(stored.envelope.payload);
   if (!payload || payload->envelope.recipients.size() != stored.envelope.recipients) return nullptr;
   auto m = std::make_unique<Active>();
   m->set_envelope(std::move(payload->envelope));
@@ -165,7 +194,7 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
 }
 
 std::optional<std::uint64_t> spool_file_of(const queue_log::Stored& stored) {
-  const auto payload = decode<StoredPayload>(stored.envelope.payload);
+  const auto payload = read_payload(stored.envelope.payload);
   if (!payload) return std::nullopt;
   return payload->spool_file;
 }

@@ -63,6 +63,14 @@ struct StoredPayload {
   std::vector<Deaths> deaths;
   PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
+/// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never 0.
+struct PayloadLayout {
+  std::uint8_t mark = 0;
+  std::uint8_t layout = 2;
+  PEN_FIELDS(mark, layout)
+};
+/// nullopt: damaged, or of a layout that is not known here. What inline_body points to is in `payload`.
+std::optional<StoredPayload> read_payload(std::string_view payload);
 
 struct Active;
 

@@ -86,6 +86,33 @@ BOOST_AUTO_TEST_CASE(a_message_is_self_contained_unless_its_body_is_in_a_file) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(payloads_of_the_first_layout_can_be_read) {
+  mail::Envelope e = envelope();
+  e.filter = "scan:";
+  e.hold = true;
+  queue_log::Envelope stored;
+  to_log(e, beginning_of(e, {}), "body", 0, 0, stored);
+  const auto now = read_payload(stored.payload);
+  BOOST_TEST_REQUIRE(now.has_value());
+  BOOST_TEST((now->envelope == e));
+  BOOST_TEST(now->inline_body == "body");
+  // As it was: no mark, no filter, no hold.
+  e.filter.clear();
+  e.hold = false;
+  const std::string whole = encode(e);
+  std::string old = whole.substr(0, whole.size() - 2);
+  Encoder(old)(std::vector<Note>{}, true, std::uint64_t{0}, std::uint64_t{9},
+               std::string_view("body"), std::vector<Deaths>{{0, 2}});
+  const auto then = read_payload(old);
+  BOOST_TEST_REQUIRE(then.has_value());
+  BOOST_TEST((then->envelope == e));
+  BOOST_TEST(then->forced_expire);
+  BOOST_TEST(then->spool_offset == 9U);
+  BOOST_TEST(then->inline_body == "body");
+  BOOST_TEST(then->deaths.size() == 1U);
+  BOOST_TEST(!read_payload(std::string(1, '\0') + "\3" + whole).has_value());
+}
+
 #if !defined(PEN_SANITIZED) && defined(__GLIBC__)
 BOOST_AUTO_TEST_CASE(a_message_that_waits_takes_less_than_900_bytes) {
   constexpr std::size_t kMessages = 1000;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/mail/header.h"
 
 namespace pen::smtpd {
 
@@ -51,12 +52,22 @@ AccessAction parse_access(std::string_view value) {
   if (iequals(word, "WARN")) return with_text(Kind::warn);
   if (iequals(word, "INFO")) return with_text(Kind::info);
   if (iequals(word, "DISCARD")) return with_text(Kind::discard);
-  for (const std::string_view name : {"HOLD", "FILTER", "REDIRECT", "BCC", "PREPEND"})
-    if (iequals(word, name)) {
-      action.kind = Kind::cannot_act;
-      action.text = name;
-      return action;
-    }
+  if (iequals(word, "HOLD")) return with_text(Kind::hold);
+  const auto with_argument = [&](Kind kind, bool right, const char* needs) {
+    action.kind = right ? kind : Kind::malformed;
+    action.text = right ? std::string(rest) : std::string(needs);
+    return action;
+  };
+  if (iequals(word, "FILTER"))
+    return with_argument(Kind::filter, rest.find(':') != rest.npos && rest.front() != ':',
+                         "FILTER needs transport:destination");
+  if (iequals(word, "REDIRECT"))
+    return with_argument(Kind::redirect, rest.find('@') != rest.npos, "REDIRECT needs user@domain");
+  if (iequals(word, "BCC"))
+    return with_argument(Kind::bcc, rest.find('@') != rest.npos, "BCC needs user@domain");
+  if (iequals(word, "PREPEND"))
+    return with_argument(Kind::prepend, mail::field_name_length(rest) > 0,
+                         "PREPEND needs a header field");
   action.kind = Kind::restrictions;
   action.text = std::string(value);
   return action;

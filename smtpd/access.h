@@ -17,8 +17,13 @@ struct AccessAction {
     warn,
     info,
     discard,
+    hold,
+    filter,        // text: "transport:nexthop"
+    redirect,      // text: an address
+    bcc,           // text: an address
+    prepend,       // text: a header field
+    malformed,     // one of these without what it needs: text says what
     restrictions,  // anything else: a list of restrictions and classes, in text
-    cannot_act,    // an action that this version does not have: text is its name
   };
   Kind kind = Kind::dunno;
   int code = 0;      // Kind::code: 400 to 599

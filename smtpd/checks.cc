@@ -310,13 +310,71 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
                            action.kind == Kind::warn ? "WARN" : "INFO", action.text));
       return Answer::dunno;
     case Kind::discard:
-      log_line("discard", fmt::format("<{}>: {} triggers DISCARD action {}", name.value, name.kind,
-                                      action.text));
-      discard_ = true;
-      return Answer::permit;
+    case Kind::hold:
+    case Kind::filter:
+    case Kind::redirect:
+    case Kind::bcc:
+    case Kind::prepend:
+      return act_on_message(action, name);
     case Kind::dunno:
-    case Kind::cannot_act:
+    case Kind::malformed:
     case Kind::restrictions:
+      break;
+  }
+  return Answer::dunno;
+}
+
+Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& name) {
+  using Kind = AccessAction::Kind;
+  std::string_view verb, word;
+  switch (action.kind) {
+    case Kind::discard:
+      verb = "discard", word = "DISCARD action";
+      break;
+    case Kind::hold:
+      verb = "hold", word = "HOLD action";
+      break;
+    case Kind::filter:
+      verb = "filter", word = "FILTER";
+      break;
+    case Kind::redirect:
+      verb = "redirect", word = "REDIRECT";
+      break;
+    case Kind::bcc:
+      verb = "bcc", word = "BCC";
+      break;
+    default:
+      verb = "prepend", word = "PREPEND";
+      break;
+  }
+  const bool no_message = !subject_.sender;
+  const bool too_late = action.kind == Kind::prepend && after_content_;
+  if (no_message || too_late) {
+    log::warning("{}: {} {} for <{}> has no effect: {}", subject_.peer->shown(), word, action.text,
+                 name.value,
+                 no_message ? "there is no message yet (smtpd_delay_reject = no)"
+                            : "the message's header is complete");
+    return Answer::dunno;
+  }
+  log_line(verb, fmt::format("<{}>: {} triggers {} {}", name.value, name.kind, word, action.text));
+  switch (action.kind) {
+    case Kind::discard:
+      effects_.discard = true;
+      return Answer::permit;
+    case Kind::hold:
+      effects_.hold = true;
+      break;
+    case Kind::filter:
+      effects_.filter = action.text;
+      break;
+    case Kind::redirect:
+      effects_.redirect = action.text;
+      break;
+    case Kind::bcc:
+      effects_.bcc.push_back(action.text);
+      break;
+    default:
+      effects_.prepend.push_back(action.text);
       break;
   }
   return Answer::dunno;
@@ -331,9 +389,9 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, Name name) {
   if (!*found) co_return Answer::dunno;
 
   const AccessAction action = parse_access((*found)->value);
-  if (action.kind == AccessAction::Kind::cannot_act)
-    co_return server_error(fmt::format("access table {} entry \"{}\": action {} is not supported",
-                                       r.name, (*found)->key, action.text));
+  if (action.kind == AccessAction::Kind::malformed)
+    co_return server_error(
+        fmt::format("access table {} entry \"{}\": {}", r.name, (*found)->key, action.text));
   if (action.kind != AccessAction::Kind::restrictions) co_return act(action, name);
   // Restrictions and classes by name, as if they stood in place of the look-up.
   std::vector<std::string> items = split_list(action.text);
@@ -518,7 +576,7 @@ async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender)
 
 Verdict Checks::finish(Answer answer) {
   Verdict verdict;
-  verdict.discard = discard_;
+  verdict.effects = std::move(effects_);
   if (answer == Answer::reject) {
     verdict.reply = std::move(reply_);
   } else if (!if_permit_.empty()) {
@@ -576,6 +634,7 @@ async::Task<Verdict> Checks::data() {
 
 async::Task<Verdict> Checks::end_of_data() {
   subject_.where = "END-OF-MESSAGE";
+  after_content_ = true;
   if (policy_.end_of_data.empty()) co_return Verdict{};
   co_return finish(co_await run(policy_.end_of_data, Name{"END-OF-MESSAGE", "End-of-data"}));
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "lib/async/handler_pool.h"
+#include "lib/intake/effects.h"
 #include "smtpd/access.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
@@ -58,8 +59,8 @@ struct CheckTools {
 };
 
 struct Verdict {
-  std::string reply;  // without CRLF; empty: go on
-  bool discard = false;
+  std::string reply;        // without CRLF; empty: go on
+  intake::Effects effects;  // what else is asked for
   bool rejected() const { return !reply.empty(); }
 };
 
@@ -91,6 +92,8 @@ class Checks {
   /// What a table's action means for `name`; not for those that the table itself is at fault for, or that name
   /// restrictions.
   Answer act(const AccessAction& action, const Name& name);
+  /// One that changes what becomes of the message, if it can have an effect now.
+  Answer act_on_message(const AccessAction& action, const Name& name);
   /// Restrictions that need no look-up in DNS or in tables.
   Answer at_once(const Restriction& r, const Name& name);
   Answer about_client(Check check);
@@ -136,7 +139,8 @@ class Checks {
   std::string if_permit_;  // reply to give instead of a permit
   bool if_reject_ = false;
   bool warn_ = false;
-  bool discard_ = false;
+  bool after_content_ = false;
+  intake::Effects effects_;
   int depth_ = 0;
 };
 

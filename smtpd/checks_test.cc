@@ -317,6 +317,55 @@ BOOST_AUTO_TEST_CASE(pipelined_recipients_are_looked_up_together_and_answered_in
   BOOST_TEST(rig.queue.stored.at(0).envelope.recipients.at(3).address == "r@d4.example");
 }
 
+BOOST_AUTO_TEST_CASE(actions_of_tables_change_what_becomes_of_the_message) {
+  Open rig(
+      "smtpd_sender_restrictions = check_sender_access inline:{ { hold@x.example = HOLD for now }, "
+      "{ gone@x.example = DISCARD }, { both@x.example = FILTER a:b } }\n"
+      "smtpd_recipient_restrictions = check_recipient_access inline:{ "
+      "{ user@example.org = PREPEND X-Seen: yes }, { root@example.org = FILTER scan:[::1]:25 }, "
+      "{ bcc@x.example = BCC copy@example.org }, { other@x.example = REDIRECT user@example.org }, "
+      "{ bad@x.example = FILTER nowhere } }\n"
+      "smtpd_end_of_data_restrictions = check_sender_access "
+      "inline:{ { late@x.example = PREPEND X-Late: yes } }\n",
+      "127.0.0.1");
+  const auto deliver = [&](const std::string& from, std::vector<std::string> to) {
+    std::string last = rig.rcpt(to.front(), from);
+    for (std::size_t i = 1; i < to.size(); ++i) last = rig.say("RCPT TO:<" + to[i] + ">\r\n");
+    BOOST_TEST(last == kOk);
+    rig.say("DATA\r\n");
+    BOOST_TEST(rig.say("Subject: a\r\n\r\nb\r\n.\r\n").starts_with("250 2.0.0 Ok: queued as"));
+  };
+  deliver("hold@x.example", {"user@example.org"});
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1U);
+  BOOST_TEST(rig.queue.stored[0].envelope.hold);
+  BOOST_TEST(rig.queue.stored[0].content.starts_with("X-Seen: yes\r\nReceived: from "));
+  deliver("gone@x.example", {"user@example.org"});
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1U);
+  deliver("both@x.example", {"root@example.org", "bcc@x.example"});
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 2U);
+  {
+    const auto& e = rig.queue.stored[1].envelope;
+    BOOST_TEST(!e.hold);
+    BOOST_TEST(e.filter == "scan:[::1]:25");
+    BOOST_TEST_REQUIRE(e.recipients.size() == 3U);
+    BOOST_TEST(e.recipients[2].address == "copy@example.org");
+    BOOST_TEST(e.recipients[2].notify == mail::notify::kNever);
+  }
+  deliver("s@x.example", {"root@example.org", "other@x.example"});
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 3U);
+  {
+    const auto& e = rig.queue.stored[2].envelope;
+    BOOST_TEST(e.filter == "");
+    BOOST_TEST_REQUIRE(e.recipients.size() == 1U);
+    BOOST_TEST(e.recipients[0].address == "user@example.org");
+    BOOST_TEST(e.recipients[0].original == "root@example.org");
+  }
+  deliver("late@x.example", {"root@example.org"});
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 4U);
+  BOOST_TEST(rig.queue.stored[3].content.find("X-Late") == std::string::npos);
+  BOOST_TEST(rig.rcpt("bad@x.example") == "451 4.3.5 Server configuration error\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(access_values_are_read_as_access_5_says) {
   using Kind = AccessAction::Kind;
   BOOST_TEST((parse_access("OK").kind == Kind::permit));
@@ -327,7 +376,16 @@ BOOST_AUTO_TEST_CASE(access_values_are_read_as_access_5_says) {
   BOOST_TEST(parse_access("REJECT 5.1.2x gone").text == "5.1.2x gone");
   BOOST_TEST(parse_access("450 4.7.1 later").code == 450);
   BOOST_TEST((parse_access("250 fine").kind == Kind::restrictions));
-  BOOST_TEST((parse_access("HOLD").kind == Kind::cannot_act));
+  BOOST_TEST((parse_access("HOLD look at it").kind == Kind::hold));
+  BOOST_TEST((parse_access("filter scan:[127.0.0.1]:10025").kind == Kind::filter));
+  BOOST_TEST(parse_access("filter scan:[127.0.0.1]:10025").text == "scan:[127.0.0.1]:10025");
+  BOOST_TEST((parse_access("REDIRECT a@b").kind == Kind::redirect));
+  BOOST_TEST((parse_access("BCC a@b").kind == Kind::bcc));
+  BOOST_TEST((parse_access("PREPEND X-A: b  c").kind == Kind::prepend));
+  BOOST_TEST(parse_access("PREPEND X-A: b  c").text == "X-A: b  c");
+  for (const char* lame :
+       {"FILTER", "FILTER scan", "FILTER :x", "REDIRECT me", "BCC", "PREPEND no"})
+    BOOST_TEST((parse_access(lame).kind == Kind::malformed));
   BOOST_TEST((parse_access("permit_mynetworks reject").kind == Kind::restrictions));
 }
 

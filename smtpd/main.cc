@@ -3,6 +3,7 @@
 
 #include "lib/base/log.h"
 #include "lib/intake/enqueue_client.h"
+#include "lib/intake/from_settings.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
@@ -39,7 +40,8 @@ struct Program {
                .resolve = resolve,
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
-               .expansion_waits = intake::expansion_may_wait(resolve->options())},
+               .expansion_waits =
+                   intake::expansion_may_wait(resolve->options(), intake.settings.copies)},
         server(context.loop(), pool, names, intake) {}
 
   async::HandlerPool pool;
@@ -131,16 +133,8 @@ Result<Hooks> start(Context& context) {
   PEN_TRY_ASSIGN(auto logins, authentication(context));
   start_tls();
 
-  intake::Settings settings;
-  settings.myhostname = s.myhostname;
-  settings.mail_name = s.mail_name;
-  settings.myorigin = s.myorigin;
-  settings.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
-  settings.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
-  settings.always_bcc = policy->always_bcc;
+  PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
   settings.show_logins = s.smtpd_sasl_authenticated_header;
-  settings.tls_required_header = s.tls_required_enable;
-  settings.address_mappings = policy->address_mappings;
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
   program->server.service = context.service();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/intake/from_settings.h"
 
 namespace pen::smtpd {
 namespace {
@@ -107,7 +108,6 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains, [](const auto& item) {
     return item == "smtpd_access_maps";
   });
-  p.always_bcc = s.always_bcc;
   p.tls = tls_mode(config);
   if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
   if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)
@@ -117,14 +117,10 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   auto clientcerts = map::MapList::open(join(s.relay_clientcerts), p.open);
   if (!clientcerts) return fail(std::move(clientcerts).error().within("relay_clientcerts"));
   p.relay_clientcerts = *std::move(clientcerts);
-  for (const auto& option : s.receive_override_options) {
-    if (option == "no_unknown_recipient_checks")
-      p.unknown_recipient_checks = false;
-    else if (option == "no_address_mappings")
-      p.address_mappings = false;
-    else if (option != "no_header_body_checks" && option != "no_milters")
-      p.warnings.push_back("receive_override_options: unknown option " + option);
-  }
+  const auto steps = intake::receive_steps(s.receive_override_options);
+  p.unknown_recipient_checks = steps.unknown_recipient_checks;
+  for (const auto& option : steps.unknown)
+    p.warnings.push_back("receive_override_options: unknown option " + option);
   p.rcpt_may_wait = p.resolve->blocking() || p.auth.sender_logins.blocking() ||
                     p.relay_clientcerts.blocking() || may_wait(p.relay, p.classes) ||
                     may_wait(p.recipient, p.classes);

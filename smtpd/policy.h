@@ -51,9 +51,8 @@ struct Policy {
   bool rcpt_may_wait = false;
   TlsMode tls;
   map::MapList relay_clientcerts;
-  bool parent_domains = true;  // parent_domain_matches_subdomains names smtpd_access_maps
-  std::string always_bcc;
-  bool unknown_recipient_checks = true, address_mappings = true;  // receive_override_options
+  bool parent_domains = true;            // parent_domain_matches_subdomains names smtpd_access_maps
+  bool unknown_recipient_checks = true;  // receive_override_options
 
   std::vector<std::string> warnings;  // to be logged once at start
 

@@ -35,7 +35,6 @@ class Session {
     intake::Message message;
     mail::CommandOptions options;
     bool smtputf8 = false;
-    bool discard = false;
     std::size_t refused = 0;                  // RCPT commands beyond the recipient limit
     std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on
     bool bdat_failed = false;

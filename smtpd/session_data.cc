@@ -45,12 +45,12 @@ async::Task<bool> Session::may_start_content() {
   }
   if (!policy_->data.empty()) {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
-    const Verdict verdict = co_await checks.data();
+    Verdict verdict = co_await checks.data();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply);
       co_return false;
     }
-    transaction_->discard |= verdict.discard;
+    transaction_->message.effects().merge(std::move(verdict.effects));
   }
   transaction_->message.open_body(transaction_->message.envelope().body.size);
   co_return true;
@@ -145,13 +145,13 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   if (!transaction_->bdat) {
     if (!policy_->data.empty()) {
       Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
-      const Verdict verdict = co_await checks.data();
+      Verdict verdict = co_await checks.data();
       if (verdict.rejected()) {
         transaction_->bdat = std::make_unique<mail::BdatScanner>();
         transaction_->bdat_failed = true;
         co_return co_await skip_chunk(chunk, verdict.reply);
       }
-      transaction_->discard |= verdict.discard;
+      transaction_->message.effects().merge(std::move(verdict.effects));
     }
     transaction_->message.open_body(
         std::max(chunk.size, transaction_->message.envelope().body.size));
@@ -205,25 +205,19 @@ async::Task<Session::Flow> Session::end_of_message() {
   intake::Message& message = transaction_->message;
   if (!policy_->end_of_data.empty()) {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
-    const Verdict verdict = co_await checks.end_of_data();
+    Verdict verdict = co_await checks.end_of_data();
     if (verdict.rejected()) {
       reset_transaction();
       co_await refuse(verdict.reply);
       co_return Flow::go_on;
     }
-    transaction_->discard |= verdict.discard;
+    transaction_->message.effects().merge(std::move(verdict.effects));
   }
   const std::string queue_id = message.queue_id();
   log::info("{}: message-id={}", queue_id,
             message.body()->content().summary().message_id_value.empty()
                 ? std::string("<>")
                 : message.body()->content().summary().message_id_value);
-  if (transaction_->discard) {
-    reset_transaction();
-    errors_ = junk_ = 0;
-    reply("250 2.0.0 Ok: queued as " + queue_id);
-    co_return Flow::go_on;
-  }
   // Not to be called off by a drain: the message is all here.
   const intake::Commit commit = co_await message.commit(
       {.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});

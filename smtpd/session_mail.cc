@@ -90,21 +90,24 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
     co_await refuse("452 4.3.1 Insufficient system storage");
     co_return Flow::go_on;
   }
+  intake::Effects effects;
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
     Subject about = subject();
     about.sender = mail->sender;
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
-    const Verdict verdict = co_await checks.sender();
+    Verdict verdict = co_await checks.sender();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply);
       co_return Flow::go_on;
     }
+    effects = std::move(verdict.effects);
   }
   transaction_.reset(
       new Transaction{.message = intake::Message(server_.intake, std::move(mail->sender)),
                       .options = options,
                       .smtputf8 = mail->smtputf8,
                       .bdat = nullptr});
+  transaction_->message.effects() = std::move(effects);
   mail::Envelope& e = transaction_->message.envelope();
   e.envid = std::move(mail->envid);
   e.ret = mail->ret;
@@ -194,7 +197,7 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
                              .original = {},
                              .orcpt = std::move(job.rcpt.orcpt),
                              .notify = job.rcpt.notify});
-      transaction_->discard |= job.verdict.discard;
+      message.effects().merge(std::move(job.verdict.effects));
       if (first) log_client(message);
       reply("250 2.1.5 Ok");
     }

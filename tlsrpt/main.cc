@@ -60,7 +60,7 @@ struct Server {
                             .mail_name = context.settings().mail_name,
                             .myorigin = context.settings().myorigin,
                             .message_size_limit = 0,
-                            .always_bcc = {}},
+                            .copies = {}},
                .next_queue_id = [this] { return ids.next(); }},
         from{.host = context.settings().myhostname,
              .organization = context.settings().tlsrpt_organization,

@@ -217,20 +217,22 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
 
 Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish,
                            std::string way) {
-  auto look_up = [resolve = resolve_, sender, recipient] {
-    return resolve->route(sender, recipient);
-  };
-  auto route = resolve_->route_blocking() ? co_await pool_.run(look_up) : look_up();
-  if (!route)
-    co_return deferred("4.3.0",
-                       "address resolving failed: " + printable(route.error().message(), 400));
-  if (!way.empty()) {
+  Result<resolve::Route> route;
+  if (way.empty()) {
+    auto look_up = [resolve = resolve_, sender, recipient] {
+      return resolve->route(sender, recipient);
+    };
+    route = resolve_->route_blocking() ? co_await pool_.run(look_up) : look_up();
+  } else {  // no table is asked: what cannot be read now does not keep it from there
     auto given = resolve::parse_transport(way);
     route->transport = std::move(given.transport);
     route->nexthop =
         given.nexthop.empty() ? mail::domain_part(recipient) : std::move(given.nexthop);
     route->recipient = recipient;
   }
+  if (!route)
+    co_return deferred("4.3.0",
+                       "address resolving failed: " + printable(route.error().message(), 400));
 
   const Transport* transport = transports_(route->transport);
   const bool retry = route->transport == "retry";

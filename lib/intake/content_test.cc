@@ -115,7 +115,8 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
                   {"one", "", "", mail::notify::kSuccess},
                   {"user", "", "", 0},
                   {"user@example.org", "", "", 0}};
-  BOOST_TEST_REQUIRE((expand_envelope(resolve, "archive@example.org", e).outcome == Outcome::ok));
+  const Copies archive{.always = "archive@example.org", .by_sender = {}, .by_recipient = {}};
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, {.copies = &archive}, e).outcome == Outcome::ok));
   const std::vector<mail::Recipient> expected = {
       {"list@example.org", "", "rfc822;list", mail::notify::kSuccess | mail::notify::kExpanded},
       {"a@x", "list@example.org", "rfc822;list", mail::notify::kNever},
@@ -127,13 +128,46 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
   BOOST_TEST((e.recipients == expected));
   BOOST_TEST(e.sender == "me@example.org");
   e.sender = "kept%as@given";
-  BOOST_TEST_REQUIRE((expand_envelope(resolve, "", e, true).outcome == Outcome::ok));
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, {.keep_sender = true}, e).outcome == Outcome::ok));
   BOOST_TEST(e.sender == "kept%as@given");
   e.recipients = {{"huge", "", "", 0}};
-  BOOST_TEST((expand_envelope(resolve, "", e).outcome == Outcome::expansion_limit));
+  BOOST_TEST((expand_envelope(resolve, {}, e).outcome == Outcome::expansion_limit));
   resolve.broken = true;
   e.recipients = {{"user", "", "", 0}};
-  BOOST_TEST((expand_envelope(resolve, "", e).outcome == Outcome::lookup_failed));
+  BOOST_TEST((expand_envelope(resolve, {}, e).outcome == Outcome::lookup_failed));
+}
+
+BOOST_AUTO_TEST_CASE(copies_go_out_before_aliases_and_are_not_copied_again) {
+  fakes::SetResolve resolve;
+  resolve.aliases["archive@example.org"] = {"disk@z"};
+  Copies copies;
+  copies.always = "archive";
+  copies.by_sender = *map::MapList::open("inline:{ me@example.org = sent@example.org }");
+  copies.by_recipient = *map::MapList::open(
+      "inline:{ user = in@example.org, @x = in@example.org, in@example.org = loop@example.org }");
+  mail::Envelope e;
+  e.sender = "me";
+  e.recipients = {{"user", "", "rfc822;user", 0}, {"b@x", "", "", 0}, {"c@y", "", "", 0}};
+  BOOST_TEST_REQUIRE((
+      expand_envelope(resolve, {.copies = &copies, .more = {"seen@w"}}, e).outcome == Outcome::ok));
+  constexpr auto kNever = mail::notify::kNever;
+  const std::vector<mail::Recipient> expected = {
+      {"user@example.org", "", "rfc822;user", 0},
+      {"b@x", "", "", 0},
+      {"c@y", "", "", 0},
+      {"in@example.org", "", "", kNever},  // once, whoever it is for
+      {"sent@example.org", "", "", kNever},
+      {"disk@z", "archive@example.org", "", kNever},
+      {"seen@w", "", "", kNever}};
+  BOOST_TEST((e.recipients == expected));
+  // enable_original_recipient = no
+  e.recipients = {{"archive", "", "", 0}};
+  BOOST_TEST_REQUIRE(
+      (expand_envelope(resolve, {.original_recipient = false}, e).outcome == Outcome::ok));
+  BOOST_TEST((e.recipients == std::vector<mail::Recipient>{{"disk@z", "", "", 0}}));
+  copies.by_sender = *map::MapList::open("fail:no");
+  e.recipients = {{"user", "", "", 0}};
+  BOOST_TEST((expand_envelope(resolve, {.copies = &copies}, e).outcome == Outcome::lookup_failed));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -37,6 +37,31 @@ std::string named_address(std::string_view name, const std::string& address) {
   return quoted + "\" <" + address + ">";
 }
 
+/// The copy that the tables have for an address, as sender_bcc_maps and recipient_bcc_maps are searched.
+Result<std::optional<std::string>> find_copy(const map::MapList& maps,
+                                             const resolve::Resolve& resolve,
+                                             const std::string& address) {
+  if (maps.empty() || address.empty()) return std::nullopt;
+  const auto domain = mail::domain_part(address);
+  const resolve::Options& options = resolve.options();
+  map::AddressKeys keys{.delimiters = options.recipient_delimiter};
+  keys.bare_user = iequals(domain, options.myorigin);
+  if (!keys.bare_user) {
+    PEN_TRY_ASSIGN(const auto address_class, resolve.class_of(domain));
+    keys.bare_user = address_class == resolve::AddressClass::local;
+  }
+  PEN_TRY_ASSIGN(auto hit, map::find_address(maps, address, keys));
+  if (!hit || trim(hit->value).empty()) return std::nullopt;
+  return std::string(trim(hit->value));
+}
+
+mail::Recipient copy_for(std::string address) {
+  mail::Recipient r;
+  r.address = std::move(address);
+  r.notify = mail::notify::kNever;
+  return r;
+}
+
 }  // namespace
 
 std::string_view outcome_text(Outcome o) {
@@ -88,6 +113,7 @@ Body& Message::open_body(std::uint64_t expected) {
   options.drop_fields = s.drop_fields;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
+  for (const auto& field : effects_.prepend) content.add_field(field);
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
   content.reserve(std::min<std::uint64_t>(std::max<std::uint64_t>(room, 2048), Body::kDrainAt));
   content.add_field(mail::received_field({
@@ -107,10 +133,12 @@ Body& Message::open_body(std::uint64_t expected) {
   return *body_;
 }
 
-Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc,
-                       mail::Envelope& envelope, bool keep_sender) {
+Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
+                       mail::Envelope& envelope) {
   using resolve::Place;
-  if (!envelope.sender.empty() && !keep_sender) {
+  static const Copies kNoCopies;
+  const Copies& copies = how.copies != nullptr ? *how.copies : kNoCopies;
+  if (!envelope.sender.empty() && !how.keep_sender) {
     auto sender = resolve.canonical(resolve.rewrite(envelope.sender), Place::envelope_sender);
     if (!sender) return {Outcome::lookup_failed, sender.error().message()};
     envelope.sender = *std::move(sender);
@@ -118,15 +146,22 @@ Commit expand_envelope(const resolve::Resolve& resolve, const std::string& alway
   std::vector<mail::Recipient> out;
   out.reserve(envelope.recipients.size() + 1);
   std::set<std::tuple<std::string, std::string, std::string, std::uint8_t>> seen;
-  const bool may_repeat = envelope.recipients.size() > 1 || !always_bcc.empty();
+  const bool may_repeat = envelope.recipients.size() > 1 || !copies.empty() || !how.more.empty();
   const auto add = [&](mail::Recipient r) {
     if (may_repeat && !seen.emplace(r.address, r.original, r.orcpt, r.notify).second) return;
     out.push_back(std::move(r));
   };
-  const auto expand = [&](mail::Recipient given) -> Commit {
+  std::vector<std::string> copied;  // addresses that recipients' copies go to
+  const auto expand = [&](mail::Recipient given, bool is_copy) -> Commit {
     std::string first = resolve.rewrite(given.address);
     auto canonical = resolve.canonical(first, Place::envelope_recipient);
     if (!canonical) return {Outcome::lookup_failed, canonical.error().message()};
+    if (!is_copy) {
+      auto copy = find_copy(copies.by_recipient, resolve, *canonical);
+      if (!copy) return {Outcome::lookup_failed, copy.error().message()};
+      if (*copy && std::ranges::find(copied, **copy) == copied.end())
+        copied.push_back(**std::move(copy));
+    }
     auto expansion = resolve.expand_virtual(*canonical);
     if (!expansion) return {Outcome::lookup_failed, expansion.error().message()};
     if (!expansion->limit_passed.empty())
@@ -145,25 +180,28 @@ Commit expand_envelope(const resolve::Resolve& resolve, const std::string& alway
     for (auto& address : expansion->addresses) {
       mail::Recipient r{
           .address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
-      if (r.address != first) r.original = first;
+      if (r.address != first && how.original_recipient) r.original = first;
       add(std::move(r));
     }
     return {Outcome::ok, {}};
   };
   for (auto& r : envelope.recipients) {
-    if (auto c = expand(std::move(r)); c.outcome != Outcome::ok) return c;
+    if (auto c = expand(std::move(r), false); c.outcome != Outcome::ok) return c;
   }
-  if (!always_bcc.empty()) {
-    mail::Recipient bcc;
-    bcc.address = always_bcc;
-    bcc.notify = mail::notify::kNever;
-    if (auto c = expand(std::move(bcc)); c.outcome != Outcome::ok) return c;
+  auto by_sender = find_copy(copies.by_sender, resolve, envelope.sender);
+  if (!by_sender) return {Outcome::lookup_failed, by_sender.error().message()};
+  if (*by_sender) copied.push_back(**std::move(by_sender));
+  if (!copies.always.empty()) copied.push_back(copies.always);
+  copied.insert(copied.end(), how.more.begin(), how.more.end());
+  for (auto& address : copied) {
+    if (auto c = expand(copy_for(std::move(address)), true); c.outcome != Outcome::ok) return c;
   }
   envelope.recipients = std::move(out);
   return {Outcome::ok, {}};
 }
 
-bool expansion_may_wait(const resolve::Options& o) {
+bool expansion_may_wait(const resolve::Options& o, const Copies& copies) {
+  if (copies.by_sender.blocking() || copies.by_recipient.blocking()) return true;
   for (const std::string* spec :
        {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps,
         &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination}) {
@@ -175,17 +213,18 @@ bool expansion_may_wait(const resolve::Options& o) {
 }
 
 async::Task<Commit> Message::expand() {
-  if (!intake_.expansion_waits) {
-    co_return expand_envelope(*intake_.resolve, intake_.settings.always_bcc, envelope_,
-                              keep_sender_);
-  }
+  const Settings& s = intake_.settings;
+  const Expand how{.copies = &s.copies,
+                   .more = std::move(effects_.bcc),
+                   .keep_sender = keep_sender_,
+                   .original_recipient = s.original_recipient};
+  if (!intake_.expansion_waits) co_return expand_envelope(*intake_.resolve, how, envelope_);
   struct Done {
     mail::Envelope envelope;
     Commit commit;
   };
-  auto work = [resolve = intake_.resolve, bcc = intake_.settings.always_bcc, keep = keep_sender_,
-               envelope = std::move(envelope_)]() mutable {
-    Commit commit = expand_envelope(*resolve, bcc, envelope, keep);
+  auto work = [resolve = intake_.resolve, how, envelope = std::move(envelope_)]() mutable {
+    Commit commit = expand_envelope(*resolve, how, envelope);
     return Done{std::move(envelope), std::move(commit)};
   };
   Done done = co_await intake_.pool.run(std::move(work));
@@ -193,8 +232,25 @@ async::Task<Commit> Message::expand() {
   co_return std::move(done.commit);
 }
 
+std::optional<mail::Recipient> Message::apply_effects() {
+  envelope_.hold = effects_.hold;
+  if (!effects_.redirect.empty()) {
+    // It takes the place of the first recipient; of the others nobody hears any more.
+    mail::Recipient to = std::move(envelope_.recipients.front());
+    if (intake_.settings.original_recipient) to.original = to.shown_original();
+    to.address = intake_.resolve->rewrite(effects_.redirect);
+    envelope_.recipients.clear();
+    return to;
+  }
+  if (envelope_.transport.empty())
+    envelope_.filter =
+        effects_.filter.empty() ? intake_.settings.content_filter : std::move(effects_.filter);
+  return std::nullopt;
+}
+
 async::Task<Commit> Message::commit(async::Until until) {
   Body& body = *body_;
+  if (effects_.discard) co_return Commit{Outcome::ok, {}};
   co_await body.finish(until);
   const auto& summary = body.content().summary();
   envelope_.message_id = summary.message_id_value;
@@ -217,6 +273,7 @@ async::Task<Commit> Message::commit(async::Until until) {
     case Body::Problem::write_failed:
       co_return Commit{Outcome::spool_failed, body.error_text()};
   }
+  std::optional<mail::Recipient> instead = apply_effects();
   // With a transport of its own it has been mapped before, and that transport is for these very recipients.
   if (intake_.settings.address_mappings && envelope_.transport.empty()) {
     Commit expanded = co_await expand();
@@ -224,8 +281,10 @@ async::Task<Commit> Message::commit(async::Until until) {
   } else {
     const auto& resolve = *intake_.resolve;
     if (!keep_sender_) envelope_.sender = resolve.rewrite(envelope_.sender);
+    for (auto& address : effects_.bcc) envelope_.recipients.push_back(copy_for(std::move(address)));
     for (auto& r : envelope_.recipients) r.address = resolve.rewrite(r.address);
   }
+  if (instead) envelope_.recipients = {*std::move(instead)};
   envelope_.body = body.take_facts();
   EnqueueAnswer answer =
       co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);

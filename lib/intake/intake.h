@@ -7,7 +7,7 @@
 ///          Body& body = m.open_body(expected_size);      // writes Received: and reads limits from settings
 ///          … scanner.feed(bytes, body.content()); co_await body.drain(until) …
 ///          Commit result = co_await m.commit(until);     // expands, completes, syncs, enqueues
-/// Order:   rewriting and canonical maps, then virtual aliases, then always_bcc; all of it once, never on a retry.
+/// Order:   rewriting and canonical maps, then copies (bcc), then virtual aliases; all of it once, never on a retry.
 /// Source:  design.md ("lib/intake"), Postfix cleanup(8).
 /// Thread:  the loop's. Table look-ups that may block run on the handler pool.
 #include <functional>
@@ -17,19 +17,31 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/intake/body.h"
+#include "lib/intake/effects.h"
 #include "lib/intake/queue.h"
 #include "lib/mail/envelope.h"
 #include "lib/resolve/resolve.h"
 
 namespace pen::intake {
 
+/// Who gets a copy, without anybody being told what becomes of it (NOTIFY=NEVER); before virtual aliases.
+struct Copies {
+  std::string always;                    // always_bcc
+  map::MapList by_sender, by_recipient;  // sender_bcc_maps, recipient_bcc_maps
+  bool empty() const { return always.empty() && by_sender.empty() && by_recipient.empty(); }
+};
+
+/// Of mail from outside; mail that the system makes itself has no copies, no filter and no checks.
 struct Settings {
   std::string myhostname, mail_name = "Penstock", myorigin = {};
   std::uint64_t message_size_limit = 10240000;
   unsigned hopcount_limit = 50;
-  std::string always_bcc = {};
-  // receive_override_options: canonical maps, virtual aliases, always_bcc
+  Copies copies = {};
+  // receive_override_options: canonical maps, virtual aliases, copies
   bool address_mappings = true;
+  bool header_body_checks = true;             // receive_override_options
+  std::string content_filter = {};            // "transport:nexthop"; empty: none
+  bool original_recipient = true;             // enable_original_recipient
   bool show_logins = false;                   // smtpd_sasl_authenticated_header
   bool tls_required_header = true;            // tls_required_enable: "TLS-Required: No" counts
   bool replace_bare_cr = true;                // cleanup_replace_stray_cr_lf
@@ -80,6 +92,9 @@ class Message {
   void add_recipient(mail::Recipient recipient);
   std::size_t recipients() const { return envelope_.recipients.size(); }
 
+  /// What checks have asked for; carried out by commit(), prepended fields by open_body().
+  Effects& effects() { return effects_; }
+
   /// Adds Date:, Message-ID: and From: where they lack (a local client).
   void complete_header(bool yes) { complete_header_ = yes; }
   /// The name beside the address in a From: that is added; without control characters. Before open_body().
@@ -96,26 +111,38 @@ class Message {
   Body& open_body(std::uint64_t expected);
   Body* body() { return body_ ? &*body_ : nullptr; }
 
-  /// After the last byte: completes, expands, syncs and enqueues. May be called once.
+  /// After the last byte: completes, expands, syncs and enqueues. May be called once. A message to be discarded is ok
+  /// and forgotten.
   [[gnu::noinline]] async::Task<Commit> commit(async::Until until);
 
  private:
   [[gnu::noinline]] async::Task<Commit> expand();
+  /// Puts hold and filter into the envelope. Returns who takes the place of all recipients, if anybody does.
+  std::optional<mail::Recipient> apply_effects();
 
   Intake& intake_;
   mail::Envelope envelope_;
   std::optional<Body> body_;
+  Effects effects_;
   std::string trace_tls_, full_name_, submitted_by_;
   bool complete_header_ = false, keep_sender_ = false;
   std::uint64_t permit_ = 0;
 };
 
-/// Whether the canonical and virtual alias tables of these options may block (recipient tables do not matter here).
-bool expansion_may_wait(const resolve::Options& options);
+/// Whether the canonical and virtual alias tables of these options, or those of copies, may block (recipient tables do
+/// not matter here).
+bool expansion_may_wait(const resolve::Options& options, const Copies& copies = {});
 
-/// The pure part of commit(): envelope addresses after rewriting, canonical maps, aliases, always_bcc. Duplicates (same
-/// address, original, orcpt, notify) are dropped. keep_sender: Message::keep_sender().
-Commit expand_envelope(const resolve::Resolve& resolve, const std::string& always_bcc,
-                       mail::Envelope& envelope, bool keep_sender = false);
+/// How expand_envelope() goes about it.
+struct Expand {
+  const Copies* copies = nullptr;  // nullptr: none
+  std::vector<std::string> more;   // who else gets one
+  bool keep_sender = false;        // Message::keep_sender()
+  bool original_recipient = true;  // Settings::original_recipient
+};
+/// The pure part of commit(): envelope addresses after rewriting, canonical maps, copies, aliases. Duplicates (same
+/// address, original, orcpt, notify) are dropped.
+Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
+                       mail::Envelope& envelope);
 
 }  // namespace pen::intake

@@ -18,7 +18,8 @@ struct Route {
   std::string_view recipient;
   std::string_view sender;
   mail::RequireTls requiretls = mail::RequireTls::unspecified;
-  std::string_view transport = {};  // mail::Envelope::transport
+  std::string_view transport =
+      {};  // mail::Envelope::filter, else its transport; empty: by the rules
   PEN_FIELDS(request, recipient, sender, requiretls, transport)
 };
 

@@ -98,8 +98,13 @@ struct Envelope {
   std::vector<Discharge> discharges;
   // "transport:nexthop" that all of it takes, whatever the routing rules say; no nexthop: the recipients' domains; "": none
   std::string transport;
+  // The content filter that it goes to in place of its recipients' routes, as `transport`; no nexthop:
+  // default_filter_nexthop, then the recipients' domains; "": none
+  std::string filter;
+  bool hold =
+      false;  // to be put on hold before anything else; a message that is on hold has it no more
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, body, message_id, discharges, transport)
+             client, body, message_id, discharges, transport, filter, hold)
   bool operator==(const Envelope&) const = default;
 };
 

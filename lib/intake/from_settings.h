@@ -1,0 +1,24 @@
+#pragma once
+/// What main.cf and a service's -o options say to the intake of a receiver from outside: smtpd, pickup.
+///
+/// Use:     auto settings = intake::from_settings(context.settings());   // then what is different in this program
+/// Errors:  a table specification that cannot be read.
+/// Source:  Postfix receive_override_options, content_filter, *_bcc_maps.
+#include <string>
+#include <vector>
+
+#include "lib/config/settings.h"
+#include "lib/intake/intake.h"
+
+namespace pen::intake {
+
+/// receive_override_options: true: the step is done, as without the setting.
+struct ReceiveSteps {
+  bool unknown_recipient_checks = true, address_mappings = true, header_body_checks = true;
+  std::vector<std::string> unknown;  // words that are none of its options
+};
+ReceiveSteps receive_steps(const std::vector<std::string>& receive_override_options);
+
+Result<Settings> from_settings(const config::Settings& s);
+
+}  // namespace pen::intake
