@@ -156,6 +156,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     message.add_recipient(std::move(recipient));
   }
   message.complete_header(true);
+  message.return_refused(true);
   message.full_name(std::move(given.full_name));
   message.submitted_by(fmt::format("from userid {}", uid));
 
@@ -198,6 +199,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
       [[fallthrough]];
     case Outcome::lookup_failed:
     case Outcome::spool_failed:
+    case Outcome::refused:  // for now: what is refused for good goes back to its sender
       put_off(name, why);
       co_return;
     case Outcome::too_large:

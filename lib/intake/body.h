@@ -60,6 +60,9 @@ class Body {
     none,
     too_large,
     too_many_hops,
+    lookup_failed,  // content().failed_lookup()
+    refused,        // by checks
+    discarded,      // by checks
     no_space,
     unavailable,
     write_failed
