@@ -151,10 +151,10 @@ bool expansion_may_wait(const resolve::Options& options, const Copies& copies = 
 
 /// How expand_envelope() goes about it.
 struct Expand {
-  const Copies* copies = nullptr;  // nullptr: none
-  std::vector<std::string> more;   // who else gets one
-  bool keep_sender = false;        // Message::keep_sender()
-  bool original_recipient = true;  // Settings::original_recipient
+  const Copies* copies = nullptr;      // nullptr: none
+  std::vector<std::string> more = {};  // who else gets one
+  bool keep_sender = false;            // Message::keep_sender()
+  bool original_recipient = true;      // Settings::original_recipient
 };
 /// The pure part of commit(): envelope addresses after rewriting, canonical maps, copies, aliases. Duplicates (same
 /// address, original, orcpt, notify) are dropped.
