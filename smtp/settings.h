@@ -40,6 +40,7 @@ struct TlsSettings {
 enum class StartTls : std::uint8_t { never, if_offered, required };
 
 struct Login;
+struct ContentRules;  // smtp/rewritten.h
 
 struct Settings {
   bool lmtp = false;
@@ -54,6 +55,9 @@ struct Settings {
   std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
   bool convert_eight_bit = true;              // disable_mime_output_conversion = no
+
+  std::shared_ptr<const ContentRules>
+      rules;  // smtp_header_checks, smtp_generic_maps, …; nullptr: none
 
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
 

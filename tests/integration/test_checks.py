@@ -227,5 +227,78 @@ class Smtp(Checks):
             self.assertIn("\n" + name, got)
 
 
+class Sent(Checks):
+    """smtp_header_checks and its kin, and smtp_generic_maps."""
+
+    def test_smtp_checks_change_what_is_sent_and_nothing_in_the_queue(self):
+        for features in (["PIPELINING", "8BITMIME", "CHUNKING"], ["PIPELINING"], []):
+            with self.subTest(features), Peer(features=features) as peer:
+                peer.replies["DOT"] = ["451 4.2.0 once more"]
+                mx = Instance({**relay_to(peer), "local_header_rewrite_clients": "", "minimal_backoff_time": "1s",
+                               "maximal_backoff_time": "1s", "queue_run_delay": "1s"}, start=False)
+                self.addCleanup(mx.close)
+                for name, rules in (("header", "/^X-Gone:/ IGNORE\n/^Subject:/ REPLACE Subject: seen\n/^To:/ REJECT\n"),
+                                    ("mime_header", "/^X-Part:/ STRIP\n"), ("nested_header", "/^X-Inner:/ PREPEND X-Before: 1\n"),
+                                    ("body", "/^part text$/ REPLACE .changed\n")):
+                    mx.set(**{f"smtp_{name}_checks": "regexp:" + mx.write(name, rules)})
+                mx.start()
+                content = b"X-Gone: a\r\n b\r\nTo: x@y.example\r\n" + NESTED.replace(
+                    b"inner text", b"inner \xe4 text\r\n" + b"y" * 70 + b"\r\n" + b"z" * 300000)
+                send(mx.port, "me@sender.example", ["u@rcpt.example"], content)
+                got = strip_trace(peer.wait_messages(1, seconds=60)[0].content)[1]
+                wanted = content.replace(b"X-Gone: a\r\n b\r\n", b"").replace(b"Subject: outer", b"Subject: seen").replace(
+                    b"X-Part: one\r\n", b"").replace(b"X-Inner", b"X-Before: 1\r\nX-Inner").replace(b"part text", b".changed")
+                if "8BITMIME" in features:
+                    wanted = wanted.replace(b"z" * 300000, b"\r\n ".join(
+                        [b"z" * 998] + [b"z" * 997] * ((300000 - 998) // 997) + [b"z" * ((300000 - 998) % 997)]))
+                    self.assertEqual(got, wanted)
+                else:
+                    self.assertTrue(got.startswith(wanted[:60]), got[:200])
+                    self.assertIn(b"=E4", got)
+                mx.wait_empty_queue()
+                mx.wait_log("replace: header Subject: outer: Subject: seen")
+                mx.wait_log("warning: .*smtp_header_checks: no action that can be done here: REJECT")
+                self.assertEqual(peer.violations, [])
+
+    def test_generic_addresses_leave_and_local_mail_keeps_its_own(self):
+        with Peer() as peer:
+            mx = self.instance({**relay_to(peer), "local_header_rewrite_clients": "", "smtp_generic_maps": inline(
+                {"me@in.example": "me@isp.example", "@hidden.example": "all@isp.example"})})
+            send(mx.port, "me@in.example", ["u@rcpt.example", BOX],
+                 text("From: Me <me@in.example>", "To: u@rcpt.example, x@hidden.example", "Subject: me@in.example"))
+            message = peer.wait_messages(1)[0]
+            self.assertEqual(message.sender, "me@isp.example")
+            self.assertEqual(strip_trace(message.content)[1], text(
+                "From: Me <me@isp.example>", "To: u@rcpt.example, all@isp.example", "Subject: me@in.example"))
+            mx.virtual_box("ada").wait(1)
+            self.assertIn(b"From: Me <me@in.example>", self.box(mx)[0])
+            mx.wait_empty_queue()
+
+    def test_lmtp_has_settings_of_its_own(self):
+        with Peer(lmtp=True) as peer:
+            mx = Instance({"relay_domains": "rcpt.example", "local_header_rewrite_clients": "", "transport_maps": inline(
+                {"rcpt.example": f"lmtp:[127.0.0.1]:{peer.port}"})}, start=False)
+            self.addCleanup(mx.close)
+            mx.set(smtp_header_checks="regexp:" + mx.write("s", "/^To:/ IGNORE\n"),
+                   lmtp_header_checks="regexp:" + mx.write("l", "/^Subject:/ IGNORE\n"))
+            mx.start()
+            send(mx.port, "me@sender.example", ["u@rcpt.example"], text("Subject: x", "To: y@z.example"))
+            self.assertEqual(strip_trace(peer.wait_messages(1)[0].content)[1], text("To: y@z.example"))
+            mx.wait_empty_queue()
+
+    def test_a_table_that_cannot_be_read_keeps_mail_in_the_queue(self):
+        with Peer() as peer:
+            mx = Instance({**relay_to(peer), "minimal_backoff_time": "1s", "maximal_backoff_time": "1s"}, start=False)
+            self.addCleanup(mx.close)
+            mx.set(smtp_header_checks="regexp:" + os.path.join(mx.dir, "rules"))
+            mx.start()
+            send(mx.port, "me@sender.example", ["u@rcpt.example"], mail("waits"))
+            mx.wait_log("status=deferred")
+            self.assertEqual(peer.messages, [])
+            mx.write("rules", "/^Subject: waits/ REPLACE Subject: goes\n")
+            self.assertIn(b"Subject: goes\r\n", peer.wait_messages(1, seconds=60)[0].content)
+            mx.wait_empty_queue()
+
+
 if __name__ == "__main__":
     unittest.main()
