@@ -3,6 +3,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/header.h"
 #include "lib/resolve/from_settings.h"
 
 namespace pen::smtp {
