@@ -1,9 +1,9 @@
 #include "trivial-rewrite/dane.h"
 
 #include <algorithm>
-#include <array>
 
 #include "lib/base/text.h"
+#include "lib/net/tls/tlsa.h"
 
 namespace pen::rewrite {
 
@@ -14,19 +14,13 @@ using net::RecordType;
 
 namespace {
 
-constexpr std::size_t kMaxRecords = 100;     // of a host
-constexpr std::size_t kMaxHex = 2 * 16'384;  // of a record: a whole certificate
+constexpr std::size_t kMaxRecords = 100;      // of a host
+constexpr std::size_t kMaxText = 2 * 16'384;  // of a record: a whole certificate in hex
 
-bool usable(std::string_view record) {
-  const auto fields = split(record);
-  if (fields.size() != 4 || fields[3].size() > kMaxHex) return false;
-  const bool usage = fields[0] == "2" || fields[0] == "3";
-  const bool selector = fields[1] == "0" || fields[1] == "1";
-  if (!usage || !selector) return false;
-  // RFC 6698 section 2.1.3: a digest has its length; whole data must be there.
-  if (fields[2] == "1") return fields[3].size() == 2 * 32;
-  if (fields[2] == "2") return fields[3].size() == 2 * 64;
-  return fields[2] == "0" && !fields[3].empty();
+bool usable(std::string_view text) {
+  if (text.size() > kMaxText) return false;
+  const auto record = tls::parse_tlsa(text);
+  return record && tls::usable_for_smtp(*record);
 }
 
 /// The level stays unkept: with dane-only mail waits, with dane it goes at `level`.
@@ -60,6 +54,14 @@ async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned sh
   } else if (!facts.canonical.empty() && facts.canonical != host) {
     // The addresses are not secure, the first alias may be: then its owner's word counts (section 2.1.3).
     const DnsAnswer alias = co_await dns.lookup(host, RecordType::cname);
+    // Whoever can make this look-up fail must not get mail past the records by it (section 2.1.1).
+    if (alias.outcome == DnsOutcome::temporary) {
+      TlsaSet unknown;
+      unknown.kind = TlsaSet::Kind::failed;
+      unknown.text = alias.text;
+      unknown.ttl = std::max(alias.ttl, seconds(1));
+      co_return unknown;
+    }
     if (alias.outcome == DnsOutcome::found && alias.authenticated) bases.push_back(host);
   }
   TlsaSet none;
@@ -108,13 +110,19 @@ void apply_dane(Decision& decision, const NextHop& hop, const std::string& host,
   policy.level = TlsLevel::dane;
   policy.tlsa = set.records;
   std::ranges::sort(policy.tlsa);  // equal sets, equal keys
-  // Section 3.2.2: for DANE-TA the certificate is for the base, or for what the mail is addressed to.
+  // Section 3.2.2: for DANE-TA the certificate is for the base, or for what the mail is addressed to where nobody else can have
+  // led us here: by secure MX records, or because it is the host itself.
   policy.servername = set.base;
   policy.match = {set.base};
+  const auto also = [&](const std::string& name) {
+    if (!name.empty() && std::ranges::find(policy.match, name) == policy.match.end())
+      policy.match.push_back(name);
+  };
   if (facts.by_mx && facts.mx_secure) {
-    for (const std::string& name : {hop.host, facts.mx_canonical})
-      if (!name.empty() && std::ranges::find(policy.match, name) == policy.match.end())
-        policy.match.push_back(name);
+    also(hop.host);
+    also(facts.mx_canonical);
+  } else if (host == hop.host) {
+    also(host);
   }
   policy.trust_anchors.clear();  // only the records count
 }

@@ -33,8 +33,7 @@ struct TlsaSet {
   seconds ttl{3600};
 };
 
-/// Of an answer with records: those that SMTP may use. Usages 2 (DANE-TA) and 3 (DANE-EE), selectors 0 and 1, matching
-/// types 0, 1 (SHA-256) and 2 (SHA-512), with as many bytes as those have. Pure.
+/// Of an answer with records: those that SMTP may use (tls::usable_for_smtp), 100 of them at most. Pure.
 TlsaSet read_tlsa(const net::DnsAnswer& answer);
 
 /// Looks _port._tcp.host up: under the name its aliases lead to, then under its own, as far as DNS is secure there.

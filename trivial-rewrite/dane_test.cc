@@ -258,6 +258,142 @@ BOOST_AUTO_TEST_CASE(an_alias_in_an_insecure_zone_proves_nothing) {
   BOOST_TEST(policy() == "mx.example may");
 }
 
+BOOST_AUTO_TEST_CASE(an_alias_that_cannot_be_looked_at_makes_the_host_unusable) {
+  // Its addresses are insecure; whether the alias itself is secure, and has records, cannot be told.
+  server.mx("d.example", 10, "mx.example");
+  server.cname("mx.example", "hosted.example");
+  server.a("hosted.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  secure({"d.example", "mx.example", "_25._tcp.mx.example"});
+  server.on("mx.example", [](const DnsServer::Query& q) {
+    DnsServer::Reply reply;
+    if (q.type == 5) {
+      reply.rcode = 2;
+    } else {
+      reply.answers.push_back({"mx.example", 5, 300, DnsServer::wire_name("hosted.example")});
+      if (q.type == 1)
+        reply.answers.push_back({"hosted.example", 1, 300, DnsServer::a_data("198.51.100.1")});
+    }
+    return std::vector{DnsServer::wire(q, reply)};
+  });
+  BOOST_TEST(policy().starts_with("deferred 4.7.4 TLSA look-up error for mx.example:25"));
+}
+
+BOOST_AUTO_TEST_CASE(a_look_up_without_an_answer_makes_the_host_unusable) {
+  usual();
+  server.on("_25._tcp.mx.example",
+            [](const DnsServer::Query&) { return std::vector<std::string>(); });
+  BOOST_TEST(policy().starts_with("deferred 4.7.4 TLSA look-up error for mx.example:25"));
+}
+
+BOOST_AUTO_TEST_CASE(mx_records_that_cannot_be_had_make_mail_wait) {
+  usual();
+  server.rcode("d.example", 2);  // bogus, or out of order
+  for (const char* level : {"dane", "dane-only"}) {
+    tls.security_level = level;
+    BOOST_TEST(policy().starts_with("deferred 4.4.3 Host or domain name not found"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(addresses_that_cannot_be_had_make_the_host_unusable) {
+  usual();
+  server.mx("d.example", 20, "second.example");
+  server.a("second.example", "198.51.100.2");
+  server.rcode("mx.example", 2);
+  BOOST_TEST(policy() == "second.example may");
+  server.rcode("second.example", 2);
+  BOOST_TEST(policy().starts_with("deferred 4.4.3 Host or domain name not found"));
+}
+
+BOOST_AUTO_TEST_CASE(a_domain_that_takes_no_mail_is_told_so_at_every_level) {
+  server.mx("d.example", 0, "");
+  secure({"d.example"});
+  for (const char* level : {"dane", "dane-only"}) {
+    tls.security_level = level;
+    BOOST_TEST(policy().starts_with("failed 5.1.10 "));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(each_host_of_a_domain_has_its_own_level) {
+  usual();
+  server.mx("d.example", 10, "insecure.example");
+  server.a("insecure.example", "198.51.100.2");
+  server.mx("d.example", 10, "odd.example");
+  server.a("odd.example", "198.51.100.3");
+  server.tlsa("_25._tcp.odd.example", "1 1 1 " + kHash);
+  secure({"odd.example", "_25._tcp.odd.example"});
+  BOOST_TEST(
+      policy() ==
+      "insecure.example may; mx.example dane {3 1 1} [mx.example d.example]; odd.example encrypt");
+}
+
+BOOST_AUTO_TEST_CASE(of_mixed_records_the_usable_ones_count) {
+  usual();
+  for (const std::string& text : {"0 0 1 " + kHash, "1 1 1 " + kHash, std::string("3 1 2 aa")})
+    server.tlsa("_25._tcp.mx.example", text);
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example]");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_named_by_the_administrator_may_be_an_alias) {
+  // RFC 7672 section 3.2.2: no MX records led to it, so its own name counts beside that of the records.
+  server.cname("d.example", "real.example");
+  server.a("real.example", "198.51.100.1");
+  server.tlsa("_25._tcp.real.example", "2 0 1 " + kHash);
+  secure({"d.example", "real.example", "_25._tcp.real.example"});
+  const auto smtp = [this](const std::string& hop) {
+    Decision decision;
+    decision.policy.level = ipc::TlsLevel::dane;
+    const NextHop next = parse_nexthops(hop, false, 25).value().front();
+    HostFacts facts;
+    facts.canonical = "real.example";
+    facts.secure = true;
+    TlsaSet set;
+    set.kind = TlsaSet::Kind::usable;
+    set.records = {"2 0 1 " + kHash};
+    set.base = "real.example";
+    apply_dane(decision, next, next.host, facts, set, ipc::TlsLevel::dane);
+    return join(decision.policy.match, " ") + " SNI " + decision.policy.servername;
+  };
+  BOOST_TEST(smtp("[d.example]") == "real.example d.example SNI real.example");
+  // And a domain without MX records, by the way of a route.
+  BOOST_TEST(policy() == "d.example dane {2 0 1} [real.example d.example]");
+}
+
+BOOST_AUTO_TEST_CASE(the_domain_that_a_domain_is_an_alias_of_counts_as_a_name_too) {
+  server.cname("d.example", "e.example");
+  server.mx("e.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  secure({"d.example", "e.example", "mx.example", "_25._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example e.example]");
+}
+
+BOOST_AUTO_TEST_CASE(the_records_may_be_an_alias_and_are_of_the_host_all_the_same) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  server.cname("_25._tcp.mx.example", "tlsa.example");
+  server.tlsa("tlsa.example", kEndEntity);
+  secure({"d.example", "mx.example", "_25._tcp.mx.example", "tlsa.example"});
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example]");
+}
+
+BOOST_AUTO_TEST_CASE(records_that_an_alias_brings_from_an_insecure_zone_are_as_none) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  server.cname("_25._tcp.mx.example", "tlsa.example");
+  server.tlsa("tlsa.example", kEndEntity);
+  secure({"d.example", "mx.example", "_25._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example may");
+}
+
+BOOST_AUTO_TEST_CASE(records_are_of_the_port_that_is_connected_to) {
+  usual();
+  server.tlsa("_587._tcp.mx.example", "3 0 1 " + kHash);
+  secure({"_587._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example]");
+  BOOST_TEST(server.asked("_587._tcp.mx.example") == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(the_resolvers_word_counts_only_where_the_setting_says_so) {
   usual();
   tls.dnssec = false;
@@ -271,8 +407,12 @@ BOOST_AUTO_TEST_CASE(records_are_read_strictly_and_bounded) {
     record.data = text;
     answer.records.push_back(record);
   };
-  for (const std::string& text : {std::string(), std::string("3 1 1"), "3 1 1 " + kHash + " x",
-                                  "3 1 0 " + std::string(40'000, 'a'), std::string("3 1 0 ")})
+  for (const std::string& text :
+       {std::string(), std::string("3 1 1"), "3 1 1 " + kHash + " x",
+        "3 1 0 " + std::string(40'000, 'a'), std::string("3 1 0 "),
+        // whole data that is no key and no certificate
+        std::string("3 1 0 00"), "3 0 0 " + kHash, std::string("2 0 0 3000"),
+        "3 1 1 " + std::string(64, 'x'), "256 1 1 " + kHash})
     add(text);
   BOOST_TEST((read_tlsa(answer).kind == TlsaSet::Kind::unusable));
   for (int i = 0; i < 1000; ++i) add(kEndEntity);

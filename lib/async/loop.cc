@@ -14,6 +14,9 @@ namespace {
 // The ready list runs in rounds until it is empty; a chain of wake-ups that never ends must not
 // keep I/O waiting.
 constexpr unsigned kMaxRounds = 64;
+// What a turn spends on long steps before others come again. Below what anybody at the other end of a network notices, and
+// long enough that the look at I/O between two steps costs them nothing.
+constexpr milliseconds kLongSteps{1};
 }  // namespace
 
 struct SignalHandle {
@@ -43,6 +46,7 @@ struct Loop::Impl {
   Link ready;
   Link ready_next;
   Link end_of_turn;
+  Link long_steps;
   Link spawned;
   Link polls;
   std::size_t spawned_count = 0;
@@ -61,7 +65,8 @@ struct Loop::Impl {
 
   void refresh() { now = clock.now(); }
   bool runnable() const {
-    return ready.linked() || ready_next.linked() || end_of_turn.linked() || !posts.empty();
+    return ready.linked() || ready_next.linked() || end_of_turn.linked() || long_steps.linked() ||
+           !posts.empty();
   }
   void take_thread_posts() {
     const std::lock_guard lock(mutex);
@@ -89,15 +94,24 @@ struct Loop::Impl {
       if (!ready.linked()) run_end_of_turn();
     }
     run_end_of_turn();
+    run_long_steps();
+  }
+  static void run_first(Link& list) {
+    auto& node = static_cast<detail::EndOfTurn&>(*list.next);
+    node.unlink();
+    node.run(node);
   }
   void run_end_of_turn() {
     Link batch;
     batch.splice_back(end_of_turn);
-    while (batch.linked()) {
-      auto& node = static_cast<detail::EndOfTurn&>(*batch.next);
-      node.unlink();
-      node.run(node);
-    }
+    while (batch.linked()) run_first(batch);
+  }
+  void run_long_steps() {
+    if (!long_steps.linked()) return;
+    const SteadyTime end = clock.now() + kLongSteps;
+    do {
+      run_first(long_steps);
+    } while (long_steps.linked() && clock.now() < end);
   }
   /// An alarm that is due when uv_run() begins, because the turn took longer than the alarm had to go, rings before the
   /// poll; without this uv_run() would then wait for I/O with no alarm left.
@@ -324,6 +338,9 @@ void count_spawned(Loop& loop, int by) {
   loop.impl().spawned_count += static_cast<std::size_t>(static_cast<std::ptrdiff_t>(by));
 }
 Link& poll_list(Loop& loop) { return loop.impl().polls; }
+void run_when_there_is_time(Loop& loop, EndOfTurn& node) {
+  if (!node.linked()) loop.impl().long_steps.push_back(node);
+}
 
 void Waiter::suspend(std::coroutine_handle<> h, const Until& until) {
   ready_link_.handle = h;

@@ -64,7 +64,7 @@ Task<Result<void>> write_pieces(Stream::Impl& s, std::span<const Bytes> pieces, 
 
 Task<Result<void>> greet(Stream::Impl& s, Until until) {
   s.set_need(Need::handshake, 0);
-  co_return co_await InputAwaiter{s, until, detail::Waiter(s.loop)};
+  co_return co_await HandshakeAwaiter{s, until, detail::Waiter(s.loop)};
 }
 
 Task<Result<void>> end_output(Stream::Impl& s, Until until) {

@@ -33,7 +33,12 @@ Stream::Impl::Impl(Loop& l, Fd f) : loop(l), fd(std::move(f)), poll(l, *this) {
 
 Stream::Impl::~Impl() {
   if (direct) direct->impl = nullptr;
+  if (step) step->impl = nullptr;
   close();
+}
+
+Stream::Impl::Step::~Step() {
+  if (impl) impl->step = nullptr;
 }
 
 Stream::Impl::Direct::~Direct() {
@@ -95,18 +100,6 @@ bool Stream::Impl::pump_input() {
 }
 
 bool Stream::Impl::fill(std::size_t min_room) {
-  if (need == Need::handshake) {
-    const Outcome got = transport ? transport->handshake() : Outcome{};
-    read_wants_write = got.want == Want::write;
-    if (got.error != 0) {
-      fail_with_outcome(got, "handshake");
-    } else if (got.want == Want::nothing) {
-      need = Need::met;
-    } else {
-      drained = true;
-    }
-    return need == Need::met;
-  }
   std::span<std::byte> room = in.room(min_room);
   if (read_limit != nullptr && *read_limit != 0)
     room = room.first(std::min(room.size(), std::max<std::size_t>(*read_limit, min_room)));
@@ -220,8 +213,51 @@ void InputAwaiter::await_suspend(std::coroutine_handle<> h) {
   if (s.transport && !s.drained && !waiter.settled()) s.loop.at_end_of_turn(s);
 }
 
+void Stream::Impl::step_handshake() {
+  const Outcome got = transport ? transport->handshake() : Outcome{};
+  read_wants_write = got.want == Want::write;
+  if (got.error != 0) return fail_with_outcome(got, "handshake");
+  if (got.want != Want::nothing) return watch_input();
+  need = Need::met;
+  drained = false;  // what came behind the handshake may be inside the transport already
+  if (Waiter* w = Waiter::first(reader)) w->settle(Waiter::Outcome::done);
+}
+
+void Stream::Impl::ready_for_step(bool readable, bool writable) {
+  const bool its_turn = read_wants_write ? writable : readable;
+  // What nobody waits for, and what was told already and waits in the queue: not to be told in each turn again.
+  const bool told = step->linked();
+  if (readable && (told || read_wants_write)) poll.drop_read();
+  if (writable && (told || !read_wants_write)) {
+    poll.drop_write();
+    write_armed = false;
+  }
+  if (its_turn) detail::run_when_there_is_time(loop, *step);
+}
+
+void HandshakeAwaiter::await_suspend(std::coroutine_handle<> h) {
+  s.reader.push_back(waiter.queue_link);
+  waiter.suspend(h, until);
+  if (waiter.settled()) return;
+  step.impl = &s;
+  step.waiter = &waiter;
+  step.run = [](detail::EndOfTurn& node) {
+    const auto& self = static_cast<Stream::Impl::Step&>(node);
+    if (!self.waiter->settled()) self.impl->step_handshake();
+  };
+  s.step = &step;
+  detail::run_when_there_is_time(s.loop, step);
+}
+
 Result<void> InputAwaiter::await_resume() {
   using O = Waiter::Outcome;
+  if (const O o = waiter.outcome(); o != O::pending && o != O::done) return waiter.result();
+  return s.input_outcome();
+}
+
+Result<void> HandshakeAwaiter::await_resume() {
+  using O = Waiter::Outcome;
+  // The stream may be gone where it was closed.
   if (const O o = waiter.outcome(); o != O::pending && o != O::done) return waiter.result();
   return s.input_outcome();
 }
@@ -319,7 +355,7 @@ void Stream::Impl::sent(std::size_t bytes) {
 void Stream::Impl::pump_output() {
   if (!open || connecting) return;
   // A transport may hold input that no readiness of the socket tells of.
-  if (transport && !drained) {
+  if (transport && !drained && !step) {
     if (Waiter* w = Waiter::first(reader)) {
       if (pump_input()) {
         w->settle(Waiter::Outcome::done);
@@ -380,6 +416,7 @@ void Stream::Impl::on_ready(bool readable, bool writable) {
     if (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
     return;
   }
+  if (step) return ready_for_step(readable, writable);
   if (readable || read_wants_write) {
     drained = false;
     if (Waiter* w = Waiter::first(reader)) {

@@ -26,6 +26,12 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
     ~Direct();
     bool done() const { return piece == pieces.size(); }
   };
+  /// The next step of a handshake, in the frame of who waits for its end.
+  struct Step : detail::EndOfTurn {
+    Impl* impl = nullptr;
+    detail::Waiter* waiter = nullptr;
+    ~Step();
+  };
   struct Fds {
     struct Batch {
       std::uint64_t position;  // counted from the first byte ever sent
@@ -45,6 +51,10 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   bool receive_fds(std::span<std::byte> into, Transport::Outcome& outcome);
   Result<void> input_outcome();
   bool over_budget();
+
+  /// One step of the handshake, for the waiter of its Step.
+  void step_handshake();
+  void ready_for_step(bool readable, bool writable);
 
   // Output.
   std::size_t queued() const { return out.size() - out_sent; }
@@ -86,6 +96,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   std::unique_ptr<Error> hung_up;  // of output alone
   std::unique_ptr<Fds> fds;
   Direct* direct = nullptr;
+  Step* step = nullptr;
   std::uint64_t budget_turn = 0;
   unsigned budget_used = 0;
   const std::uint32_t* read_limit = nullptr;  // see limit_reads()
@@ -109,6 +120,18 @@ struct InputAwaiter {
   bool deferred = false;
 
   bool await_ready();
+  void await_suspend(std::coroutine_handle<> h);
+  Result<void> await_resume();
+};
+
+/// Waits until the transport has greeted the peer. Each step takes its turn among those of other streams.
+struct HandshakeAwaiter {
+  Stream::Impl& s;
+  Until until;
+  detail::Waiter waiter;
+  Stream::Impl::Step step = {};
+
+  bool await_ready() const { return !s.open || s.error; }
   void await_suspend(std::coroutine_handle<> h);
   Result<void> await_resume();
 };

@@ -50,8 +50,8 @@ class Authority:
         os.chmod(made.key, 0o600)
         return made
 
-    def issue_odd(self, name, expired=True, names=True):
-        """One that was good until yesterday, or that has a common name only."""
+    def issue_odd(self, name, expired=True, names=True, chain=False):
+        """One that was good until yesterday, or that has a common name only; chain: with the authority's own behind it."""
         self.count += 1
         made = Certificate(os.path.join(self.directory, f"odd.{name}.{self.count}"))
         extension = ["-addext", f"subjectAltName=DNS:{name}"] if names else []
@@ -60,4 +60,7 @@ class Authority:
         with open(made.pem, "w") as out:
             out.write(openssl("x509", "-req", "-CA", self.own.pem, "-CAkey", self.own.key, "-days", "-1" if expired else "2",
                               "-copy_extensions", "copy", stdin=request.encode()))
+            if chain:
+                with open(self.own.pem) as own:
+                    out.write(own.read())
         return made

@@ -11,8 +11,8 @@ from waiting import answers, eventually, free_port
 
 __all__ = ["BIN", "Client", "DROP", "Dns", "GARBAGE", "Instance", "LIBEXEC", "LOOP", "Maildir", "NOTHING", "POINTER_LOOP",
            "PROGRAMS", "Peer", "REFUSED", "Refused", "SERVFAIL", "SILENT", "Suite", "TOP", "TRACE", "TRUNCATED",
-           "WRONG_ID", "answers", "eventually", "fields", "free_port", "inline", "mail", "missing", "relay_to", "sanitizers",
-           "send", "split", "strip_trace", "unittest", "without_trace"]
+           "WRONG_ID", "answers", "cases", "eventually", "fields", "free_port", "inline", "mail", "missing", "relay_to",
+           "sanitizers", "send", "split", "strip_trace", "unittest", "without_trace"]
 
 TRACE = (b"received", b"return-path", b"x-original-to", b"delivered-to")
 
@@ -40,6 +40,19 @@ class Suite(unittest.TestCase):
             self.skipTest(f"fewer than {count} descriptors are allowed here")
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def cases(*names):
+    """Class decorator: a test of its own, test_<name>, for each of these; the class's case(name) is what it does."""
+    def add(cls):
+        for name in names:
+            def test(self, name=name):
+                self.case(name)
+            test.__name__ = f"test_{name}"
+            test.__qualname__ = f"{cls.__qualname__}.{test.__name__}"
+            setattr(cls, test.__name__, test)
+        return cls
+    return add
 
 
 def inline(pairs):

@@ -3,7 +3,8 @@
 Use:     with ValidatingDns({"good.example": ["@ MX 10 mx", "mx A 127.0.0.1"]}, unsigned={…}, expired={…}, bogus={…}) as dns:
              Instance(dns.settings())                # the resolver on a port of its own, and DNSSEC believed
 Zones: lines of a zone file, relative to the zone. unsigned: no trust anchor, so insecure. expired: signatures of last month.
-bogus: an address or TLSA record was changed after it was signed. Every signed zone has a trust anchor of its own.
+bogus: a record was changed after it was signed, the TLSA records or those of the type that bogus_type names. Every signed zone
+has a trust anchor of its own.
 """
 import os
 import re
@@ -18,6 +19,10 @@ import peers
 from waiting import eventually, free_port
 
 ROOT = os.path.join(peers.ROOTS, "unbound")
+# What is changed in a signed zone: type -> where in the file, and what becomes of it.
+TAMPERED = {"TLSA": (r"(\sIN\s+TLSA\s+[0-9]+ [0-9]+ [0-9]+ )(..)", lambda m: m[1] + f"{int(m[2], 16) ^ 255:02x}"),
+            "MX": (r"(\sIN\s+MX\s+)([0-9]+) ", lambda m: f"{m[1]}{int(m[2]) + 1} "),
+            "A": (r"(\sIN\s+A\s+127\.0\.0\.)([0-9]+)", lambda m: f"{m[1]}{int(m[2]) + 100}")}
 
 
 def unavailable():
@@ -28,7 +33,7 @@ def unavailable():
 
 
 class ValidatingDns:
-    def __init__(self, signed, unsigned=None, expired=None, bogus=None):
+    def __init__(self, signed, unsigned=None, expired=None, bogus=None, bogus_type=None):
         self.dir = tempfile.mkdtemp(prefix="pen-unbound-")
         library = os.path.join(ROOT, "usr", "lib")
         paths = [os.path.join(library, d) for d in os.listdir(library) if d.endswith("-linux-gnu")]
@@ -40,7 +45,7 @@ class ValidatingDns:
         for zone, lines in (expired or {}).items():
             config += self._signed(zone, lines, "-i", "20200101", "-e", "20200201")
         for zone, lines in (bogus or {}).items():
-            config += self._signed(zone, lines, tampered=True)
+            config += self._signed(zone, lines, tampered=(bogus_type or {}).get(zone, "TLSA"))
         for zone, lines in (unsigned or {}).items():
             self._write(zone, lines)
             config += self._serve(zone, f"{zone}.zone")
@@ -58,7 +63,7 @@ class ValidatingDns:
             raise AssertionError(f"{program}: {done.stderr}")
         return done.stdout.strip()
 
-    def _signed(self, zone, lines, *times, tampered=False):
+    def _signed(self, zone, lines, *times, tampered=None):
         self._write(zone, lines)
         key = self._run("ldns-keygen", "-a", "ECDSAP256SHA256", "-k", "-r", "/dev/urandom", zone)
         self._run("ldns-signzone", *times, f"{zone}.zone", key)
@@ -66,9 +71,9 @@ class ValidatingDns:
             path = os.path.join(self.dir, f"{zone}.zone.signed")
             with open(path) as file:
                 text = file.read()
-            text, changed = re.subn(r"(\sTLSA\s+3 1 1 )(..)", lambda m: m[1] + f"{int(m[2], 16) ^ 255:02x}", text)
+            text, changed = re.subn(*TAMPERED[tampered], text)
             if changed == 0:
-                raise AssertionError(f"{zone} has no TLSA record to change")
+                raise AssertionError(f"{zone} has no {tampered} record to change")
             with open(path, "w") as out:
                 out.write(text)
         return [f'server: trust-anchor-file: "{key}.key"', *self._serve(zone, f"{zone}.zone.signed")]

@@ -3,9 +3,6 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include <charconv>
-
-#include "lib/base/text.h"
 #include "lib/net/tls/facts.h"
 #include "lib/net/tls/transport.h"
 
@@ -36,6 +33,7 @@ Result<void> prepare(TlsTransport& transport, const ConnectOptions& options) {
   if (!options.tlsa.empty()) {
     if (SSL_dane_enable(ssl, options.tlsa_base.c_str()) != 1) return setup_failure("DANE");
     SSL_dane_set_flags(ssl, DANE_FLAG_NO_DANE_EE_NAMECHECKS);
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     int usable = 0;
     for (const Tlsa& t : options.tlsa) {
       usable += SSL_dane_tlsa_add(ssl, t.usage, t.selector, t.matching,
@@ -64,25 +62,6 @@ Result<void> prepare(TlsTransport& transport, const ConnectOptions& options) {
 }
 
 }  // namespace
-
-std::optional<Tlsa> parse_tlsa(std::string_view text) {
-  const auto fields = split(text);
-  if (fields.size() != 4 || fields[3].empty() || fields[3].size() % 2 != 0) return std::nullopt;
-  Tlsa record;
-  std::uint8_t* const numbers[] = {&record.usage, &record.selector, &record.matching};
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto number = parse_unsigned(fields[i]);
-    if (!number || *number > 255) return std::nullopt;
-    *numbers[i] = static_cast<std::uint8_t>(*number);
-  }
-  for (std::size_t i = 0; i < fields[3].size(); i += 2) {
-    unsigned byte = 0;
-    const char* const from = fields[3].data() + i;
-    if (std::from_chars(from, from + 2, byte, 16).ptr != from + 2) return std::nullopt;
-    record.data += static_cast<char>(byte);
-  }
-  return record;
-}
 
 Task<Result<SessionInfo>> accept(Stream& stream, std::shared_ptr<const Context> context,
                                  Until until) {

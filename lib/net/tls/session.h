@@ -24,17 +24,9 @@
 #include "lib/async/stream.h"
 #include "lib/net/tls/context.h"
 #include "lib/net/tls/error.h"
+#include "lib/net/tls/tlsa.h"
 
 namespace pen::tls {
-
-/// One TLSA record (RFC 6698): usage 2 (DANE-TA) or 3 (DANE-EE), others are not used for SMTP.
-struct Tlsa {
-  std::uint8_t usage = 3, selector = 1, matching = 1;
-  std::string data;  // bytes
-};
-
-/// From "usage selector matching hex", as lib/net/dns.h gives it; nullopt: it is none.
-std::optional<Tlsa> parse_tlsa(std::string_view text);
 
 /// What a handshake agreed on and proved.
 struct SessionInfo {

@@ -34,7 +34,7 @@ void add_extension(X509* to, X509* issuer, int nid, const std::string& value) {
   X509_EXTENSION_free(extension);
 }
 
-KeyPtr new_key(bool rsa) { return KeyPtr(rsa ? EVP_RSA_gen(2048U) : EVP_EC_gen("P-256")); }
+KeyPtr new_key(unsigned rsa) { return KeyPtr(rsa != 0 ? EVP_RSA_gen(rsa) : EVP_EC_gen("P-256")); }
 
 X509Ptr new_certificate(EVP_PKEY* key, const std::string& common_name, int days_left, long serial) {
   X509Ptr c(X509_new());
@@ -59,7 +59,7 @@ struct Authority::Impl {
 };
 
 Authority::Authority(const std::string& common_name) : impl_(new Impl) {
-  impl_->key = new_key(false);
+  impl_->key = new_key(0);
   impl_->certificate = new_certificate(impl_->key.get(), common_name, 2, impl_->serial++);
   X509* c = impl_->certificate.get();
   X509_set_issuer_name(c, X509_get_subject_name(c));
@@ -84,15 +84,23 @@ Issued Authority::issue(const Request& request) {
   return {pem(c.get()), pem(key.get())};
 }
 
-std::string Authority::key_hash(const std::string& certificate) {
+std::string Authority::key_der(const std::string& certificate) {
   const BioPtr bio(BIO_new_mem_buf(certificate.data(), static_cast<int>(certificate.size())));
   const X509Ptr c(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   unsigned char* der = nullptr;
   const int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(c.get()), &der);
+  PEN_CHECK(size > 0);
+  std::string out(reinterpret_cast<const char*>(der), static_cast<std::size_t>(size));
+  OPENSSL_free(der);
+  return out;
+}
+
+std::string Authority::key_hash(const std::string& certificate, const char* digest) {
+  const std::string der = key_der(certificate);
   unsigned char hash[EVP_MAX_MD_SIZE];
   unsigned length = 0;
-  EVP_Digest(der, static_cast<std::size_t>(size), hash, &length, EVP_sha256(), nullptr);
-  OPENSSL_free(der);
+  PEN_CHECK(EVP_Digest(der.data(), der.size(), hash, &length, EVP_get_digestbyname(digest),
+                       nullptr) == 1);
   return std::string(reinterpret_cast<const char*>(hash), length);
 }
 

@@ -11,7 +11,7 @@ namespace pen::tls::testing {
 struct Request {
   std::string common_name = {};
   std::vector<std::string> names = {};
-  bool rsa = false;   // else P-256
+  unsigned rsa = 0;   // bits; 0: P-256
   int days_left = 2;  // negative: expired
 };
 struct Issued {
@@ -26,8 +26,10 @@ class Authority {
   Authority& operator=(const Authority&) = delete;
   Issued issue(const Request& request);
   const std::string& certificate() const;
-  /// SHA2-256 of the authority's, or another PEM certificate's, public key: TLSA data "x 1 1".
-  static std::string key_hash(const std::string& certificate);
+  /// A PEM certificate's public key: TLSA data "x 1 0".
+  static std::string key_der(const std::string& certificate);
+  /// A digest of it: TLSA data "x 1 1", with SHA512 "x 1 2".
+  static std::string key_hash(const std::string& certificate, const char* digest = "SHA256");
 
  private:
   struct Impl;

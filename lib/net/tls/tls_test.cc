@@ -408,6 +408,95 @@ BOOST_AUTO_TEST_CASE(dane_counts_its_records_and_nothing_else) {
   BOOST_TEST(unusable.client.error().message().find("TLSA") != std::string::npos);
 }
 
+/// A server with a certificate, and what a client finds of it by TLSA records.
+struct Anchored : Fixture {
+  Authority own{"its own"};
+  std::shared_ptr<const Context> client = open(client_options());
+  std::shared_ptr<const Context> serves(const std::string& chain, const std::string& key) {
+    auto options = server_options();
+    options.pairs = {{dir.write("own", chain), dir.write("own.key", key)}};
+    return open(options);
+  }
+  std::string found(const std::shared_ptr<const Context>& server, std::vector<Tlsa> records,
+                    std::vector<std::string> names = {}) {
+    Session s(loop, server, client,
+              {.names = std::move(names), .tlsa = std::move(records), .tlsa_base = "mx.example"});
+    if (!s.client) return s.client.error().message();
+    return s.client->matched ? "verified" : s.client->why_not;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(dane_of_several_digests_takes_the_strongest, Anchored) {
+  const Issued mx = own.issue({.common_name = "mx.example", .names = {"mx.example"}});
+  const auto server = serves(mx.certificate + own.certificate(), mx.key);
+  const Tlsa weak{3, 1, 1, Authority::key_hash(mx.certificate)};
+  const Tlsa strong{3, 1, 2, Authority::key_hash(mx.certificate, "SHA512")};
+  const Tlsa whole{3, 1, 0, Authority::key_der(mx.certificate)};
+  const Tlsa wrong_weak{3, 1, 1, std::string(32, 'x')}, wrong_strong{3, 1, 2, std::string(64, 'x')};
+  BOOST_TEST(found(server, {weak}) == "verified");
+  BOOST_TEST(found(server, {strong, wrong_weak}) == "verified");
+  // RFC 7671 section 9: a weaker digest does not count beside a stronger one of the same usage and selector, …
+  BOOST_TEST(found(server, {weak, wrong_strong}) != "verified");
+  BOOST_TEST(found(server, {wrong_strong, weak}) != "verified");
+  // … the whole data always does, and so does another selector.
+  BOOST_TEST(found(server, {whole, wrong_strong}) == "verified");
+  BOOST_TEST(found(server, {{3, 0, 2, std::string(64, 'x')}, weak}) == "verified");
+}
+
+BOOST_FIXTURE_TEST_CASE(dane_of_several_records_needs_one_that_matches, Anchored) {
+  const Issued mx = own.issue({.common_name = "mx.example", .names = {"mx.example"}});
+  const auto server = serves(mx.certificate + own.certificate(), mx.key);
+  const Tlsa right{3, 1, 1, Authority::key_hash(mx.certificate)};
+  const Tlsa next{3, 1, 1, std::string(32, 'n')};  // of the key that comes next
+  BOOST_TEST(found(server, {next, right}) == "verified");
+  BOOST_TEST(found(server, {{2, 1, 1, std::string(32, 'n')}, right}) == "verified");
+  BOOST_TEST(found(server, {next}) != "verified");
+}
+
+BOOST_FIXTURE_TEST_CASE(dane_ta_needs_the_anchor_in_the_chain_or_in_the_record, Anchored) {
+  const Issued mx = own.issue({.common_name = "mx.example", .names = {"mx.example"}});
+  const Tlsa by_digest{2, 1, 1, Authority::key_hash(own.certificate())};
+  const Tlsa by_key{2, 1, 0, Authority::key_der(own.certificate())};
+  const auto without = serves(mx.certificate, mx.key);
+  BOOST_TEST(found(without, {by_digest}) != "verified");
+  BOOST_TEST(found(without, {by_key}) == "verified");
+  const auto with = serves(mx.certificate + own.certificate(), mx.key);
+  BOOST_TEST(found(with, {by_digest}) == "verified");
+}
+
+BOOST_FIXTURE_TEST_CASE(dane_ta_needs_a_certificate_that_the_anchor_signed, Anchored) {
+  Authority other("somebody else");
+  const Issued forged = other.issue({.common_name = "mx.example", .names = {"mx.example"}});
+  const auto server = serves(forged.certificate + own.certificate(), forged.key);
+  BOOST_TEST(found(server, {{2, 1, 1, Authority::key_hash(own.certificate())}}) != "verified");
+}
+
+BOOST_FIXTURE_TEST_CASE(dane_ta_needs_a_certificate_that_is_valid_today, Anchored) {
+  const Issued old =
+      own.issue({.common_name = "mx.example", .names = {"mx.example"}, .days_left = -1});
+  const auto server = serves(old.certificate + own.certificate(), old.key);
+  const Tlsa anchor{2, 1, 1, Authority::key_hash(own.certificate())};
+  BOOST_TEST(found(server, {anchor}) == "certificate has expired");
+}
+
+BOOST_FIXTURE_TEST_CASE(dane_ta_takes_any_of_the_names_and_wildcards_of_a_whole_label, Anchored) {
+  const Tlsa anchor{2, 1, 1, Authority::key_hash(own.certificate())};
+  const struct {
+    std::string in_certificate;
+    bool matches;
+  } rows[] = {{"mx.example", true},     {"d.example", true},
+              {"other.example", false}, {"*.d.example", true},
+              {"m*.d.example", false},  {"*.mx.d.example", false},
+              {"*.example", false},     {"*", false}};
+  for (const auto& row : rows) {
+    const Issued mx = own.issue({.common_name = "x", .names = {row.in_certificate}});
+    const auto server = serves(mx.certificate + own.certificate(), mx.key);
+    BOOST_TEST((found(server, {anchor}, {"mx.example", "d.example", "mx.d.example"}) ==
+                "verified") == row.matches,
+               row.in_certificate);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(client_certificates_are_asked_for_and_required) {
   const Issued own = authority().issue({.common_name = "client.example"});
   auto with = client_options();
@@ -462,7 +551,7 @@ BOOST_AUTO_TEST_CASE(server_names_choose_certificates) {
 }
 
 BOOST_AUTO_TEST_CASE(several_kinds_of_certificates_and_chain_files_work_together) {
-  const Issued rsa = authority().issue({.common_name = "rsa.example", .rsa = true});
+  const Issued rsa = authority().issue({.common_name = "rsa.example", .rsa = 2048});
   ContextOptions options = server_options();
   options.pairs.clear();
   options.chain_files = {dir.write("chain", mx().key + mx().certificate +
