@@ -117,4 +117,20 @@ mail::NoticeTemplates builtin_templates(const config::Config& config) {
   return *std::move(templates);
 }
 
+NoticeForm notice_form(const config::Config& config) {
+  const config::Settings& s = config.settings();
+  NoticeForm form{.settings = {.hostname = s.myhostname,
+                               .origin = s.myorigin,
+                               .mail_name = s.mail_name,
+                               .size_limit = static_cast<std::uint64_t>(s.bounce_size_limit),
+                               .redact_requiretls = s.requiretls_redact_dsn,
+                               .threaded = s.enable_threaded_bounces},
+                  .problem = {}};
+  form.settings.plain = builtin_templates(config);
+  auto templates = templates_from(config);
+  if (!templates) form.problem = templates.error().message() + "; notices have the built-in text";
+  form.settings.templates = templates ? *std::move(templates) : form.settings.plain;
+  return form;
+}
+
 }  // namespace pen::bounce

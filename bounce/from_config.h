@@ -1,13 +1,15 @@
 #pragma once
-/// What main.cf and bounce_template_file say about notices; for bounce itself and for penstock check.
+/// What main.cf and bounce_template_file say about notices; for bounce itself, for pickup and for penstock check.
 ///
 /// Use:     auto templates = templates_from(config);          // error: say so, and use builtin_templates(config)
+///          auto form = notice_form(config);                   // the same, with the other settings
 ///          auto copies = copies_from(config.settings());
 /// Errors:  TemplateError, errno, ConfigError::bad_value; the message begins with the setting's name.
 #include <string>
 
 #include "lib/base/result.h"
 #include "lib/config/config.h"
+#include "lib/mail/dsn.h"
 #include "lib/mail/notice_template.h"
 
 namespace pen::bounce {
@@ -24,5 +26,12 @@ Result<PostmasterCopies> copies_from(const config::Settings& settings);
 /// delay_warning_time_ and maximal_queue_lifetime_ with seconds, minutes, hours, days or weeks.
 Result<mail::NoticeTemplates> templates_from(const config::Config& config);
 mail::NoticeTemplates builtin_templates(const config::Config& config);
+
+/// How notices are written, for whoever makes them.
+struct NoticeForm {
+  mail::DsnSettings settings;
+  std::string problem;  // of the template file: the words are the built-in ones; empty: none
+};
+NoticeForm notice_form(const config::Config& config);
 
 }  // namespace pen::bounce

@@ -24,7 +24,7 @@ constexpr std::size_t kThreads = 4;
 
 struct Server {
   Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
-         mail::NoticeTemplates templates, bounce::PostmasterCopies copies)
+         mail::DsnSettings notices, bounce::PostmasterCopies copies)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
@@ -43,15 +43,7 @@ struct Server {
                          .hopcount_limit = static_cast<unsigned>(context.settings().hopcount_limit),
                          .copies = {}},
             .next_queue_id = [this] { return ids.next(); }},
-        reporter(intake,
-                 {.hostname = context.settings().myhostname,
-                  .origin = context.settings().myorigin,
-                  .mail_name = context.settings().mail_name,
-                  .size_limit = static_cast<std::uint64_t>(context.settings().bounce_size_limit),
-                  .redact_requiretls = context.settings().requiretls_redact_dsn,
-                  .threaded = context.settings().enable_threaded_bounces,
-                  .templates = std::move(templates),
-                  .plain = bounce::builtin_templates(context.config())},
+        reporter(intake, std::move(notices),
                  context.settings().double_bounce_sender + "@" + context.settings().myhostname,
                  std::move(copies), random),
         room(loop, kMaxInHand),
@@ -124,13 +116,10 @@ Result<service::Hooks> start(service::Context& context) {
     log::warning("{}; the postmaster gets no copies", copies.error().context());
     copies = bounce::PostmasterCopies{};
   }
-  auto templates = bounce::templates_from(context.config());
-  if (!templates) {
-    // Senders are told in any words rather than not at all.
-    log::warning("{}; notices have the built-in text", templates.error().message());
-    templates = bounce::builtin_templates(context.config());
-  }
-  auto server = std::make_shared<Server>(context, std::move(resolver), *std::move(templates),
+  // Senders are told in any words rather than not at all.
+  auto form = bounce::notice_form(context.config());
+  if (!form.problem.empty()) log::warning("{}", form.problem);
+  auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings),
                                          *std::move(copies));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};

@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
         "message_size_limit = 4000\nsmtpd_hard_error_limit = 50\nsmtpd_soft_error_limit = 50\n"
         "smtpd_sender_restrictions = check_sender_access inline:{a.example=REJECT}, "
         "reject_unknown_sender_domain\n"
+        "smtpd_authorized_xforward_hosts = 127.0.0.1\nsmtpd_authorized_xclient_hosts = 127.0.0.1\n"
         "smtpd_forbid_unauth_pipelining = no\n";
     Rig rig(kConfig);
     rig.queue.limit = 1 << 20;  // no handler threads: runs must repeat exactly

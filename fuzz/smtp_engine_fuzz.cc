@@ -18,6 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   settings.pipelining = (data[0] & 0x80) == 0;
   settings.starttls = static_cast<StartTls>(data[2] % 4 % 3);
   settings.requiretls = (data[2] & 4) != 0;
+  settings.send_xforward = (data[2] & 8) != 0;
   const bool required = settings.starttls == StartTls::required;
   testing::Harness h(settings);
   const int messages = 1 + data[1] % 8;

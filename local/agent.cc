@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "lib/base/codec.h"
 #include "lib/mail/address.h"
 #include "lib/mailbox/content.h"
 
@@ -28,10 +30,30 @@ mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
   return worst;
 }
 
-/// One destination of a recipient of a message, as Progress knows it.
-std::string key_of(const mailbox::Incoming& message, const mail::Recipient& recipient,
-                   std::string_view what, std::string_view text) {
-  return fmt::format("{}\n{}\n{}\n{}", message.envelope.queue_id, recipient.address, what, text);
+/// One destination of a recipient of a message, as Progress knows it. Everything that tells it from another is in here,
+/// each field with its length: two that are equal are the same place, reached the same way with the same rights.
+struct Step {
+  std::string queue_id, address, original, orcpt;
+  std::vector<std::string> followed;
+  bool direct = false;  // else: a group, known by its sender, of which an expansion has one each
+  std::uint8_t kind = 0;
+  std::string text, account, sender;
+  std::optional<std::uint32_t> owner = {};
+  PEN_FIELDS(queue_id, address, original, orcpt, followed, direct, kind, text, account, sender,
+             owner)
+};
+
+/// Brings the groups that have the same sender together.
+std::vector<Group> one_for_each_sender(std::vector<Group> groups) {
+  std::vector<Group> out;
+  for (auto& group : groups) {
+    const auto same = std::ranges::find(out, group.sender, &Group::sender);
+    if (same == out.end())
+      out.push_back(std::move(group));
+    else
+      std::ranges::move(group.to, std::back_inserter(same->to));
+  }
+  return out;
 }
 
 }  // namespace
@@ -52,12 +74,12 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
   };
   auto expansion = co_await pool_.run(std::move(work));
   if (!expansion) co_return expansion_trouble(expansion.error());
-  co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion),
-                               false);
+  co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion), {});
 }
 
 async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipient recipient,
-                                                   Expansion expansion, bool from_forward) {
+                                                   Expansion expansion,
+                                                   std::vector<std::string> followed) {
   Expansion& e = expansion;
   // Nobody is to be told of a notice that cannot be delivered.
   if (message->envelope.sender.empty()) {
@@ -65,18 +87,34 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
     for (auto& direct : e.direct) direct.sender.clear();
     for (auto& group : e.forwards) group.sender.clear();
   }
-  if (e.only_mailbox)
-    co_return co_await to_user(message, recipient, *e.only_mailbox, e.sender, from_forward);
+  if (e.only_user)
+    co_return co_await to_user(message, recipient, *e.only_user, e.sender, false, followed);
+  e.forwards = one_for_each_sender(std::move(e.forwards));
+  Step step;
+  step.queue_id = message->envelope.queue_id;
+  step.address = recipient.address;
+  step.original = recipient.original;
+  step.orcpt = recipient.orcpt;
+  step.followed = followed;
+  const Step group_step = step;
   std::vector<std::string> keys;
   std::vector<mail::DeliveryStatus> each;
   for (const auto& direct : e.direct) {
-    keys.push_back(
-        key_of(*message, recipient, std::to_string(static_cast<int>(direct.kind)), direct.text));
+    step.direct = true;
+    step.kind = static_cast<std::uint8_t>(direct.kind);
+    step.text = direct.text;
+    step.account = direct.account;
+    step.sender = direct.sender;
+    step.owner = direct.owner;
+    keys.push_back(encode(step));
     const auto* before = progress_.find(keys.back());
-    each.push_back(before != nullptr ? *before : co_await one(message, recipient, direct));
+    each.push_back(before != nullptr ? *before
+                                     : co_await one(message, recipient, direct, followed));
   }
   for (auto& group : e.forwards) {
-    keys.push_back(key_of(*message, recipient, "on", group.sender));
+    step = group_step;
+    step.sender = group.sender;
+    keys.push_back(encode(step));
     const auto* before = progress_.find(keys.back());
     each.push_back(before != nullptr ? *before
                                      : co_await send_on(message, recipient, std::move(group), {}));
@@ -105,9 +143,12 @@ Delivery Agent::delivery(const Message& message, const mail::Recipient& recipien
 }
 
 async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient recipient,
-                                             Direct direct) {
-  if (direct.kind == Direct::Kind::mailbox)
-    co_return co_await to_user(message, recipient, direct.text, direct.sender, true);
+                                             Direct direct, std::vector<std::string> followed) {
+  if (direct.kind == Direct::Kind::user || direct.kind == Direct::Kind::mailbox) {
+    const bool skip_forward = direct.kind == Direct::Kind::mailbox;
+    co_return co_await to_user(message, recipient, direct.text, direct.sender, skip_forward,
+                               std::move(followed));
+  }
   auto run = [shared = shared_, delivery = delivery(message, recipient, direct.sender), direct] {
     return deliver_directly(*shared, delivery, direct);
   };
@@ -116,9 +157,13 @@ async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient re
 
 async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipient recipient,
                                                  std::string user, std::string sender,
-                                                 bool skip_forward) {
-  auto run = [shared = shared_, delivery = delivery(message, recipient, sender), user,
-              skip_forward] { return deliver_to_user(*shared, delivery, user, skip_forward); };
+                                                 bool skip_forward,
+                                                 std::vector<std::string> followed) {
+  Delivery task = delivery(message, recipient, sender);
+  task.followed = followed;
+  auto run = [shared = shared_, task = std::move(task), user, skip_forward] {
+    return deliver_to_user(*shared, task, user, skip_forward);
+  };
   Outcome out = co_await pool_.run(std::move(run));
   if (out.status) co_return *std::move(out.status);
   if (!out.relay_to.empty()) {
@@ -131,10 +176,15 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
     Group group{sender, {user_address(user, shared_->rules, recipient.address)}};
     co_return co_await send_on(message, recipient, std::move(group), std::move(out.pass_to));
   }
-  out.forward->sender = sender;
-  for (auto& direct : out.forward->direct) direct.sender = sender;
-  for (auto& group : out.forward->forwards) group.sender = sender;
-  co_return co_await carry_out(message, recipient, *std::move(out.forward), true);
+  // The list that led to the user is told of what happens, unless a list that he leads to has its own owner.
+  const auto keep = [&](std::string& own) {
+    if (own.empty()) own = sender;
+  };
+  keep(out.forward->sender);
+  for (auto& direct : out.forward->direct) keep(direct.sender);
+  for (auto& group : out.forward->forwards) keep(group.sender);
+  followed.push_back(std::move(out.forward_file));
+  co_return co_await carry_out(message, recipient, *std::move(out.forward), std::move(followed));
 }
 
 async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient,

@@ -33,12 +33,15 @@ class Agent {
 
  private:
   using Message = std::shared_ptr<const mailbox::Incoming>;
+  // followed: the forward files that led to the expansion, as in Delivery
   async::Task<mail::DeliveryStatus> carry_out(Message message, mail::Recipient recipient,
-                                              Expansion expansion, bool from_forward);
-  async::Task<mail::DeliveryStatus> one(Message message, mail::Recipient recipient, Direct direct);
+                                              Expansion expansion,
+                                              std::vector<std::string> followed);
+  async::Task<mail::DeliveryStatus> one(Message message, mail::Recipient recipient, Direct direct,
+                                        std::vector<std::string> followed);
   async::Task<mail::DeliveryStatus> to_user(Message message, mail::Recipient recipient,
-                                            std::string user, std::string sender,
-                                            bool skip_forward);
+                                            std::string user, std::string sender, bool skip_forward,
+                                            std::vector<std::string> followed);
   async::Task<mail::DeliveryStatus> send_on(Message message, mail::Recipient recipient, Group group,
                                             std::string transport);
   Delivery delivery(const Message& message, const mail::Recipient& recipient,

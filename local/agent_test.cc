@@ -89,6 +89,12 @@ struct Host {
     if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("").c_str(), uid, 0) == 0);
     BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
   }
+  /// A forward file that the user is believed to have written.
+  std::string forward_file(const std::string& name, const std::string& content) {
+    auto path = scratch.write(name, content);
+    if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), uid, 0) == 0);
+    return path;
+  }
   std::string out(const std::string& name) { return scratch.file("out/" + name); }
   std::string text_of(const std::string& name) {
     std::ifstream in(out(name), std::ios::binary);
@@ -284,6 +290,87 @@ BOOST_AUTO_TEST_CASE(of_several_destinations_only_what_failed_is_tried_again) {
   BOOST_TEST(text_of("good") == "1\n1\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_user_within_his_own_alias_has_his_forward_file_followed) {
+  rules.forward_paths = {forward_file("fwd", "kept@x.example\n")};
+  aliases = alias(user, user + ", far@x.example");
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::expanded));
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 2U);
+  BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).address == "kept@x.example");
+  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).address == "far@x.example");
+  BOOST_TEST(box().empty());
+  aliases = alias(user, "\\" + user);
+  BOOST_TEST(deliver(user + "@here.example").text == "delivered to maildir");
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_file_that_names_its_user_in_any_way_ends_in_the_mailbox) {
+  aliases = alias("self", user);
+  rules.ours = [](const std::string& address) -> Result<bool> {
+    return address.ends_with("@second.example");
+  };
+  std::size_t boxes = 0;
+  for (const auto& self :
+       std::vector<std::string>{user, user + "+x", "self", user + "@second.example",
+                                "self@second.example", "\\" + user}) {
+    rules.forward_paths = {forward_file("fwd", self + ", far@x.example\n")};
+    BOOST_TEST((deliver(user + "@here.example").action != mail::Action::deferred), self);
+    BOOST_TEST(box().size() == ++boxes, self);
+    BOOST_TEST(outbox.sent.size() == boxes, self);
+  }
+  deliver("self@here.example");
+  BOOST_TEST(box().size() == boxes + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_file_for_an_extension_may_lead_to_the_one_without) {
+  rules.forward_filter = "+/-_.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  const auto plain = forward_file("fwd", user + "+lists, far@x.example\n");
+  forward_file("fwd+lists", user + "\n");
+  rules.forward_paths = {plain + "${recipient_delimiter}${extension}", plain};
+  // fwd+lists, then fwd, which leads back to fwd+lists: the mailbox
+  BOOST_TEST((deliver(user + "+lists@here.example").action == mail::Action::expanded));
+  BOOST_TEST(box().size() == 1U);
+  BOOST_TEST(outbox.sent.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_place_by_alias_and_by_forward_file_is_two_when_one_is_tried_again) {
+  prepare_commands();
+  const auto count = "\"|echo 1 >> " + out("count") + "\"";
+  const auto gate = out("gate");
+  // The alias's command and the forward file's are the same words; the forward file's second one waits for the gate.
+  rules.forward_paths = {
+      forward_file("fwd", "\"|test -e " + gate + " || exit 75\", " + count + "\n")};
+  aliases = alias(user, count + ", " + user);
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
+  BOOST_TEST(text_of("count") == "1\n1\n");
+  BOOST_TEST((again(user + "@here.example").action == mail::Action::deferred));
+  BOOST_TEST(text_of("count") == "1\n1\n");
+  std::ofstream(gate) << "x";
+  BOOST_TEST((again(user + "@here.example").action == mail::Action::delivered));
+  BOOST_TEST(text_of("count") == "1\n1\n");
+}
+
+BOOST_AUTO_TEST_CASE(the_mailbox_named_within_a_forward_file_does_not_stand_for_the_whole_of_it) {
+  prepare_commands();
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
+  const auto gate = out("gate");
+  rules.forward_paths = {forward_file(
+      "fwd", user + ", \"|test -e " + gate + " || exit 75; touch " + out("ran") + "\"\n")};
+  aliases = alias(user, user + ", \"|true\"");
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
+  BOOST_TEST(box().size() == 1U);
+  std::ofstream(gate) << "x";
+  BOOST_TEST((again(user + "@here.example").action == mail::Action::delivered));
+  BOOST_TEST(fs::exists(out("ran")));
+  BOOST_TEST(box().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(groups_that_the_null_sender_makes_alike_are_sent_as_one) {
+  aliases = "inline:{ {all = a@x.example, some}, {some = b@x.example}, {owner-some = boss} }";
+  message->envelope.sender = "";
+  deliver("all@here.example");
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+  BOOST_TEST(outbox.sent[0].envelope.recipients.size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(a_command_that_fails_for_good_does_not_keep_a_list_from_the_others) {
   prepare_commands();
   aliases = alias("team", "far@x.example, \"|exit 67\"");
@@ -362,8 +449,7 @@ BOOST_AUTO_TEST_CASE(an_alias_that_is_empty_for_a_moment_does_not_return_mail) {
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
-  const auto path = scratch.write("fwd", "far@x.example\n");
-  if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), uid, 0) == 0);
+  const auto path = forward_file("fwd", "far@x.example\n");
   rules.expansion.propagate.forward = true;
   rules.forward_filter = "/+.-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@";
   rules.forward_paths = {scratch.file("${local}"), path + "${recipient_delimiter}${extension}",
@@ -376,8 +462,7 @@ BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
 
 BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
   prepare_commands();
-  const auto path = scratch.write("fwd", "|id -un\n" + out("archive") + "\n");
-  if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), uid, 0) == 0);
+  const auto path = forward_file("fwd", "|id -un\n" + out("archive") + "\n");
   rules.forward_paths = {path};
   message->body = ipc::Content::in_memory(text);
   const Shared shared{rules, {}};

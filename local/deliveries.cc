@@ -13,6 +13,9 @@
 namespace pen::local {
 namespace {
 
+// forward files within one another that are followed in one delivery; further ones do not count
+constexpr std::size_t kMaxFollowed = 10;
+
 /// The account with whose rights something is done that is no user's own; nullopt owner: default_privs.
 Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> owner) {
   if (owner && *owner != 0) {
@@ -45,7 +48,7 @@ Result<std::optional<mailbox::Account>> account_of(const std::string& base) {
 
 /// An :include: file. Without a reader it is named by the administrator's alias table, and read as we are.
 Result<OwnedText> read_include(const Rules& rules, const std::string& path,
-                               std::optional<uid_t> reader) {
+                               std::optional<uid_t> reader, const std::string& name) {
   OwnedText out;
   if (!reader || *reader == 0) {
     PEN_TRY_ASSIGN(auto file,
@@ -54,7 +57,8 @@ Result<OwnedText> read_include(const Rules& rules, const std::string& path,
     if (file.owner != 0) out.owner = file.owner;
     return out;
   }
-  PEN_TRY_ASSIGN(const auto account, account_for(rules, reader));
+  PEN_TRY_ASSIGN(const auto account,
+                 name.empty() ? account_for(rules, reader) : account_named(name));
   mailbox::Work work;
   PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
   work.read_path = path;
@@ -63,6 +67,24 @@ Result<OwnedText> read_include(const Rules& rules, const std::string& path,
   out.text = std::move(answer.file_text);
   out.owner = reader;
   return out;
+}
+
+/// Where a name leads by what the administrator and the users have written. shared: outlives it.
+Lookups lookups_of(const Shared& shared) {
+  Lookups lookups;
+  lookups.alias = [&shared](const std::string& name) -> Result<std::optional<OwnedText>> {
+    PEN_TRY_ASSIGN(auto hit, shared.aliases.find(name));
+    if (!hit) return std::nullopt;
+    OwnedText out{std::move(hit->value), std::nullopt};
+    if (const auto owner = hit->map->owner(); owner && *owner != 0) out.owner = *owner;
+    return out;
+  };
+  lookups.include = [&shared](const std::string& path, std::optional<uid_t> reader,
+                              const std::string& account) {
+    return read_include(shared.rules, path, reader, account);
+  };
+  lookups.ours = shared.rules.ours;
+  return lookups;
 }
 
 /// The group that may make files in a shared spool directory, where that is how it is arranged (Debian: 2775
@@ -86,8 +108,9 @@ void aim_at(const std::string& path, mailbox::Target& target) {
 /// One user's delivery.
 class ToUser {
  public:
-  ToUser(const Rules& rules, const Delivery& task, const std::string& user, bool skip_forward)
-      : rules_(rules),
+  ToUser(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward)
+      : shared_(shared),
+        rules_(shared.rules),
         task_(task),
         skip_forward_(skip_forward),
         name_(to_lower(mail::unquote_local(user))),
@@ -96,7 +119,7 @@ class ToUser {
     facts_.message = &task.message->envelope;
     as_user_ = task.recipient;
     as_user_.original = task.recipient.shown_original();
-    as_user_.address = user_address(user, rules, task.recipient.address);
+    as_user_.address = user_address(user, rules_, task.recipient.address);
     facts_.recipient = &as_user_;
     facts_.sender = task.sender;
     facts_.user = base_;
@@ -128,7 +151,8 @@ class ToUser {
           "4.3.5", fmt::format("mailbox of user \"{}\": {}", base_, become.error().context())));
     work_.become = *std::move(become);
     if (rules_.require_home) work_.home = account_.home;
-    if (!skip_forward_ && !root) work_.forward_files = forward_files();
+    if (!skip_forward_ && !root && task_.followed.size() < kMaxFollowed)
+      work_.forward_files = forward_files();
     if (!way->empty() && work_.forward_files.empty()) return pass(*way);
     if (!way->empty())
       work_.only_look = true;
@@ -190,10 +214,13 @@ class ToUser {
       facts.extension.clear();
       facts.delimiter = '\0';
     }
+    const auto& followed = task_.followed;
     for (const auto& path : rules_.forward_paths) {
       // A path with ${extension} says nothing when there is none.
       if (facts.extension.empty() && path.find("extension") != std::string::npos) continue;
       auto expanded = mailbox::expand_macros(path, delivery_values(facts), rules_.forward_filter);
+      // It led here: it is there, and would come before the rest.
+      if (std::ranges::find(followed, expanded) != followed.end()) break;
       if (expanded.starts_with('/')) files.push_back(std::move(expanded));
     }
     return files;
@@ -211,24 +238,18 @@ class ToUser {
         !split_.extension.empty() && answer.file_path.ends_with(split_.extension);
     if (split_.delimiter != '\0' && !path_like_extension() && !own_for_extension)
       file.extension = name_.substr(split_.user.size());
-    Lookups lookups;
-    lookups.include = [&](const std::string& path, std::optional<uid_t> reader) {
-      return read_include(rules_, path, reader);
-    };
     auto expansion =
-        expand_forward(file, expansion_rules(rules_, task_.recipient.address), lookups);
+        expand_forward(file, expansion_rules(rules_, task_.recipient.address), lookups_of(shared_));
     if (!expansion)
       return settled(expansion_trouble(
           std::move(expansion).error().within("forward file of " + account_.name)));
-    for (auto& direct : expansion->direct)
-      if (direct.kind == Direct::Kind::command || direct.kind == Direct::Kind::file)
-        direct.account = account_.name;
-    const bool nothing = !expansion->only_mailbox && expansion->direct.empty() &&
+    const bool nothing = !expansion->only_user && expansion->direct.empty() &&
                          expansion->forwards.empty() && !expansion->discard;
-    if (nothing) expansion->only_mailbox = account_.name;  // nothing but comments
-    return {.forward = *std::move(expansion)};
+    if (nothing) expansion->only_user = account_.name;  // nothing but comments
+    return {.forward = *std::move(expansion), .forward_file = std::move(answer.file_path)};
   }
 
+  const Shared& shared_;
   const Rules& rules_;
   const Delivery& task_;
   bool skip_forward_;
@@ -321,24 +342,13 @@ std::string user_address(const std::string& user, const Rules& rules,
 }
 
 Result<Expansion> expand_name(const Shared& shared, const std::string& address) {
-  Lookups lookups;
-  lookups.alias = [&](const std::string& name) -> Result<std::optional<OwnedText>> {
-    PEN_TRY_ASSIGN(auto hit, shared.aliases.find(name));
-    if (!hit) return std::nullopt;
-    OwnedText out{std::move(hit->value), std::nullopt};
-    if (const auto owner = hit->map->owner(); owner && *owner != 0) out.owner = *owner;
-    return out;
-  };
-  lookups.include = [&](const std::string& path, std::optional<uid_t> reader) {
-    return read_include(shared.rules, path, reader);
-  };
   return expand(std::string(mail::local_part(address)), expansion_rules(shared.rules, address),
-                lookups);
+                lookups_of(shared));
 }
 
 Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,
                         bool skip_forward) {
-  return ToUser(shared.rules, task, user, skip_forward)();
+  return ToUser(shared, task, user, skip_forward)();
 }
 
 mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task,

@@ -26,6 +26,8 @@ struct Delivery {
   std::string sender;  // of the envelope, or the owner- alias
   WallTime now{};
   unsigned long long unique = 0, random = 0;  // for the names of files
+  // forward files that led here, the outermost first: not followed again, the user has a mailbox
+  std::vector<std::string> followed = {};
 };
 
 /// How far a delivery came: one of the four.
@@ -34,6 +36,7 @@ struct Outcome {
   std::string relay_to = {};                        // an address: luser_relay
   std::string pass_to = {};  // "transport:nexthop": mailbox_transport, fallback_transport
   std::optional<Expansion> forward = {};  // the user's forward file says so
+  std::string forward_file = {};          // which
 };
 
 mail::DeliveryStatus deferred(std::string dsn, std::string text);
@@ -51,7 +54,8 @@ std::string user_address(const std::string& user, const Rules& rules, const std:
 /// The aliases of a name in external form.
 Result<Expansion> expand_name(const Shared& shared, const std::string& address);
 
-/// To a user's mailbox, or on as the user has it. skip_forward: forward file and ways to others are behind us.
+/// To a user's mailbox, or on as the user has it. user: with extension. skip_forward: forward files and luser_relay do
+/// not count ("\\user").
 Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,
                         bool skip_forward);
 /// To a command or a file of an alias or forward file.

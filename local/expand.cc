@@ -1,8 +1,8 @@
 #include "local/expand.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <tuple>
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
@@ -27,6 +27,7 @@ bool among(const Places& places, Place place) {
 struct Context {
   Place place = Place::alias;
   std::optional<uid_t> owner;
+  std::string account;  // the forward file's user; "": an alias
   std::string sender;
   std::string extension;  // with its delimiter: what no alias was found for
 };
@@ -35,8 +36,8 @@ class Walk {
  public:
   Walk(const ExpandRules& rules, const Lookups& lookups) : rules_(rules), lookups_(lookups) {}
 
-  /// A local name: alias with its extension, alias without, else a user.
-  Result<void> name(const std::string& local, const Context& outer) {
+  /// A local name: alias with its extension, alias without, else a user. domain: what was written with it.
+  Result<void> name(const std::string& local, const std::string& domain, const Context& outer) {
     const std::string key = to_lower(mail::unquote_local(local));
     if (path_.size() >= kMaxDepth) return fail(LocalError::loop, key);
     const auto split = mail::split_extension(key, rules_.delimiters);
@@ -44,13 +45,13 @@ class Walk {
       const bool whole = candidate == key;
       if (!whole && split.delimiter == '\0') break;
       if (std::ranges::find(path_, candidate) != path_.end()) {
-        add({Direct::Kind::mailbox, candidate, {}, outer.sender});
+        add({Direct::Kind::user, key, {}, outer.sender});
         return {};
       }
       PEN_TRY_ASSIGN(auto value, lookups_.alias(candidate));
       if (!value) continue;
       out_.aliased = true;
-      Context inner{Place::alias, value->owner, outer.sender, {}};
+      Context inner{Place::alias, value->owner, {}, outer.sender, {}};
       if (!whole) inner.extension = key.substr(split.user.size());
       PEN_TRY(owner_alias(candidate, inner));
       path_.push_back(candidate);
@@ -59,31 +60,36 @@ class Walk {
       path_.pop_back();
       return {};
     }
-    if (seen_users_.insert(key).second) users_.emplace_back(local, outer.sender);
+    if (seen_users_.insert(key).second) users_.push_back({local, domain, outer.sender});
     return {};
   }
 
   Result<void> forward_file(const ForwardFile& file) {
     own_ = to_lower(file.user);
     PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
-    return all(targets, {Place::forward, file.uid, {}, file.extension});
+    return all(targets, {Place::forward, file.uid, file.user, {}, file.extension});
   }
 
   Expansion finish() {
     const bool alone = out_.forwards.empty() && out_.direct.size() + users_.size() == 1;
     if (alone && !users_.empty()) {
-      std::tie(out_.only_mailbox, out_.sender) = users_.front();
-    } else if (alone && out_.direct.front().kind == Direct::Kind::mailbox) {
-      out_.only_mailbox = out_.direct.front().text;
+      out_.only_user = users_.front().name;
+      out_.sender = users_.front().sender;
+    } else if (alone && out_.direct.front().kind == Direct::Kind::user) {
+      out_.only_user = out_.direct.front().text;
       out_.sender = out_.direct.front().sender;
       out_.direct.clear();
     } else {
-      for (const auto& [user, sender] : users_) forward(user + "@" + rules_.domain, sender);
+      for (const auto& user : users_) forward(user.name + "@" + user.domain, user.sender);
     }
     return std::move(out_);
   }
 
  private:
+  struct User {
+    std::string name, domain, sender;
+  };
+
   Result<void> owner_alias(const std::string& name, Context& inner) {
     PEN_TRY_ASSIGN(const auto owner, lookups_.alias("owner-" + name));
     if (!owner) {
@@ -113,7 +119,7 @@ class Walk {
         return {};
       case Kind::command:
         if (among(rules_.commands, context.place))
-          add({Direct::Kind::command, t.text, context.owner, context.sender});
+          add({Direct::Kind::command, t.text, context.owner, context.sender, context.account});
         else
           add({Direct::Kind::refused, "mail to commands is not allowed here", {}, {}});
         return {};
@@ -121,7 +127,7 @@ class Walk {
         if (t.text == "/dev/null")
           out_.discard = true;
         else if (among(rules_.files, context.place))
-          add({Direct::Kind::file, t.text, context.owner, context.sender});
+          add({Direct::Kind::file, t.text, context.owner, context.sender, context.account});
         else
           add({Direct::Kind::refused, "mail to files is not allowed here", {}, {}});
         return {};
@@ -138,7 +144,7 @@ class Walk {
       return fail(LocalError::untrusted, ":include:" + path + " needs an absolute path");
     if (files_ >= kMaxDepth) return fail(LocalError::loop, path);
     if (++read_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
-    PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner));
+    PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner, context.account));
     PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
     Context inner = context;
     inner.place = Place::include;
@@ -150,27 +156,51 @@ class Walk {
   }
 
   Result<void> address(const std::string& text, const Context& context) {
-    const auto domain = mail::domain_part(text);
+    std::string domain(mail::domain_part(text));
     const std::string local(mail::local_part(text));
-    const bool elsewhere = !domain.empty() && !iequals(domain, rules_.domain);
-    if (!elsewhere && !own_.empty() && to_lower(mail::unquote_local(local)) == own_) {
-      add({Direct::Kind::mailbox, own_, {}, context.sender});
-      return {};
-    }
+    const bool here = domain.empty() || iequals(domain, rules_.domain) || ours(text);
+    if (domain.empty()) domain = rules_.domain;
     std::string user = local;
     if (!context.extension.empty() && among(rules_.propagate, context.place))
       user = mail::quote_local(mail::unquote_local(local) + context.extension);
-    if (elsewhere)
-      forward(user + "@" + std::string(domain), context.sender);
-    else if (lookups_.alias)
-      return name(user, context);
-    else
-      forward(user + "@" + rules_.domain, context.sender);
+    if (here && own_.empty()) return name(user, domain, context);
+    if (!here || !follow_home(user, domain, context)) forward(user + "@" + domain, context.sender);
     return {};
   }
 
+  bool ours(const std::string& address) const {
+    if (!lookups_.ours) return false;
+    const auto answer = lookups_.ours(address);
+    return answer && *answer;
+  }
+
+  /// In a forward file: takes in what a local name leads to, if that is the file's user among others. False: it is not,
+  /// or cannot be known; then the name can be sent on, and its own delivery will tell.
+  bool follow_home(const std::string& local, const std::string& domain, const Context& context) {
+    if (!followed_.insert(to_lower(local + "@" + domain)).second) return true;
+    if (tried_ > kMaxTargets) return false;
+    Walk trial(rules_, lookups_);
+    trial.path_ = {own_};
+    trial.read_ = read_;
+    const auto done = trial.name(local, domain, {Place::alias, {}, {}, context.sender, {}});
+    read_ = trial.read_;
+    tried_ += 1 + trial.count_;
+    const auto home = [&](const Direct& d) {
+      return (d.kind == Direct::Kind::user || d.kind == Direct::Kind::mailbox) &&
+             mail::split_extension(d.text, rules_.delimiters).user == own_;
+    };
+    if (!done || std::ranges::none_of(trial.out_.direct, home)) return false;
+    for (auto& direct : trial.out_.direct) add(std::move(direct));
+    for (const auto& group : trial.out_.forwards)
+      for (const auto& to : group.to) forward(to, group.sender);
+    for (const auto& user : trial.users_) forward(user.name + "@" + user.domain, user.sender);
+    out_.discard = out_.discard || trial.out_.discard;
+    return true;
+  }
+
+  /// Once each with the same rights.
   void add(Direct direct) {
-    if (seen_direct_.insert({direct.kind, direct.text}).second)
+    if (seen_direct_.insert({direct.kind, direct.text, direct.owner, direct.account}).second)
       out_.direct.push_back(std::move(direct));
   }
   /// Once each, case of ASCII letters apart.
@@ -184,12 +214,13 @@ class Walk {
   const ExpandRules& rules_;
   const Lookups& lookups_;
   Expansion out_;
-  std::vector<std::pair<std::string, std::string>> users_;  // name, sender
+  std::vector<User> users_;
   std::vector<std::string> path_;
-  std::set<std::string> seen_users_, seen_forwards_;
-  std::set<std::pair<Direct::Kind, std::string>> seen_direct_;
-  std::string own_;  // a name that means the mailbox (forward files); empty: none
+  std::set<std::string> seen_users_, seen_forwards_, followed_;
+  std::set<std::tuple<Direct::Kind, std::string, std::optional<uid_t>, std::string>> seen_direct_;
+  std::string own_;  // whose forward file this is; empty: it is an alias
   std::size_t count_ = 0, files_ = 0, read_ = 0;  // files_: within one another
+  std::size_t tried_ = 0;                         // names looked at by follow_home
 };
 
 }  // namespace
@@ -197,7 +228,7 @@ class Walk {
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules,
                          const Lookups& lookups) {
   Walk walk(rules, lookups);
-  PEN_TRY(walk.name(name, {}));
+  PEN_TRY(walk.name(name, rules.domain, {}));
   return walk.finish();
 }
 

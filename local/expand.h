@@ -1,9 +1,11 @@
 #pragma once
 /// Follows the aliases of a local name to their ends. Pure but for the look-ups handed in.
 ///
-/// Result:  where mail for the name goes. The caller stores into the one mailbox itself when that is all; else every
+/// Result:  where mail for the name goes. The caller delivers to the one user itself when that is all; else every
 ///          forward becomes a recipient of a new message, and only `direct` is delivered here: commands, files, and
 ///          names that came up again within their own alias (bob: bob, carol), which sent on would expand for ever.
+/// Circles: an address in a forward file that leads back to its user, by himself, an extension, an alias or another
+///          domain that is delivered to here, is followed at once and not sent on: the next round would find it again.
 /// Rights:  a command or file is used with the rights of the user it is for (forward files); in aliases with those of
 ///          the owner of the alias table, else of the :include: file; where that is root or nobody in particular, with
 ///          default_privs.
@@ -36,8 +38,13 @@ struct OwnedText {
 struct Lookups {
   /// alias_maps; nullopt: no such alias. An error: try later.
   std::function<Result<std::optional<OwnedText>>(const std::string& name)> alias;
-  /// Content of an :include: file, read with the rights of `reader`.
-  std::function<Result<OwnedText>(const std::string& path, std::optional<uid_t> reader)> include;
+  /// Content of an :include: file, read with the rights of `reader`; of `account` if it is not empty: several accounts
+  /// may share a uid.
+  std::function<Result<OwnedText>(const std::string& path, std::optional<uid_t> reader,
+                                  const std::string& account)>
+      include;
+  /// Whether mail for an address in another domain than the recipient's comes here too. Not set, or an error: no.
+  std::function<Result<bool>(const std::string& address)> ours = {};
 };
 
 /// Where destinations may stand.
@@ -57,9 +64,10 @@ struct ExpandRules {
 
 /// Delivered to here.
 struct Direct {
-  enum class Kind { mailbox, command, file, refused };
-  Kind kind = Kind::mailbox;
-  std::string text;            // user; command; path; why there is no delivery
+  // user: as if it were alone, with the forward file; mailbox: "\\user", without
+  enum class Kind { user, mailbox, command, file, refused };
+  Kind kind = Kind::user;
+  std::string text;            // user, with extension; command; path; why there is no delivery
   std::optional<uid_t> owner;  // command, file: with whose rights; nullopt: default_privs
   std::string sender;          // the owner- alias, "": the message's own
   // of whose forward file it is; counts before owner, which several accounts may share
@@ -75,8 +83,8 @@ struct Group {
 
 struct Expansion {
   // the whole expansion is this one user (perhaps the name itself)
-  std::optional<std::string> only_mailbox;
-  std::string sender;  // for only_mailbox
+  std::optional<std::string> only_user;
+  std::string sender;  // for only_user
   std::vector<Direct> direct;
   std::vector<Group> forwards;
   bool discard = false;  // /dev/null was among the destinations
@@ -94,7 +102,8 @@ struct ForwardFile {
   uid_t uid = 0;
   std::string extension;  // "+lists": what the file's name left out
 };
-/// The same from the content of a forward file; the user's own name means the mailbox. lookups: include only.
+/// The same from the content of a forward file. What leads back to the user is a Direct of kind user or mailbox; the
+/// caller knows which forward files it has followed already.
 Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules,
                                  const Lookups& lookups);
 

@@ -15,7 +15,7 @@ struct Aliases {
   std::optional<uid_t> table_owner, file_owner;
   ExpandRules rules{.domain = "example.org", .delimiters = "+"};
   bool broken = false;
-  Result<Expansion> run(const std::string& name) {
+  Lookups all() {
     Lookups lookups;
     lookups.alias = [this](const std::string& key) -> Result<std::optional<OwnedText>> {
       if (broken) return fail_errno("alias table", EIO);
@@ -24,10 +24,16 @@ struct Aliases {
       return OwnedText{it->second, table_owner};
     };
     lookups.include = include();
-    return expand(name, rules, lookups);
+    lookups.ours = [](const std::string& address) -> Result<bool> {
+      return address.ends_with("@second.example");
+    };
+    return lookups;
   }
+  Result<Expansion> run(const std::string& name) { return expand(name, rules, all()); }
   decltype(Lookups::include) include() {
-    return [this](const std::string& path, std::optional<uid_t> reader) -> Result<OwnedText> {
+    return [this](const std::string& path, std::optional<uid_t> reader,
+                  const std::string& account) -> Result<OwnedText> {
+      accounts.push_back(account);
       const auto it = files.find(path);
       if (it == files.end()) return fail_errno(path, ENOENT);
       readers.push_back(reader);
@@ -35,21 +41,24 @@ struct Aliases {
     };
   }
   Result<Expansion> forward(std::string text, std::string extension = "") {
-    Lookups lookups;
-    lookups.include = include();
-    return expand_forward({std::move(text), "bob", 1001, std::move(extension)}, rules, lookups);
+    return expand_forward({std::move(text), "bob", 1001, std::move(extension)}, rules, all());
   }
   std::vector<std::optional<uid_t>> readers;
+  Names accounts;
 };
 
-/// Where the mail is sent on to, when it is as one message.
-Names sent(const Expansion& e) { return e.forwards.size() == 1 ? e.forwards[0].to : Names{}; }
-Names mailboxes(const Expansion& e) {
+/// Users that are delivered to here, mailbox or forward file; "\\bob" where the forward file does not count.
+Names here(const Expansion& e) {
   Names out;
-  for (const auto& d : e.direct)
-    if (d.kind == Direct::Kind::mailbox) out.push_back(d.text);
+  if (e.only_user) out.push_back(*e.only_user);
+  for (const auto& d : e.direct) {
+    if (d.kind == Direct::Kind::user) out.push_back(d.text);
+    if (d.kind == Direct::Kind::mailbox) out.push_back("\\" + d.text);
+  }
   return out;
 }
+/// Where the mail is sent on to, when it is as one message.
+Names sent(const Expansion& e) { return e.forwards.size() == 1 ? e.forwards[0].to : Names{}; }
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(local_expand, Aliases)
@@ -75,7 +84,7 @@ BOOST_AUTO_TEST_CASE(comment_lines_and_several_lines_are_understood_in_files) {
 BOOST_AUTO_TEST_CASE(a_name_without_alias_is_its_own_mailbox) {
   const auto e = run("bob");
   BOOST_REQUIRE(e);
-  BOOST_TEST(e->only_mailbox.value() == "bob");
+  BOOST_TEST(e->only_user.value() == "bob");
   BOOST_TEST(!e->aliased);
 }
 
@@ -83,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_chain_of_aliases_to_one_user_is_delivered_directly) {
   aliases = {{"postmaster", "root"}, {"root", "alice"}};
   const auto e = run("Postmaster");
   BOOST_REQUIRE(e);
-  BOOST_TEST(e->only_mailbox.value() == "alice");
+  BOOST_TEST(e->only_user.value() == "alice");
   BOOST_TEST(e->aliased);
 }
 
@@ -92,19 +101,26 @@ BOOST_AUTO_TEST_CASE(several_destinations_become_recipients_of_a_new_message_eac
              {"carol", "bob, REMOTE@example.net, dave"}};
   const auto e = run("team");
   BOOST_REQUIRE(e);
-  BOOST_TEST(!e->only_mailbox);
+  BOOST_TEST(!e->only_user);
   BOOST_TEST((sent(*e) == Names{"remote@example.net", "bob@example.org", "dave@example.org"}));
   BOOST_TEST(e->direct.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_name_within_its_own_alias_is_the_mailbox) {
+BOOST_AUTO_TEST_CASE(a_name_within_its_own_alias_is_the_user_and_with_a_backslash_his_mailbox) {
   aliases = {{"bob", "bob, carol"}};
-  const auto e = run("bob");
+  auto e = run("bob");
   BOOST_REQUIRE(e);
-  BOOST_TEST((mailboxes(*e) == Names{"bob"}));
+  BOOST_TEST((here(*e) == Names{"bob"}));
   BOOST_TEST((sent(*e) == Names{"carol@example.org"}));
+  BOOST_TEST((here(*run("bob+x")) == Names{"bob"}));
+  aliases["bob"] = "bob+y@second.example, carol";
+  BOOST_TEST((here(*run("bob")) == Names{"bob+y"}));
   aliases = {{"bob", "bob"}};
-  BOOST_TEST(run("bob")->only_mailbox.value() == "bob");
+  BOOST_TEST(run("bob")->only_user.value() == "bob");
+  aliases = {{"bob", "\\bob"}};
+  e = run("bob");
+  BOOST_TEST(!e->only_user);
+  BOOST_TEST((here(*e) == Names{"\\bob"}));
 }
 
 BOOST_AUTO_TEST_CASE(an_owner_alias_becomes_the_sender) {
@@ -114,9 +130,9 @@ BOOST_AUTO_TEST_CASE(an_owner_alias_becomes_the_sender) {
 
 BOOST_AUTO_TEST_CASE(extensions_are_tried_whole_and_then_without) {
   aliases = {{"bob+x", "one"}, {"carol", "two"}};
-  BOOST_TEST(run("bob+x")->only_mailbox.value() == "one");
-  BOOST_TEST(run("carol+y")->only_mailbox.value() == "two");
-  BOOST_TEST(run("dave+z")->only_mailbox.value() == "dave+z");
+  BOOST_TEST(run("bob+x")->only_user.value() == "one");
+  BOOST_TEST(run("carol+y")->only_user.value() == "two");
+  BOOST_TEST(run("dave+z")->only_user.value() == "dave+z");
 }
 
 BOOST_AUTO_TEST_CASE(include_files_are_read_and_circles_of_them_end) {
@@ -166,6 +182,8 @@ BOOST_AUTO_TEST_CASE(in_a_forward_file_everything_has_the_users_rights) {
   BOOST_REQUIRE_EQUAL(e->direct.size(), 3U);
   for (const auto& d : e->direct) BOOST_TEST(d.owner.value() == 1001U);
   BOOST_TEST(readers.at(0).value() == 1001U);
+  BOOST_TEST(accounts.at(0) == "bob");
+  for (const auto& d : e->direct) BOOST_TEST(d.account == "bob");
 }
 
 BOOST_AUTO_TEST_CASE(a_command_where_none_may_be_is_refused_and_the_rest_goes_on) {
@@ -218,7 +236,7 @@ BOOST_AUTO_TEST_CASE(an_extension_goes_on_to_the_addresses_where_that_is_asked_f
   BOOST_TEST((sent(*forward("a@x.org\n", "+e")) == Names{"a@x.org"}));
   rules.propagate.forward = true;
   BOOST_TEST((sent(*forward("a@x.org\n", "+e")) == Names{"a+e@x.org"}));
-  BOOST_TEST(forward("bob\n", "+e")->only_mailbox.value() == "bob");
+  BOOST_TEST(forward("bob\n", "+e")->only_user.value() == "bob+e");
 }
 
 BOOST_AUTO_TEST_CASE(dev_null_discards) {
@@ -226,14 +244,14 @@ BOOST_AUTO_TEST_CASE(dev_null_discards) {
   const auto e = run("devnull");
   BOOST_REQUIRE(e);
   BOOST_TEST(e->discard);
-  BOOST_TEST(!e->only_mailbox);
+  BOOST_TEST(!e->only_user);
 }
 
 BOOST_AUTO_TEST_CASE(circles_end) {
   aliases = {{"a", "b"}, {"b", "a"}};
   const auto e = run("a");
   BOOST_REQUIRE(e);
-  BOOST_TEST(e->only_mailbox.value() == "a");
+  BOOST_TEST(e->only_user.value() == "a");
   aliases.clear();
   for (int i = 0; i < 100; ++i) aliases["n" + std::to_string(i)] = "n" + std::to_string(i + 1);
   BOOST_TEST(run("n0").error().is(LocalError::loop));
@@ -244,13 +262,46 @@ BOOST_AUTO_TEST_CASE(a_broken_table_is_an_error_and_not_an_unknown_user) {
   BOOST_TEST(run("bob").error().is_errno(EIO));
 }
 
-BOOST_AUTO_TEST_CASE(a_forward_file_forwards_and_the_users_own_name_is_the_mailbox) {
-  auto e = forward("bob, carol@example.net\n");
+BOOST_AUTO_TEST_CASE(a_forward_file_sends_on_what_does_not_lead_back_to_its_user) {
+  aliases = {{"team", "carol, dave"}, {"broken", ":include:/none"}};
+  const auto e =
+      forward("bob, carol@example.net, dave, eve+x, team, TEAM, broken, fay@second.example\n");
   BOOST_REQUIRE(e);
-  BOOST_TEST((mailboxes(*e) == Names{"bob"}));
-  BOOST_TEST((sent(*e) == Names{"carol@example.net"}));
-  BOOST_TEST(forward("\\bob\n")->only_mailbox.value() == "bob");
+  BOOST_TEST((here(*e) == Names{"bob"}));
+  BOOST_TEST((sent(*e) == Names{"carol@example.net", "dave@example.org", "eve+x@example.org",
+                                "team@example.org", "broken@example.org", "fay@second.example"}));
+  BOOST_TEST((here(*forward("\\bob\n")) == Names{"\\bob"}));
   BOOST_TEST((sent(*forward("dave\n")) == Names{"dave@example.org"}));
+}
+
+BOOST_AUTO_TEST_CASE(what_leads_back_to_the_user_of_a_forward_file_is_followed_at_once) {
+  aliases = {{"postmaster", "admin"},
+             {"admin", "Bob, far@x.org, carol"},
+             {"self", "\\bob"},
+             {"both", "both, bob"}};
+  for (const auto* self : {"BOB", "bob@example.org", "bob@second.example", "<Bob@Example.Org>"})
+    BOOST_TEST(forward(self)->only_user.value() == "bob", self);
+  BOOST_TEST(forward("bob+x")->only_user.value() == "bob+x");
+  auto e = forward("postmaster@second.example\nold@example.net\n");
+  BOOST_REQUIRE(e);
+  BOOST_TEST((here(*e) == Names{"bob"}));
+  BOOST_TEST((sent(*e) == Names{"far@x.org", "carol@example.org", "old@example.net"}));
+  BOOST_TEST((here(*forward("self, carol")) == Names{"\\bob"}));
+  BOOST_TEST((here(*forward("both")) == Names{"both", "bob"}));
+  broken = true;  // its own delivery will tell
+  BOOST_TEST((sent(*forward("postmaster")) == Names{"postmaster@example.org"}));
+  BOOST_TEST(forward("bob")->only_user.value() == "bob");
+}
+
+BOOST_AUTO_TEST_CASE(a_command_of_an_alias_in_a_forward_file_keeps_the_rights_of_the_alias) {
+  aliases = {{"robot", "\"|prog\", bob"}, {"owner-robot", "carol"}};
+  const auto e = forward("robot, \"|prog\"\n");
+  BOOST_REQUIRE(e);
+  BOOST_REQUIRE_EQUAL(e->direct.size(), 3U);
+  const Direct alias{Direct::Kind::command, "prog", {}, "owner-robot@example.org", {}};
+  const Direct own{Direct::Kind::command, "prog", 1001, {}, "bob"};
+  BOOST_TEST((e->direct[0] == alias));
+  BOOST_TEST((e->direct[2] == own));
 }
 
 BOOST_AUTO_TEST_CASE(lists_beyond_the_bound_are_refused_whole) {

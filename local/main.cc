@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/intake/derived.h"
 #include "lib/intake/enqueue_client.h"
+#include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mailbox/environment.h"
 #include "lib/mailbox/slots.h"
@@ -174,6 +175,12 @@ Result<service::Hooks> start(service::Context& context) {
        {&rules.mailbox_commands, &rules.mailbox_transports, &rules.fallback_transports})
     for (const auto& problem : maps->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
+  rules.ours = [resolver, service = context.service()](const std::string& address) -> Result<bool> {
+    PEN_TRY_ASSIGN(const auto domain, resolver->class_of(mail::domain_part(address)));
+    if (domain != resolve::AddressClass::local) return false;
+    PEN_TRY_ASSIGN(const auto route, resolver->route("", address));
+    return route.transport == service;
+  };
   auto server =
       std::make_shared<Server>(context, std::move(rules), std::move(aliases), std::move(resolver));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));

@@ -1,5 +1,6 @@
 #pragma once
 /// The settings that local delivery goes by, as values.
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ struct Rules {
   std::string myhostname, myorigin;
   std::string delimiters;  // recipient_delimiter
   ExpandRules expansion;   // all but the domain
+  // whether an address of another domain is delivered by this service too; any thread
+  std::function<Result<bool>(const std::string& address)> ours;
 
   // the user's mailbox
   std::string home_mailbox;

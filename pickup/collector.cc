@@ -7,8 +7,10 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/intake/derived.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mail/wire.h"
+#include "pickup/probe.h"
 
 namespace pen::pickup {
 namespace {
@@ -60,6 +62,40 @@ Result<Piece> next_piece(DropReader& reader) {
 
 bool ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 128; });
+}
+
+mail::Envelope envelope_of(const std::string& name, submission::Submission given) {
+  mail::Envelope envelope;
+  envelope.queue_id = name;
+  envelope.arrival = given.arrival;
+  envelope.sender = std::move(given.sender);
+  envelope.envid = std::move(given.envid);
+  envelope.ret = given.ret;
+  envelope.body_type = given.body_type;
+  envelope.client.protocol = "local";
+  envelope.smtputf8 = !ascii(envelope.sender);
+  envelope.recipients = std::move(given.recipients);
+  for (const auto& recipient : envelope.recipients)
+    envelope.smtputf8 = envelope.smtputf8 || !ascii(recipient.address);
+  return envelope;
+}
+
+/// Bytes of the header at the start of a message, with the empty line.
+std::size_t header_size(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const auto line = text.substr(at, end - at);
+    at = std::min(end + 1, text.size());
+    if (line.empty() || line == "\r") break;
+  }
+  return at;
+}
+
+std::string status_of(Outcome outcome) {
+  return outcome == Outcome::too_large       ? "5.3.4"
+         : outcome == Outcome::too_many_hops ? "5.4.0"
+                                             : "5.4.6";
 }
 
 }  // namespace
@@ -142,27 +178,29 @@ async::Task<void> Collector::take_file(const std::string& name) {
 async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
   const uid_t uid = reader->uid();
   submission::Submission given = reader->take_submission();
-  intake::Message message(intake_, given.sender);
+  if (given.probe) co_return co_await answer_probe(name, std::move(reader), std::move(given));
+  const std::string sender = given.sender;
+  std::string full_name = std::move(given.full_name);
+  mail::Envelope as_given = envelope_of(name, std::move(given));
+  intake::Message message(intake_, sender);
   mail::Envelope& envelope = message.envelope();
   envelope.queue_id = name;
-  envelope.arrival = given.arrival;
-  envelope.envid = std::move(given.envid);
-  envelope.ret = given.ret;
-  envelope.body_type = given.body_type;
-  envelope.client.protocol = "local";
-  envelope.smtputf8 = !ascii(given.sender);
-  for (auto& recipient : given.recipients) {
-    envelope.smtputf8 = envelope.smtputf8 || !ascii(recipient.address);
-    message.add_recipient(std::move(recipient));
-  }
+  envelope.arrival = as_given.arrival;
+  envelope.envid = as_given.envid;
+  envelope.ret = as_given.ret;
+  envelope.body_type = as_given.body_type;
+  envelope.client.protocol = as_given.client.protocol;
+  envelope.smtputf8 = as_given.smtputf8;
+  for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
   message.complete_header(true);
   message.return_refused(true);
-  message.full_name(std::move(given.full_name));
+  message.full_name(std::move(full_name));
   message.submitted_by(fmt::format("from userid {}", uid));
 
   intake::Body& body = message.open_body(reader->content_size());
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
   const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
+  std::string head;
   for (bool last = false; !last;) {
     auto piece = co_await pool_.run([reader] { return next_piece(*reader); });
     if (!piece) {
@@ -176,10 +214,11 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     scanner.feed(piece->text, body.content());
     if (body.must_drain()) co_await body.drain(until);
     last = piece->last;
+    if (head.empty()) head = std::move(piece->text);
   }
   scanner.finish(body.content());
   const auto& summary = body.content().summary();
-  log::info("{}: uid={} from=<{}>", name, uid, given.sender);
+  log::info("{}: uid={} from=<{}>", name, uid, sender);
   log::info("{}: message-id={}", name,
             summary.message_id_value.empty() ? "<>" : summary.message_id_value);
   const intake::Commit commit = co_await message.commit(until);
@@ -205,8 +244,80 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     case Outcome::too_large:
     case Outcome::too_many_hops:
     case Outcome::expansion_limit:
-      co_await set_aside(name, why);
+      co_await give_back(name, std::move(as_given), std::move(head), commit.outcome, std::move(why),
+                         until);
   }
+}
+
+async::Task<void> Collector::give_back(const std::string& name, mail::Envelope original,
+                                       std::string head, Outcome outcome, std::string why,
+                                       async::Until until) {
+  original.body.size = original.body.header_size = header_size(head);
+  mail::DsnRequest request;
+  request.original = &original;
+  request.now = loop_.clock().wall_now();
+  request.headers_only = true;
+  const auto status = mail::make_status(mail::Action::failed, status_of(outcome), why);
+  for (const auto& recipient : original.recipients)
+    request.recipients.push_back({recipient, status, request.now});
+  request.recipients = mail::dsn_due(request.kind, original, request.recipients);
+  if (!request.recipients.empty()) {
+    const auto queued = co_await notify(request, std::move(head), until);
+    if (!queued) {
+      put_off(name, why + ", and the sender cannot be told now: " + queued.error().context());
+      co_return;
+    }
+    ++counts_.returned;
+    log::info("{}: sender non-delivery notification: {}", name, *queued);
+  }
+  co_await set_aside(name, std::move(why));
+}
+
+async::Task<void> Collector::answer_probe(const std::string& name, Reader reader,
+                                          submission::Submission given) {
+  mail::Envelope original = envelope_of(name, std::move(given));
+  const WallTime now = loop_.clock().wall_now();
+  auto found = co_await pool_.run(
+      [resolve = intake_.resolve, original, now] { return probe(*resolve, original, now); });
+  if (!found) {
+    put_off(name, found.error().message());
+    co_return;
+  }
+  for (const auto& r : *found)
+    log::info("{}: to=<{}>, relay=none, delay=0, delays=0/0/0/0, dsn={}, status={} ({})", name,
+              r.recipient.address, r.status.dsn,
+              r.status.action == mail::Action::delivered ? "deliverable" : "undeliverable",
+              r.status.text);
+  mail::DsnRequest request;
+  request.kind = mail::DsnKind::verify;
+  request.original = &original;
+  request.now = now;
+  request.recipients = mail::dsn_due(request.kind, original, *found);
+  if (!request.recipients.empty()) {
+    const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
+    const auto queued = co_await notify(request, {}, until);
+    if (!queued) {
+      put_off(name, "the sender cannot be told now: " + queued.error().context());
+      co_return;
+    }
+    log::info("{}: sender delivery status notification: {}", name, *queued);
+  }
+  ++counts_.probes;
+  auto removed = co_await pool_.run([reader] { return reader->remove(); });
+  if (!removed) put_off(name, removed.error().message());  // a second report is what that costs
+}
+
+async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& request,
+                                                   std::string head, async::Until until) {
+  mail::DsnReport report = mail::build_dsn(request, options_.notices, random_);
+  intake::Derived notice;
+  notice.envelope = std::move(report.envelope);
+  notice.envelope.client.protocol = "local";
+  notice.before = std::move(report.before);
+  notice.after = std::move(report.after);
+  notice.original_bytes = std::min<std::uint64_t>(report.original_bytes, head.size());
+  notice.original = ipc::Content::in_memory(head);
+  co_return co_await intake::enqueue_derived(intake_, std::move(notice), until);
 }
 
 async::Task<void> Collector::set_aside(const std::string& name, std::string why) {

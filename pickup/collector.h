@@ -6,14 +6,17 @@
 ///          collector->wake();                  // something may have come
 /// Promise: a file is removed after qmgr said that its message is on stable storage, under the queue id that pendrop
 ///          gave it. So a crash loses nothing, and what is submitted again after one is taken once (docs/submission.md
-///          says how long qmgr remembers). A file that is no message goes to the corrupt directory with a warning.
+///          says how long qmgr remembers). A file that is no message goes to the corrupt directory with a warning; so
+///          does one that the queue will never take, once a notice with its header is on its way to the sender.
 /// Bounds:  at_once messages in hand, each with Body::kDrainAt bytes at most; names of one batch of the directory.
 /// Thread:  the loop's; file calls run on the pool.
 #include <set>
 #include <string>
 
 #include "lib/async/sync.h"
+#include "lib/base/random.h"
 #include "lib/intake/intake.h"
+#include "lib/mail/dsn.h"
 #include "lib/submission/drop_file.h"
 
 namespace pen::pickup {
@@ -24,12 +27,14 @@ class Collector {
     std::string drop_directory, corrupt_directory;
     std::size_t at_once = 20;  // commits that share one sync of the queue log
     seconds pause{10};         // after a failure that will pass
+    mail::DsnSettings notices = {};
   };
   Collector(async::Loop& loop, async::HandlerPool& pool, intake::Intake& intake, Options options)
       : loop_(loop),
         pool_(pool),
         intake_(intake),
         options_(std::move(options)),
+        random_(secure_random_u64()),
         woken_(loop),
         tasks_(loop) {}
 
@@ -38,7 +43,7 @@ class Collector {
   void wake() { woken_.set(); }
 
   struct Counts {
-    std::uint64_t taken = 0, set_aside = 0, put_off = 0;
+    std::uint64_t taken = 0, set_aside = 0, put_off = 0, returned = 0, probes = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -48,6 +53,15 @@ class Collector {
   async::Task<void> look_through(async::Cancel* cancel);
   async::Task<void> take_file(const std::string& name);
   async::Task<void> take_message(const std::string& name, Reader reader);
+  /// sendmail -bv.
+  async::Task<void> answer_probe(const std::string& name, Reader reader,
+                                 submission::Submission given);
+  /// Queue id of the notice. head: the beginning of the original.
+  async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head,
+                                          async::Until until);
+  /// The queue will never take it. head: the beginning of the content.
+  async::Task<void> give_back(const std::string& name, mail::Envelope original, std::string head,
+                              intake::Outcome outcome, std::string why, async::Until until);
   async::Task<void> set_aside(const std::string& name, std::string why);
   void put_off(const std::string& name, std::string_view why);
 
@@ -55,6 +69,7 @@ class Collector {
   async::HandlerPool& pool_;
   intake::Intake& intake_;
   Options options_;
+  Random random_;
   async::Event woken_;
   async::Gate tasks_;
   Counts counts_;

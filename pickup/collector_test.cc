@@ -54,6 +54,12 @@ struct World {
     BOOST_REQUIRE(w->finish());
     return w->queue_id();
   }
+  /// A header of a message that has been everywhere.
+  static std::string around() {
+    std::string header;
+    for (int i = 0; i < 60; ++i) header += "Received: from x\n";
+    return header;
+  }
   /// One pass over the directory.
   std::shared_ptr<Collector> pass() {
     auto collector = std::make_shared<Collector>(
@@ -158,13 +164,36 @@ BOOST_AUTO_TEST_CASE(what_was_broken_off_is_removed) {
   BOOST_TEST(fs_count(corrupt) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(mail_that_goes_round_is_not_queued_again) {
-  std::string loop_text;
-  for (int i = 0; i < 60; ++i) loop_text += "Received: from x\n";
-  const auto id = submit(loop_text + "\nx\n");
-  pass();
+BOOST_AUTO_TEST_CASE(mail_that_goes_round_is_not_queued_again_but_its_sender_told) {
+  const auto id = submit(around() + "Subject: x\n\nbody\n");
+  const auto told = pass();
+  BOOST_TEST(fs::exists(corrupt + "/" + id));
+  BOOST_TEST(told->counts().returned == 1U);
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  const auto& notice = queue.stored.front();
+  BOOST_TEST(notice.envelope.sender == "");
+  BOOST_TEST(notice.envelope.recipients.at(0).address == "ada@example.org");
+  BOOST_TEST(notice.content.contains("\r\nStatus: 5.4.0\r\n"));
+  BOOST_TEST(notice.content.contains("\r\nSubject: x\r\n"));
+  BOOST_TEST(!notice.content.contains("body\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(what_nobody_sent_and_cannot_be_queued_is_set_aside_alone) {
+  const auto id = submit(around() + "\nx\n", "");
+  BOOST_TEST(pass()->counts().returned == 0U);
   BOOST_TEST(queue.stored.empty());
   BOOST_TEST(fs::exists(corrupt + "/" + id));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_queued_stays_until_its_sender_can_be_told) {
+  const auto id = submit(around() + "\nx\n");
+  queue.outcome = intake::Enqueued::no_space;
+  pass();
+  BOOST_TEST(fs::exists(drop + "/" + id));
+  queue.outcome = intake::Enqueued::ok;
+  pass();
+  BOOST_TEST(fs::exists(corrupt + "/" + id));
+  BOOST_TEST(queue.stored.size() == 1U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

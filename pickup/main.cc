@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "bounce/from_config.h"
 #include "lib/base/log.h"
 #include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
@@ -19,7 +20,7 @@ constexpr std::size_t kThreads = 4;
 
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
-          intake::Settings settings)
+          intake::Settings settings, mail::DsnSettings notices)
       : pool(context.loop(), kThreads),
         queue(std::make_shared<intake::EnqueueClient>(context.loop(),
                                                       context.queue_path(ipc::kQmgrSocket),
@@ -38,7 +39,8 @@ struct Program {
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, intake,
             pickup::Collector::Options{.drop_directory = context.queue_path("maildrop"),
-                                       .corrupt_directory = context.queue_path("corrupt")})) {}
+                                       .corrupt_directory = context.queue_path("corrupt"),
+                                       .notices = std::move(notices)})) {}
 
   async::HandlerPool pool;
   std::shared_ptr<intake::EnqueueClient> queue;
@@ -71,7 +73,10 @@ Result<service::Hooks> start(service::Context& context) {
       log::warning("{}", map::advice(problem));
   if (resolver->canonical_blocking())
     log::warning("canonical tables that ask another process do not see addresses in headers");
-  auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings));
+  auto notices = bounce::notice_form(context.config());
+  if (!notices.problem.empty()) log::warning("{}", notices.problem);
+  auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),
+                                           std::move(notices.settings));
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.sessions().spawn("collector",
                            pickup::Collector::run(program->collector, &context.draining()));
@@ -83,7 +88,8 @@ Result<service::Hooks> start(service::Context& context) {
           [program] {
             const auto& c = program->collector->counts();
             return std::vector<std::string>{
-                fmt::format("taken {}, put off {}, set aside {}", c.taken, c.put_off, c.set_aside)};
+                fmt::format("taken {}, put off {}, set aside {}, of these returned {}, probes {}",
+                            c.taken, c.put_off, c.set_aside, c.returned, c.probes)};
           },
       .wakeup = [program] { program->collector->wake(); }};
 }

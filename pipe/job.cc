@@ -125,6 +125,7 @@ mailbox::Work work_for(const Rules& rules, const mailbox::Incoming& message,
   field(o.return_path, "Return-Path", "<" + work.message.sender + ">");
   field(o.original_to, "X-Original-To", recipients.front().shown_original());
   field(o.delivered_to, "Delivered-To", recipients.front().address);
+  work.root = o.root;
   mailbox::Command& command = work.command.emplace();
   command.argv = command_line(rules, message, recipients);
   command.environment = rules.environment;

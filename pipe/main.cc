@@ -52,6 +52,8 @@ Result<pipes::Rules> read_rules(const service::Context& context) {
   auto options = pipes::parse_options(context.arguments().rest);
   if (!options) return wrong(context.service(), options.error());
   rules.options = *std::move(options);
+  if (!rules.options.root.empty() && ::geteuid() != 0)
+    return wrong(context.service(), "chroot= needs a mail system that root has started");
   // One answer is given for a job: who was served before a stop in the middle of it would be served again.
   if (rules.options.one_by_one() &&
       context.config().transport(context.service()).destination_recipient_limit != 1)

@@ -63,10 +63,11 @@ std::string take(std::string_view name, std::string_view value, Options& o) {
     if (!size) return "size= needs a number of bytes";
     o.size_limit = *size;
   } else if (name == "chroot") {
-    return "chroot= is not supported: let the command itself change its root, or take it out";
+    o.root = value;
+    if (!value.starts_with('/')) return "chroot= needs an absolute path";
   } else {
     return "\"" + printable(name, 40) +
-           "\" is none of flags, user, directory, eol, null_sender, size, argv";
+           "\" is none of flags, user, chroot, directory, eol, null_sender, size, argv";
   }
   return {};
 }

@@ -101,8 +101,9 @@ BOOST_AUTO_TEST_CASE(payloads_of_the_first_layout_can_be_read) {
   e.hold = false;
   const std::string whole = encode(e);
   std::string old = whole.substr(0, whole.size() - 2);
-  Encoder(old)(std::vector<Note>{}, true, std::uint64_t{0}, std::uint64_t{9},
-               std::string_view("body"), std::vector<Deaths>{{0, 2}});
+  Encoder encode_rest(old);
+  encode_rest(std::vector<Note>{}, true, std::uint64_t{0}, std::uint64_t{9},
+              std::string_view("body"), std::vector<Deaths>{{0, 2}});
   const auto then = read_payload(old);
   BOOST_TEST_REQUIRE(then.has_value());
   BOOST_TEST((then->envelope == e));

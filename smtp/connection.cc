@@ -8,8 +8,8 @@
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/data_form.h"
 #include "lib/mail/seven_bit.h"
-#include "smtp/content.h"
 #include "smtp/rewritten.h"
 #include "smtp/tls.h"
 
@@ -87,6 +87,8 @@ milliseconds Connection::timeout_of(Step step) const {
       return settings_.starttls_timeout;
     case Step::rset:
       return settings_.rset_timeout;
+    case Step::xforward:
+      return settings_.xforward_timeout;
     case Step::mail:
       return settings_.mail_timeout;
     case Step::rcpt:
@@ -331,7 +333,7 @@ void Connection::write_inline(Work& work, Form form) {
     stream_->write(work.content.memory());
     return;
   }
-  DataForm data(settings_.line_length_limit);
+  mail::DataForm data(settings_.line_length_limit);
   std::vector<Bytes> pieces;
   std::string converted;
   if (form == Form::seven_bit) {
@@ -345,7 +347,7 @@ void Connection::write_inline(Work& work, Form form) {
 }
 
 Task<Result<void>> Connection::write_content(Work& work, Form form) {
-  DataForm data(settings_.line_length_limit);
+  mail::DataForm data(settings_.line_length_limit);
   mail::SevenBitForm seven_bit(work.job.body.eight_bit_body);
   std::vector<Bytes> pieces;
   std::unique_ptr<RewrittenContent> rules;

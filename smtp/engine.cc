@@ -4,6 +4,7 @@
 
 #include "lib/base/check.h"
 #include "lib/mail/charset.h"
+#include "lib/mail/client_attributes.h"
 #include "lib/sasl/client.h"
 
 namespace pen::smtp {
@@ -24,6 +25,8 @@ std::string_view doing(Step step) {
       return "performing the AUTH handshake";
     case Step::rset:
       return "sending RSET";
+    case Step::xforward:
+      return "sending XFORWARD";
     case Step::mail:
       return "sending MAIL FROM";
     case Step::rcpt:
@@ -147,7 +150,7 @@ void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
   t.started = now;
   if (begun_ == 0) first_begun_at_ = now;
   t.use = ++begun_;
-  t.at = At::mail;
+  t.at = settings_.send_xforward && offers_.xforward != 0 ? At::xforward : At::mail;
   const bool binary = t.job->body_type == mail::BodyType::binary_mime;
   // RFC 6152 section 3: converted, or returned. BDAT would need the converted size beforehand.
   t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary &&
@@ -171,6 +174,16 @@ void Engine::skip_rest(Transaction& t) {
 /// Sends what may be sent; true when the content's turn has come or the transaction is sent, false:
 /// a reply is awaited.
 bool Engine::send_commands(Transaction& t, std::string& out) {
+  if (t.at == At::xforward) {
+    const auto lines = mail::xforward_commands(offers_.xforward, t.job->client, t.job->queue_id);
+    for (; t.next_xforward < lines.size(); ++t.next_xforward) {
+      if (!pipelining() && t.owed > 0) return false;
+      out += lines[t.next_xforward];
+      owe(Step::xforward, &t);
+    }
+    if (!pipelining() && t.owed > 0) return false;
+    t.at = At::mail;
+  }
   if (t.at == At::mail) {
     append_mail(out, *t.job, offers_);
     owe(Step::mail, &t);

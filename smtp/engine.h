@@ -52,6 +52,7 @@ enum class Step : std::uint8_t {
   starttls,
   auth,
   rset,
+  xforward,
   mail,
   rcpt,
   data,
@@ -162,7 +163,7 @@ class Engine {
  private:
   enum class Phase : std::uint8_t { greeting, hello, tls, ready, over };
   /// How far a transaction's commands have been sent.
-  enum class At : std::uint8_t { queued, mail, rcpt, data, data_wait, content, sent };
+  enum class At : std::uint8_t { queued, xforward, mail, rcpt, data, data_wait, content, sent };
 
   struct Recipient {
     enum class State : std::uint8_t { pending, accepted, settled } state = State::pending;
@@ -173,7 +174,8 @@ class Engine {
     const Job* job = nullptr;
     At at = At::queued;
     std::vector<Recipient> recipients;
-    std::size_t next_rcpt = 0;   // to send
+    std::size_t next_xforward = 0;  // to send
+    std::size_t next_rcpt = 0;
     std::size_t owed = 0;        // replies still to come, of any kind
     std::size_t final_owed = 0;  // of them, to end-of-data
     std::size_t accepted = 0;

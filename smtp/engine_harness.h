@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "smtp/content.h"
+#include "lib/mail/data_form.h"
 #include "smtp/engine.h"
 
 namespace pen::smtp::testing {
@@ -62,7 +62,7 @@ class Harness {
         engine.mark_committed();
         out += content;
       } else {
-        DataForm form(settings_.line_length_limit);
+        mail::DataForm form(settings_.line_length_limit);
         std::vector<Bytes> pieces;
         form.feed(content, pieces);
         engine.mark_committed();

@@ -144,6 +144,13 @@ void Engine::on_reply(const mail::Reply& reply) {
     --t->owed;
     mail_answered_ = true;
     switch (owed.step) {
+      case Step::xforward:
+        // For the peer's log only: mail goes without it, and this connection is told no more of clients.
+        if (reply.intermediate())
+          protocol_error("an unexpected reply", Step::xforward, reply);
+        else if (!reply.positive())
+          offers_.xforward = 0;
+        break;
       case Step::mail:
         on_mail(*t, reply);
         break;
@@ -170,8 +177,8 @@ void Engine::on_reply(const mail::Reply& reply) {
 void Engine::on_421(const Owed& owed) {
   leaving_ = true;
   Transaction* t = find(owed.transaction);
-  if (t != nullptr &&
-      (owed.step == Step::mail || owed.step == Step::rcpt || owed.step == Step::data))
+  if (t != nullptr && (owed.step == Step::xforward || owed.step == Step::mail ||
+                       owed.step == Step::rcpt || owed.step == Step::data))
     t->by_421 = true;
 }
 

@@ -1,5 +1,6 @@
 #include "smtp/engine.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "smtp/engine_ledger.h"
@@ -64,6 +65,52 @@ BOOST_AUTO_TEST_CASE(with_pipelining_alone_a_message_takes_one_round_trip) {
   }
   BOOST_TEST(trips == 12);  // EHLO, the first message's commands, and one for each message
   check_ledger(h, peer);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_wants_to_know_is_told_of_each_messages_client) {
+  const auto told = [](const ScriptedPeer& peer) {
+    return std::ranges::count_if(peer.commands(),
+                                 [](const auto& c) { return c.starts_with("XFORWARD "); });
+  };
+  for (int bits = 0; bits < 16; ++bits) {
+    BOOST_TEST_CONTEXT(mode(bits)) {
+      for (const std::string fault : {"", "500 5.5.1 no", "drop", "421", "swallow", "twice"}) {
+        Settings s = settings(bits);
+        s.send_xforward = true;
+        Harness h(s);
+        fill(h, 5, 2);
+        for (auto& j : h.jobs) {
+          j->job.client.name = "first.example";
+          j->job.client.address = "192.0.2.9";
+          j->job.queue_id = "4bQ";
+        }
+        PeerOptions options = offers(bits);
+        options.xforward = true;
+        int asked = 0;
+        options.fault = [&](std::string_view command) {
+          BOOST_TEST(command != "xforward nested");
+          return command == "xforward" && ++asked == 3 ? fault : std::string();
+        };
+        ScriptedPeer peer(options);
+        h.run(peer);
+        BOOST_TEST_CONTEXT("fault " << fault) {
+          check_ledger(h, peer);
+          if (!fault.empty() && fault[0] != '5') continue;
+          BOOST_TEST(peer.ledger().size() == 5U);
+          if (fault.empty()) BOOST_TEST(told(peer) == 10);
+          if (!fault.empty()) BOOST_TEST(told(peer) <= 10);
+        }
+      }
+      // Not unless it is asked for.
+      Harness h(settings(bits));
+      fill(h, 2, 1);
+      PeerOptions options = offers(bits);
+      options.xforward = true;
+      ScriptedPeer peer(options);
+      h.run(peer);
+      BOOST_TEST(told(peer) == 0);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(commands_that_must_end_a_group_end_it) {

@@ -66,6 +66,8 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.data_init_timeout = lmtp ? from.lmtp_data_init_timeout : from.smtp_data_init_timeout;
   s.data_xfer_timeout = lmtp ? from.lmtp_data_xfer_timeout : from.smtp_data_xfer_timeout;
   s.data_done_timeout = lmtp ? from.lmtp_data_done_timeout : from.smtp_data_done_timeout;
+  s.send_xforward = lmtp ? from.lmtp_send_xforward_command : from.smtp_send_xforward_command;
+  s.xforward_timeout = lmtp ? from.lmtp_xforward_timeout : from.smtp_xforward_timeout;
   s.rset_timeout = lmtp ? from.lmtp_rset_timeout : from.smtp_rset_timeout;
   s.quit_timeout = lmtp ? from.lmtp_quit_timeout : from.smtp_quit_timeout;
   s.starttls_timeout = lmtp ? from.lmtp_starttls_timeout : from.smtp_starttls_timeout;

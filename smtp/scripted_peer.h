@@ -20,7 +20,7 @@ struct PeerOptions {
   bool pipelining = true, chunking = true, eight_bit_mime = true, dsn = false, smtputf8 = false,
        binary_mime = false;
   bool enhanced = true, lmtp = false, ehlo = true, starttls = false;
-  bool requiretls = false, requiretls_in_clear = false;
+  bool requiretls = false, requiretls_in_clear = false, xforward = false;
   std::string size;  // "SIZE" argument; "-": not offered
   bool data_without_recipients_354 = false;
   /// Asked before each reply; gives the reply line(s) instead of the normal one, "" for the normal
@@ -167,6 +167,7 @@ class ScriptedPeer {
       if (options_.smtputf8) words.emplace_back("SMTPUTF8");
       if (options_.enhanced) words.emplace_back("ENHANCEDSTATUSCODES");
       if (options_.starttls && !encrypted_) words.emplace_back("STARTTLS");
+      if (options_.xforward) words.emplace_back("XFORWARD NAME ADDR PROTO HELO IDENT");
       if (encrypted_ ? options_.requiretls : options_.requiretls_in_clear)
         words.emplace_back("REQUIRETLS");
       if (options_.size != "-") words.push_back("SIZE " + options_.size);
@@ -204,6 +205,11 @@ class ScriptedPeer {
       if (reply("data", "354 go ahead")) in_data_ = true;
     } else if (line.starts_with("BDAT ")) {
       bdat_left_ = std::stoul(line.substr(5));
+    } else if (line.starts_with("XFORWARD ") && options_.xforward) {
+      if (mail_)
+        reply("xforward nested", "503 5.5.1 transaction in progress");
+      else
+        reply("xforward", "250 2.0.0 Ok");
     } else if (line == "RSET") {
       if (reply("rset", "250 2.0.0 Ok")) reset();
     } else if (line == "STARTTLS" && options_.starttls && !encrypted_ && !greeted_) {

@@ -54,6 +54,7 @@ struct Settings {
   bool never_send_ehlo = false;               // smtp_never_send_ehlo
   std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
+  bool send_xforward = false;                 // smtp_send_xforward_command
   bool convert_eight_bit = true;              // disable_mime_output_conversion = no
 
   std::shared_ptr<const ContentRules>
@@ -83,6 +84,7 @@ struct Settings {
   milliseconds data_xfer_timeout{seconds(180)};
   milliseconds data_done_timeout{seconds(600)};
   milliseconds rset_timeout{seconds(20)};
+  milliseconds xforward_timeout{seconds(300)};
   // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
   milliseconds quit_timeout{seconds(300)};
 };

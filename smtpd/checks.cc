@@ -349,11 +349,13 @@ Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& na
   }
   const bool no_message = !subject_.sender;
   const bool too_late = action.kind == Kind::prepend && after_content_;
-  if (no_message || too_late) {
+  const bool not_ours = action.kind != Kind::prepend && policy_.proxy;
+  if (no_message || too_late || not_ours) {
     log::warning("{}: {} {} for <{}> has no effect: {}", subject_.peer->shown(), word, action.text,
                  name.value,
                  no_message ? "there is no message yet (smtpd_delay_reject = no)"
-                            : "the message's header is complete");
+                 : too_late ? "the message's header is complete"
+                            : "the message goes to smtpd_proxy_filter");
     return Answer::dunno;
   }
   log_line(verb, fmt::format("<{}>: {} triggers {} {}", name.value, name.kind, word, action.text));

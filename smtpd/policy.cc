@@ -24,6 +24,8 @@ unsigned keyword_bit(std::string_view word) {
                                   {"auth", keyword::kAuth},
                                   {"starttls", keyword::kStartTls},
                                   {"requiretls", keyword::kRequireTls},
+                                  {"xclient", keyword::kXclient},
+                                  {"xforward", keyword::kXforward},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -87,6 +89,11 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   PEN_TRY(open_list(p.event_limit_exceptions, Kind::host, s.smtpd_client_event_limit_exceptions,
                     "smtpd_client_event_limit_exceptions"));
 
+  PEN_TRY(open_list(p.xclient_hosts, Kind::host, s.smtpd_authorized_xclient_hosts,
+                    "smtpd_authorized_xclient_hosts"));
+  PEN_TRY(open_list(p.xforward_hosts, Kind::host, s.smtpd_authorized_xforward_hosts,
+                    "smtpd_authorized_xforward_hosts"));
+
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
 
   p.local_rewrite_interfaces = false;
@@ -117,6 +124,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   auto clientcerts = map::MapList::open(join(s.relay_clientcerts), p.open);
   if (!clientcerts) return fail(std::move(clientcerts).error().within("relay_clientcerts"));
   p.relay_clientcerts = *std::move(clientcerts);
+  PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
   const auto steps = intake::receive_steps(s.receive_override_options);
   p.unknown_recipient_checks = steps.unknown_recipient_checks;
   for (const auto& option : steps.unknown)

@@ -15,6 +15,7 @@
 #include "lib/map/match_list.h"
 #include "lib/resolve/resolve.h"
 #include "smtpd/auth.h"
+#include "smtpd/proxy.h"
 #include "smtpd/restriction.h"
 #include "smtpd/tls.h"
 
@@ -28,7 +29,8 @@ std::string_view describe(PolicyError e);
 namespace keyword {
 inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8,
                           kEightBitMime = 16, kDsn = 32, kSmtpUtf8 = 64, kChunking = 128,
-                          kSilent = 256, kStartTls = 512, kAuth = 1024, kRequireTls = 2048;
+                          kSilent = 256, kStartTls = 512, kAuth = 1024, kRequireTls = 2048,
+                          kXclient = 4096, kXforward = 8192;
 }
 
 struct Policy {
@@ -42,6 +44,7 @@ struct Policy {
 
   map::MatchList mynetworks;
   map::MatchList bare_newline_exclusions, event_limit_exceptions;
+  map::MatchList xclient_hosts, xforward_hosts;  // smtpd_authorized_…_hosts
   // local_header_rewrite_clients
   bool local_rewrite_mynetworks = false, local_rewrite_interfaces = true;
   bool local_rewrite_logins = false, local_rewrite_clientcerts = false;
@@ -52,6 +55,7 @@ struct Policy {
   TlsMode tls;
   map::MapList relay_clientcerts;
   bool parent_domains = true;            // parent_domain_matches_subdomains names smtpd_access_maps
+  std::optional<ProxySettings> proxy;    // smtpd_proxy_filter
   bool unknown_recipient_checks = true;  // receive_override_options
 
   std::vector<std::string> warnings;  // to be logged once at start

@@ -49,6 +49,9 @@ class Server {
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 
+  /// Connections to before-queue filters: how a loop is known.
+  std::shared_ptr<ProxyEnds> proxy_ends = std::make_shared<ProxyEnds>();
+
   struct Counts {
     std::uint64_t sessions = 0, messages = 0, refused = 0, tls_sessions = 0, tls_resumed = 0,
                   failed_handshakes = 0;

@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
+#include "lib/mail/client_attributes.h"
 #include "smtpd/access.h"
 
 namespace pen::smtpd {
@@ -467,6 +468,10 @@ async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
       co_return co_await starttls(line.args);
     case Verb::auth:
       co_return co_await auth(line.args);
+    case Verb::xforward:
+      co_return co_await xforward(line.args);
+    case Verb::xclient:
+      co_return co_await xclient(line.args);
     case Verb::expn:
     case Verb::etrn:
       co_await refuse("502 5.5.1 Error: command not implemented");
@@ -532,6 +537,8 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
     add(keyword::kAuth, "AUTH " + mechanisms);
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);
   }
+  if (may_xclient()) add(keyword::kXclient, "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME");
+  if (may_xforward()) add(keyword::kXforward, "XFORWARD " + std::string(mail::xforward::kAll));
   add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
   add(keyword::kEightBitMime, "8BITMIME");
   add(keyword::kDsn, "DSN");

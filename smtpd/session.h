@@ -38,8 +38,15 @@ class Session {
     std::size_t refused = 0;                  // RCPT commands beyond the recipient limit
     std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on
     bool bdat_failed = false;
+    std::unique_ptr<Proxy> proxy;  // while the filter is spoken to
   };
   struct RcptJob;
+  /// What XFORWARD has told, for the messages to come.
+  struct Forwarded {
+    mail::Client client;
+    std::string ident;          // the queue id at the sender's; empty: none
+    std::optional<bool> local;  // SOURCE
+  };
 
   // Clang puts the frame of an awaited coroutine into its parent's when it can inline its start: every idle session
   // would then carry room for the longest command. What is not running while a session idles is kept out of line.
@@ -88,6 +95,37 @@ class Session {
   async::Task<void> answer_rcpt(RcptJob& job);
   static async::Task<void> judge(RcptJob* job, async::Event* done);
 
+  // session_forward.cc
+  [[gnu::noinline]] async::Task<Flow> xforward(std::string_view args);
+  [[gnu::noinline]] async::Task<Flow> xclient(std::string_view args);
+  async::Task<bool> may_say_attributes(bool permitted);
+  bool may_xforward() const;
+  bool may_xclient() const;
+  /// Puts what XFORWARD has told into the message.
+  void take_forwarded(intake::Message& message) const;
+  /// The same for the line that begins with client=; empty: nothing was told.
+  std::string forwarded_shown() const;
+
+  // session_proxy.cc
+  bool proxied() const { return policy_->proxy.has_value(); }
+  /// Content goes to the filter as it comes.
+  bool streams_to_proxy() const { return transaction_->proxy != nullptr; }
+  /// Connects to the filter and says MAIL. nullopt: the filter took it.
+  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> open_proxy();
+  /// Passes RCPT on, opening first; answers. True: the filter took the recipient.
+  [[gnu::noinline]] async::Task<bool> proxy_rcpt(const mail::Recipient& recipient);
+  /// Passes DATA on. nullopt: go on.
+  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> proxy_data();
+  /// The end of the content: the rest of it, or all of it, to the filter, and its word for the client.
+  [[gnu::noinline]] async::Task<Flow> end_by_proxy();
+  /// What smtpd_proxy_options = speed_adjust has put off.
+  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> catch_up();
+  async::Task<void> refuse_as(mail::Reply answer, const char* where);
+  void log_proxy(std::string_view verb, const char* where, const mail::Reply& answer) const;
+  bool proxy_loop() const;
+  /// Writes what has gathered of the body to where it goes.
+  [[gnu::noinline]] async::Task<void> move_content();
+
   // session_data.cc
   async::Task<Flow> data(std::string_view args);
   async::Task<Flow> bdat(std::string_view args);
@@ -96,12 +134,18 @@ class Session {
   async::Task<bool> may_start_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);
 
+  /// To the end of the content.
+  static std::string reply_for(const intake::Commit& commit, const std::string& queue_id);
+
   // replies
   void reply(std::string_view text);
   std::string footer() const;
   // counts an error, waits after too many
   [[gnu::noinline]] async::Task<void> refuse(std::string_view text);
-  void reset_transaction() { transaction_.reset(); }
+  void reset_transaction() {
+    transaction_.reset();
+    forwarded_.reset();  // it is told for each message
+  }
   using Event = sessions::ClientCounts::Event;
   /// The smtpd_client_*_limit settings are for this client too.
   bool client_limited() const;
@@ -126,6 +170,8 @@ class Session {
   std::unique_ptr<Login> login_;       // nullptr: nobody
   std::unique_ptr<SecureClient> tls_;  // nullptr: clear text
   std::unique_ptr<Transaction> transaction_;
+  std::unique_ptr<Forwarded> forwarded_;  // XFORWARD
+  std::unique_ptr<Peer> first_peer_;      // who connected, once XCLIENT has put another in peer_
   std::string last_command_ = "CONNECT";  // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
   std::uint32_t errors_ = 0, junk_ = 0;

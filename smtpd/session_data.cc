@@ -10,7 +10,9 @@ namespace {
 /// Bytes taken from one client before other sessions get a turn.
 constexpr std::size_t kTurn = 256 * 1024;
 
-std::string reply_for(const intake::Commit& commit, const std::string& queue_id) {
+}  // namespace
+
+std::string Session::reply_for(const intake::Commit& commit, const std::string& queue_id) {
   using intake::Outcome;
   switch (commit.outcome) {
     case Outcome::ok:
@@ -33,8 +35,6 @@ std::string reply_for(const intake::Commit& commit, const std::string& queue_id)
   }
   return "451 4.3.0 Error: queue file write error";
 }
-
-}  // namespace
 
 async::Task<bool> Session::may_start_content() {
   if (!transaction_) {
@@ -75,6 +75,10 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
     co_return Flow::go_on;
   }
   if (!co_await may_start_content()) co_return Flow::go_on;
+  if (auto no = co_await proxy_data()) {
+    co_await refuse_as(*std::move(no), "DATA");
+    co_return Flow::go_on;
+  }
   reply("354 End data with <CR><LF>.<CR><LF>");
 
   intake::Body& body = *transaction_->message.body();
@@ -95,7 +99,7 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
     stream_.consume(taken);
     if (body.must_drain()) {
       stream_.shrink_input();
-      co_await body.drain({.deadline = server_.loop.now() + settings().smtpd_timeout});
+      co_await move_content();
     }
     if ((turn += taken) > kTurn) {
       turn = 0;
@@ -157,6 +161,12 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
     }
     transaction_->message.open_body(
         std::max(chunk.size, transaction_->message.envelope().body.size));
+    if (auto no = co_await proxy_data()) {
+      transaction_->bdat = std::make_unique<mail::BdatScanner>();
+      transaction_->bdat_failed = true;
+      log_proxy("proxy-reject", "BDAT", *no);
+      co_return co_await skip_chunk(chunk, lines_of(*no).back());
+    }
     transaction_->bdat = std::make_unique<mail::BdatScanner>(
         mail::WirePolicy{.replace_bare_cr = server_.intake.settings.replace_bare_cr});
   }
@@ -183,7 +193,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
     scanner.feed(*part, body.content());
     if (body.must_drain()) {
       stream_.shrink_input();
-      co_await body.drain({.deadline = server_.loop.now() + s.smtpd_timeout});
+      co_await move_content();
     }
     if (turn > kTurn) {
       turn = 0;
@@ -215,6 +225,7 @@ async::Task<Session::Flow> Session::end_of_message() {
     }
     transaction_->message.effects().merge(std::move(verdict.effects));
   }
+  if (proxied()) co_return co_await end_by_proxy();
   const std::string queue_id = message.queue_id();
   log::info("{}: message-id={}", queue_id,
             message.body()->content().summary().message_id_value.empty()

@@ -6,6 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/command_refusal.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
@@ -13,19 +14,6 @@ namespace {
 
 // RCPT commands looked up at once; the rest of a longer group comes after
 constexpr std::size_t kMaxBatch = 64;
-
-std::string refusal(const Error& error, bool rcpt) {
-  using mail::CommandError;
-  if (error.is(CommandError::syntax))
-    return rcpt ? "501 5.5.4 Syntax: RCPT TO:<address>" : "501 5.5.4 Syntax: MAIL FROM:<address>";
-  if (error.is(CommandError::bad_address))
-    return rcpt ? "501 5.1.3 Bad recipient address syntax" : "501 5.1.7 Bad sender address syntax";
-  if (error.is(CommandError::needs_smtputf8)) return "553 5.6.7 Address needs SMTPUTF8";
-  if (error.is(CommandError::unknown_parameter))
-    return "555 5.5.4 Unsupported option: " + error.context();
-  if (error.is(CommandError::bad_size)) return "501 5.5.4 Bad message size syntax";
-  return fmt::format("501 5.5.4 Bad {} parameter syntax", error.context());
-}
 
 }  // namespace
 
@@ -39,12 +27,13 @@ struct Session::RcptJob {
 };
 
 void Session::log_client(intake::Message& message) const {
-  std::string line = message.queue_id() + ": client=" + peer_.shown();
+  std::string line =
+      (message.queue_id().empty() ? "NOQUEUE" : message.queue_id()) + ": client=" + peer_.shown();
   const mail::Client& client = message.envelope().client;
   if (!client.sasl_method.empty()) line += ", sasl_method=" + client.sasl_method;
   if (!client.sasl_username.empty()) line += ", sasl_username=" + client.sasl_username;
   if (!client.sasl_sender.empty()) line += ", sasl_sender=" + client.sasl_sender;
-  log::info("{}", line);
+  log::info("{}", line + forwarded_shown());
 }
 
 async::Task<Session::Flow> Session::mail_from(std::string_view args) {
@@ -55,6 +44,10 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   }
   if (transaction_) {
     co_await refuse("503 5.5.1 Error: nested MAIL command");
+    co_return Flow::go_on;
+  }
+  if (proxied() && proxy_loop()) {
+    co_await refuse("451 4.3.5 Server configuration error");
     co_return Flow::go_on;
   }
   if (co_await too_often(Event::message, s.smtpd_client_message_rate_limit)) {
@@ -72,7 +65,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
                                      .strict_paths = s.strict_rfc821_envelopes};
   auto mail = mail::parse_mail(args, options);
   if (!mail) {
-    co_await refuse(refusal(mail.error(), false));
+    co_await refuse(mail::command_refusal(mail.error(), false));
     co_return Flow::go_on;
   }
   // RFC 8689 section 2: a promise that begins with a hop in clear text would be none.
@@ -106,7 +99,8 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
       new Transaction{.message = intake::Message(server_.intake, std::move(mail->sender)),
                       .options = options,
                       .smtputf8 = mail->smtputf8,
-                      .bdat = nullptr});
+                      .bdat = nullptr,
+                      .proxy = nullptr});
   transaction_->message.effects() = std::move(effects);
   mail::Envelope& e = transaction_->message.envelope();
   e.envid = std::move(mail->envid);
@@ -135,6 +129,11 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
       (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
       (policy_->local_rewrite_logins && login_) ||
       (policy_->local_rewrite_clientcerts && known_certificate()));
+  take_forwarded(transaction_->message);
+  if (proxied()) {  // what is done on the way into the queue is done behind the filter
+    transaction_->message.unqueued(true);
+    transaction_->message.complete_header(false);
+  }
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }
@@ -143,7 +142,7 @@ std::unique_ptr<Session::RcptJob> Session::parse_rcpt(std::string_view args, std
   auto job = std::make_unique<RcptJob>();
   auto parsed = mail::parse_rcpt(args, transaction_->options, transaction_->smtputf8);
   if (!parsed) {
-    job->refusal = refusal(parsed.error(), true);
+    job->refusal = mail::command_refusal(parsed.error(), true);
     job->done = true;
     return job;
   }
@@ -192,14 +191,20 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
     if (job.verdict.rejected()) {
       co_await refuse(job.verdict.reply);
     } else {
-      const bool first = message.queue_id().empty();
-      message.add_recipient({.address = std::move(job.rcpt.recipient),
-                             .original = {},
-                             .orcpt = std::move(job.rcpt.orcpt),
-                             .notify = job.rcpt.notify});
+      mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
+                                .original = {},
+                                .orcpt = std::move(job.rcpt.orcpt),
+                                .notify = job.rcpt.notify};
+      const bool at_once = proxied() && !policy_->proxy->speed_adjust;
+      if (at_once && !co_await proxy_rcpt(recipient)) {
+        count(mail::Verb::rcpt, !failed_);
+        co_return;
+      }
+      const bool first = message.recipients() == 0;
+      message.add_recipient(std::move(recipient));
       message.effects().merge(std::move(job.verdict.effects));
       if (first) log_client(message);
-      reply("250 2.1.5 Ok");
+      if (!at_once) reply("250 2.1.5 Ok");
     }
   }
   count(mail::Verb::rcpt, !failed_);

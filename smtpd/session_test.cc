@@ -505,6 +505,65 @@ BOOST_AUTO_TEST_CASE(recipient_checks_can_be_left_to_others) {
   BOOST_TEST(codes(rig.say("RCPT TO:<nobody@example.org>\r\n")) == "250");
 }
 
+BOOST_AUTO_TEST_CASE(xforward_tells_of_the_client_that_a_filter_speaks_for) {
+  Open stranger;
+  BOOST_TEST(stranger.say("XFORWARD NAME=a\r\n") ==
+             "550 5.7.0 Error: insufficient authorization\r\n");
+  Open rig("smtpd_authorized_xforward_hosts = 192.0.2.7\n");
+  BOOST_TEST(rig.say("EHLO filter.example\r\n").find("XFORWARD NAME ADDR PORT PROTO HELO IDENT "
+                                                     "SOURCE\r\n") != std::string::npos);
+  BOOST_TEST(codes(rig.say("XFORWARD\r\n")) == "501");
+  BOOST_TEST(codes(rig.say("XFORWARD ADDR=nonsense\r\n")) == "501");
+  BOOST_TEST(codes(rig.say("XFORWARD COLOUR=red\r\n")) == "501");
+  const std::string told =
+      "XFORWARD NAME=first.example ADDR=IPV6:2001:db8::9\r\n"
+      "XFORWARD PORT=99 PROTO=ESMTPS HELO=h+20x IDENT=4bQ SOURCE=LOCAL\r\n";
+  BOOST_TEST(codes(rig.say(told)) == "250 250");
+  rig.say(kMail + kRcpt);
+  BOOST_TEST(codes(rig.say("XFORWARD NAME=late\r\n")) == "503");
+  rig.say("DATA\r\n");
+  rig.say("Subject: x\r\n\r\nb\r\n.\r\n");
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1U);
+  const auto& client = rig.queue.stored[0].envelope.client;
+  BOOST_TEST(client.name == "first.example");
+  BOOST_TEST(client.address == "2001:db8::9");
+  BOOST_TEST(client.port == 99);
+  BOOST_TEST(client.helo == "h x");
+  BOOST_TEST(client.protocol == "ESMTPS");
+  // Received: is about this hop; SOURCE=LOCAL has the header completed.
+  BOOST_TEST(rig.queue.stored[0].content.starts_with(
+      "Received: from filter.example (client.example [192.0.2.7])\r\n"));
+  BOOST_TEST(rig.queue.stored[0].content.find("\r\nDate: ") != std::string::npos);
+  // It counted for that message.
+  rig.say(kMail + kRcpt + "DATA\r\n");
+  rig.say("Subject: x\r\n\r\nb\r\n.\r\n");
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 2U);
+  BOOST_TEST(rig.queue.stored[1].envelope.client.address == "192.0.2.7");
+}
+
+BOOST_AUTO_TEST_CASE(xclient_makes_the_session_another_clients) {
+  Open stranger;
+  BOOST_TEST(codes(stranger.say("XCLIENT ADDR=127.0.0.1\r\n")) == "550");
+  Open rig("smtpd_authorized_xclient_hosts = 192.0.2.7\n");
+  const std::string far = "RCPT TO:<x@elsewhere.example>\r\n";
+  rig.say(kMail);
+  BOOST_TEST(codes(rig.say(far)) == "454");
+  BOOST_TEST(codes(rig.say("XCLIENT ADDR=127.0.0.1\r\n")) == "503");
+  rig.say("RSET\r\n");
+  for (const char* bad : {"ADDR=x", "ADDR=[UNAVAILABLE]", "PORT=70000", "PROTO=UUCP", "COLOUR=red"})
+    BOOST_TEST(codes(rig.say(std::string("XCLIENT ") + bad + "\r\n")) == "501", bad);
+  BOOST_TEST(rig.say("XCLIENT NAME=own.example ADDR=127.0.0.1\r\n").starts_with("220 "));
+  rig.say("EHLO x\r\n");
+  rig.say(kMail);
+  BOOST_TEST(codes(rig.say(far)) == "250");
+  rig.say("RSET\r\n");
+  // Who connected keeps that right, whoever he is now.
+  BOOST_TEST(codes(rig.say("XCLIENT NAME=[UNAVAILABLE] ADDR=198.51.100.1\r\n")) == "220");
+  rig.say("EHLO x\r\n");
+  rig.say(kMail);
+  BOOST_TEST(codes(rig.say(far)) == "454");
+}
+
 BOOST_AUTO_TEST_CASE(helo_can_be_required) {
   Rig rig("smtpd_helo_required = yes\n");
   rig.connect();

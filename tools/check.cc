@@ -57,15 +57,22 @@ void check_accounts(const config::Settings& s, Report& report) {
                                       "\" (setgid_group): only root can hand in mail by sendmail");
     return;
   }
-  std::error_code error;  // pendrop lies beside this command
+  std::error_code error;  // they lie beside this command
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string pendrop = (self.parent_path() / "pendrop").string();
-  struct stat st{};
-  if (error || ::stat(pendrop.c_str(), &st) != 0) return;
-  if (st.st_gid != drop->gr_gid || (st.st_mode & S_ISGID) == 0) {
-    report.add(Severity::note, pendrop + " is not setgid " + s.setgid_group +
-                                   ": only root can hand in mail by sendmail (chgrp " +
-                                   s.setgid_group + " and chmod 2755 " + pendrop + ")");
+  if (error) return;
+  struct Setgid {
+    const char *name, *otherwise;
+  };
+  for (const auto& [name, otherwise] : {Setgid{"pendrop", "only root can hand in mail by sendmail"},
+                                        Setgid{"penqueue", "only root can look at the queue"},
+                                        Setgid{"mailq", "only root can look at the queue"},
+                                        Setgid{"penshape", "only root can look at the queue"}}) {
+    const std::string path = (self.parent_path() / name).string();
+    struct stat st{};
+    if (::stat(path.c_str(), &st) != 0) continue;
+    if (st.st_gid == drop->gr_gid && (st.st_mode & S_ISGID) != 0) continue;
+    report.add(Severity::note, path + " is not setgid " + s.setgid_group + ": " + otherwise +
+                                   " (chgrp " + s.setgid_group + " and chmod 2755 " + path + ")");
   }
 }
 

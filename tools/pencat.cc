@@ -83,7 +83,7 @@ void print_envelope(const mail::Envelope& e) {
   std::printf("sender: %s\n", printable(e.sender).c_str());
   if (e.requiretls != mail::RequireTls::unspecified)
     std::printf("requiretls: %s\n", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
-  if (!e.filter.empty()) std::printf("content_filter: %s\n", printable(e.filter).c_str());
+  if (!e.filter.empty()) std::printf("filter: %s\n", printable(e.filter).c_str());
   if (!e.client.address.empty()) {
     std::printf("client: %s[%s]\n", printable(e.client.name).c_str(),
                 printable(e.client.address).c_str());

@@ -82,6 +82,7 @@ void usage(std::FILE* to) { std::fprintf(to, "%s%s%s", kHelp, Selection::help(),
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_group_for_the_socket(kProgram);
   const char* slash = std::strrchr(argv[0], '/');
   const bool mailq = std::string(slash != nullptr ? slash + 1 : argv[0]) == "mailq";
   std::vector<option> long_options(Selection::options().begin(), Selection::options().end());

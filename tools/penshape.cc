@@ -54,6 +54,7 @@ int number(char option, const char* text, int least, int most) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_group_for_the_socket(kProgram);
   std::vector<option> long_options(Selection::options().begin(), Selection::options().end());
   long_options.push_back({"help", no_argument, nullptr, 1});
   long_options.push_back({"version", no_argument, nullptr, 2});

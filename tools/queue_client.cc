@@ -1,11 +1,43 @@
 #include "tools/queue_client.h"
 
 #include <sysexits.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
 namespace pen::tools {
+namespace {
+
+/// The saved group, while it lives.
+class SavedGroup {
+ public:
+  explicit SavedGroup(const std::string& program) {
+    gid_t real = 0, effective = 0, saved = 0;
+    if (::getresgid(&real, &effective, &saved) != 0 || ::setegid(saved) != 0)
+      die(program, EX_OSERR, "setegid: " + Error::from_errno(errno).message());
+  }
+  ~SavedGroup() {
+    if (::setegid(::getgid()) != 0) std::abort();
+  }
+  SavedGroup(const SavedGroup&) = delete;
+  SavedGroup& operator=(const SavedGroup&) = delete;
+};
+
+async::Task<Result<QueueChannel>> connect(const std::string& program, async::Loop& loop,
+                                          const std::string& path) {
+  const SavedGroup group(program);
+  co_return co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
+      loop, path, ipc::queue::kName, {.deadline = loop.now() + seconds(30)});
+}
+
+}  // namespace
+
+void keep_group_for_the_socket(const char* program) {
+  if (::setegid(::getgid()) != 0)
+    die(program, EX_OSERR, "setegid: " + Error::from_errno(errno).message());
+}
 
 void die(const std::string& program, int code, const std::string& text) {
   std::fflush(stdout);
@@ -33,9 +65,7 @@ ipc::queue::Done QueueClient::ask(const ipc::queue::ToQmgr& request, const See& 
   loop.spawn("ask",
              [](QueueClient* self, async::Loop* l, const ipc::queue::ToQmgr* r, const See* s,
                 ipc::queue::Done* d) -> async::Task<void> {
-               auto channel =
-                   co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
-                       *l, self->path_, ipc::queue::kName, {.deadline = l->now() + seconds(30)});
+               auto channel = co_await connect(self->program_, *l, self->path_);
                if (!channel) {
                  die(self->program_, EX_UNAVAILABLE,
                      "cannot reach the queue manager (is the mail system running?): " +

@@ -14,6 +14,11 @@ namespace pen::tools {
 
 using QueueChannel = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
 
+/// For a command that is installed setgid $setgid_group, so that users reach the queue manager's socket: from here on that
+/// group counts only while QueueClient connects; files are read as the user. First thing in main; without effect where
+/// the command is not setgid. Ends the program (EX_OSERR) if it cannot be.
+void keep_group_for_the_socket(const char* program);
+
 /// Prints "program: text" to standard error and ends with a code of sysexits.h.
 [[noreturn]] void die(const std::string& program, int code, const std::string& text);
 

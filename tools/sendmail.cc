@@ -19,15 +19,21 @@
 #include "lib/config/config.h"
 #include "lib/mail/address.h"
 #include "tools/sendmail_submit.h"
+#include "tools/smtp_dialogue.h"
 
 namespace {
 
 using namespace pen;
 using namespace pen::tools;
 
+constexpr seconds kSmtpTimeout{300};  // RFC 5321 section 4.5.3.2.7
+
 constexpr const char* kHelp =
     "usage: sendmail [OPTION ...] RECIPIENT ...       submit the message on standard input\n"
     "       sendmail [OPTION ...] -t                  the same, to whom To:, Cc: and Bcc: name\n"
+    "       sendmail -bv [OPTION ...] RECIPIENT ...   send no mail: report to the sender what "
+    "would come of it\n"
+    "       sendmail -bs                              speak SMTP on standard input and output\n"
     "       sendmail -bp | -bi | -q | -qI ID | -qR SITE\n"
     "       newaliases\n"
     "\n"
@@ -43,7 +49,7 @@ constexpr const char* kHelp =
     "  -bp               list the queue (mailq)\n"
     "  -bi, -I           make the tables of alias_database (newaliases)\n"
     "  -q                try every deferred message now; -qI ID one; -qR SITE those for a domain\n"
-    "  -v                print the queue id\n"
+    "  -v                print the queue id; report to the sender by mail how the delivery went\n"
     "  --help, --version; further options are taken and change nothing: see sendmail(1)\n";
 
 [[noreturn]] void die(int code, std::string_view text) {
@@ -197,10 +203,15 @@ std::string name_of(const passwd& user) {
 }
 
 int submit_message(Invocation& v, char** from, char** to) {
+  if (v.mail.probe && v.reading.header_recipients)
+    die(EX_USAGE, "-bv reads no message: give the addresses on the command line, not -t");
   if (v.reading.header_recipients && from != to)
     die(EX_USAGE, "-t takes the recipients from the header: none on the command line");
   if (!v.reading.header_recipients && from == to)
     die(EX_USAGE, "recipient addresses must be on the command line, or -t be given");
+  // Told of it by mail, when nothing else was asked for.
+  if (v.verbose && v.reading.notify == 0)
+    v.reading.notify = mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay;
   const passwd* user = ::getpwuid(::getuid());
   if (v.sender)
     v.mail.sender = one_address(*v.sender);
@@ -224,7 +235,28 @@ int submit_message(Invocation& v, char** from, char** to) {
   }
   Pendrop drop(
       {.program = beside("pendrop"), .config_directory = v.config_directory, .verbose = v.verbose});
-  return submit(drop, std::move(v.mail), v.reading, 0);
+  if (!v.mail.probe) return submit(drop, std::move(v.mail), v.reading, 0);
+  drop.start(v.mail);
+  return drop.finish();
+}
+
+int speak_smtp(const Invocation& v, char** from, char** to) {
+  if (from != to)
+    die(EX_USAGE, "-bs takes the recipients from RCPT commands: none on the command line");
+  auto config = config::load(config::config_directory(v.config_directory), {}, false);
+  if (!config) die(EX_CONFIG, config.error().message());
+  const config::Settings& s = config->settings();
+  const std::string program = beside("pendrop");
+  SmtpDialogue dialogue({.hostname = s.myhostname,
+                         .mail_name = s.mail_name,
+                         .size_limit = static_cast<std::uint64_t>(s.message_size_limit),
+                         .recipient_limit = static_cast<std::size_t>(s.smtpd_recipient_limit),
+                         .smtputf8 = s.smtputf8_enable},
+                        [&] {
+                          return std::make_unique<Pendrop>(Pendrop::Options{
+                              .program = program, .config_directory = v.config_directory});
+                        });
+  return serve_smtp(dialogue, 0, 1, kSmtpTimeout);
 }
 
 [[noreturn]] void make_aliases(const Invocation& v) {
@@ -281,6 +313,9 @@ int main(int argc, char** argv) {
   std::vector<std::string> where;
   if (!v.config_directory.empty()) where = {"-c", v.config_directory};
   switch (v.mode) {
+    case 'v':
+      v.mail.probe = true;
+      [[fallthrough]];
     case 'm':
       return submit_message(v, argv + optind, argv + argc);
     case 'p':
@@ -302,13 +337,7 @@ int main(int argc, char** argv) {
       die(EX_USAGE,
           std::string("-b") + v.mode + ": the mail system is started with: penstock start");
     case 's':
-      die(EX_UNAVAILABLE,
-          "-bs: SMTP on standard input is not spoken here: name the recipients or give -t, or "
-          "speak to port 25 of this host");
-    case 'v':
-      die(EX_UNAVAILABLE,
-          "-bv: addresses are not probed here; pendest explain USER@DOMAIN says where mail would "
-          "go");
+      return speak_smtp(v, argv + optind, argv + argc);
     default:
       die(EX_USAGE, std::string("-b") + v.mode + ": no such mode here");
   }

@@ -14,8 +14,19 @@
 
 namespace pen::tools {
 
+/// Takes one message.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  /// Each says whether the message is still wanted; when not, finish() says why.
+  virtual bool start(const submission::Submission& mail) = 0;
+  virtual bool content(std::string_view text) = 0;
+  /// The message is whole: a code of sysexits.h, EX_OK when it is on stable storage. Without it nothing is taken.
+  virtual int finish() = 0;
+};
+
 /// A run of pendrop, for one message.
-class Pendrop {
+class Pendrop final : public Outlet {
  public:
   struct Options {
     std::string program, config_directory;  // "": pendrop's default
@@ -23,16 +34,15 @@ class Pendrop {
   };
   explicit Pendrop(Options options) : options_(std::move(options)) {}
   /// A message that was not finished is not taken.
-  ~Pendrop();
+  ~Pendrop() override;
   Pendrop(const Pendrop&) = delete;
   Pendrop& operator=(const Pendrop&) = delete;
 
-  /// Each says whether pendrop listens still; when not, finish() says why.
-  bool start(const submission::Submission& mail);
-  bool content(std::string_view text);
+  bool start(const submission::Submission& mail) override;
+  bool content(std::string_view text) override;
   bool running() const { return pid_ > 0; }
-  /// The message is whole: waits for pendrop's word.
-  int finish();
+  /// Waits for pendrop's word.
+  int finish() override;
 
  private:
   bool put(std::string_view bytes);

@@ -30,6 +30,7 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   envelope.transport = std::move(derived.envelope.transport);
   envelope.client = std::move(derived.envelope.client);
   envelope.discharges = std::move(derived.envelope.discharges);
+  message.made_here();
   message.permit(derived.permit);
   message.keep_sender(derived.keep_sender);
   for (auto& r : recipients) message.add_recipient(std::move(r));

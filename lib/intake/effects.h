@@ -3,9 +3,9 @@
 ///
 /// Use:     message.effects().merge(verdict.effects);   // Message (intake.h) carries them out when it is committed
 /// Rules:   hold and discard stay once they are set; of filters and of redirections the last one counts; copies and
-///          fields add up. A redirection is stronger than a filter, discarding than all.
+///          fields add up, each once (a list is asked for every recipient). A redirection is stronger than a filter, discarding than all.
 /// Source:  Postfix access(5), header_checks(5), cleanup(8).
-#include <iterator>
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +29,14 @@ struct Effects {
     discard = discard || later.discard;
     if (!later.filter.empty()) filter = std::move(later.filter);
     if (!later.redirect.empty()) redirect = std::move(later.redirect);
-    bcc.insert(bcc.end(), std::make_move_iterator(later.bcc.begin()),
-               std::make_move_iterator(later.bcc.end()));
-    prepend.insert(prepend.end(), std::make_move_iterator(later.prepend.begin()),
-                   std::make_move_iterator(later.prepend.end()));
+    add(bcc, std::move(later.bcc));
+    add(prepend, std::move(later.prepend));
+  }
+
+ private:
+  static void add(std::vector<std::string>& all, std::vector<std::string> more) {
+    for (auto& one : more)
+      if (std::ranges::find(all, one) == all.end()) all.push_back(std::move(one));
   }
 };
 

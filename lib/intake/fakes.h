@@ -73,6 +73,7 @@ class SetResolve final : public resolve::Resolve {
   std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains,
       users{"user", "root"};
   std::map<std::string, std::vector<std::string>, std::less<>> aliases;
+  resolve::Route answer;  // of route()
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
 
@@ -104,9 +105,7 @@ class SetResolve final : public resolve::Resolve {
     if (relay_domains.contains(domain)) return resolve::AddressClass::relay;
     return resolve::AddressClass::other;
   }
-  Result<resolve::Route> route(std::string_view, std::string_view) const override {
-    return resolve::Route{};
-  }
+  Result<resolve::Route> route(std::string_view, std::string_view) const override { return answer; }
   Result<resolve::Listed> listed(std::string_view recipient) const override {
     if (broken) return fail(map::MapError::unreadable, "users");
     if (!local_domains.contains(mail::domain_part(recipient))) return resolve::Listed::not_checked;

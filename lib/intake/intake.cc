@@ -88,13 +88,36 @@ std::string_view outcome_text(Outcome o) {
   return "unknown";
 }
 
+Commit outcome_of(const Body& body) {
+  switch (body.problem()) {
+    case Body::Problem::none:
+      break;
+    case Body::Problem::too_large:
+      return Commit{Outcome::too_large, {}};
+    case Body::Problem::too_many_hops:
+      return Commit{Outcome::too_many_hops, {}};
+    case Body::Problem::no_space:
+      return Commit{Outcome::no_space, {}};
+    case Body::Problem::unavailable:
+      return Commit{Outcome::unavailable, "no spool file from the queue manager"};
+    case Body::Problem::write_failed:
+      return Commit{Outcome::spool_failed, body.error_text()};
+    case Body::Problem::lookup_failed:
+      return Commit{Outcome::lookup_failed, body.failed_lookup()};
+    case Body::Problem::refused:  // checks say how
+    case Body::Problem::discarded:
+      break;
+  }
+  return {Outcome::ok, {}};
+}
+
 Message::Message(Intake& intake, std::string sender) : intake_(intake) {
   envelope_.sender = std::move(sender);
 }
 
 void Message::add_recipient(mail::Recipient recipient) {
-  if (envelope_.queue_id.empty()) {
-    envelope_.queue_id = intake_.next_queue_id();
+  if (envelope_.queue_id.empty() && envelope_.recipients.empty()) {
+    if (!unqueued_) envelope_.queue_id = intake_.next_queue_id();
     envelope_.arrival = intake_.loop.clock().wall_now();
   }
   envelope_.recipients.push_back(std::move(recipient));
@@ -147,8 +170,8 @@ Body& Message::open_body(std::uint64_t expected) {
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
     options.from = "From: " + named_address(full_name_, intake_.resolve->rewrite(from));
   }
-  if (complete_header_) options.map_address = header_mapping();
-  if (s.checks) {
+  if (complete_header_ && !unqueued_) options.map_address = header_mapping();
+  if (s.checks && !unqueued_ && !made_here_) {
     checks_.emplace(s.checks, Checks::Side::receiving, reporter());
     options.checks = &*checks_;
     options.keep_refused = return_refused_;
@@ -258,7 +281,7 @@ bool expansion_may_wait(const resolve::Options& o, const Copies& copies) {
 
 async::Task<Commit> Message::expand() {
   const Settings& s = intake_.settings;
-  const Expand how{.copies = &s.copies,
+  const Expand how{.copies = made_here_ ? nullptr : &s.copies,
                    .more = std::move(effects_.bcc),
                    .keep_sender = keep_sender_,
                    .original_recipient = s.original_recipient};
@@ -286,9 +309,10 @@ std::optional<mail::Recipient> Message::apply_effects() {
     envelope_.recipients.clear();
     return to;
   }
-  if (envelope_.transport.empty())
-    envelope_.filter =
-        effects_.filter.empty() ? intake_.settings.content_filter : std::move(effects_.filter);
+  if (!effects_.filter.empty())
+    envelope_.filter = std::move(effects_.filter);
+  else if (!made_here_)
+    envelope_.filter = intake_.settings.content_filter;
   return std::nullopt;
 }
 
@@ -307,6 +331,7 @@ std::optional<Commit> Message::settle_checks() {
 async::Task<Commit> Message::commit(async::Until until) {
   Body& body = *body_;
   if (effects_.discard) co_return Commit{Outcome::ok, {}};
+  if (speaks_for_) envelope_.client = *std::exchange(speaks_for_, std::nullopt);
   co_await body.finish(until);
   const auto& summary = body.content().summary();
   envelope_.message_id = summary.message_id_value;
@@ -315,25 +340,7 @@ async::Task<Commit> Message::commit(async::Until until) {
       intake_.settings.tls_required_header && summary.tls_required_fields == 1 &&
       summary.tls_required_no)
     envelope_.requiretls = mail::RequireTls::no;
-  switch (body.problem()) {
-    case Body::Problem::none:
-      break;
-    case Body::Problem::too_large:
-      co_return Commit{Outcome::too_large, {}};
-    case Body::Problem::too_many_hops:
-      co_return Commit{Outcome::too_many_hops, {}};
-    case Body::Problem::no_space:
-      co_return Commit{Outcome::no_space, {}};
-    case Body::Problem::unavailable:
-      co_return Commit{Outcome::unavailable, "no spool file from the queue manager"};
-    case Body::Problem::write_failed:
-      co_return Commit{Outcome::spool_failed, body.error_text()};
-    case Body::Problem::lookup_failed:
-      co_return Commit{Outcome::lookup_failed, body.content().failed_lookup()};
-    case Body::Problem::refused:
-    case Body::Problem::discarded:
-      break;
-  }
+  if (Commit bad = outcome_of(body); bad.outcome != Outcome::ok) co_return bad;
   if (auto settled = settle_checks()) co_return *std::move(settled);
   std::optional<mail::Recipient> instead = apply_effects();
   // With a transport of its own it has been mapped before, and that transport is for these very recipients.

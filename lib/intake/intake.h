@@ -87,6 +87,8 @@ struct Commit {
   Outcome outcome = Outcome::unavailable;
   std::string text;  // for the log
 };
+/// What a body's problem() means for the message; ok: it has none.
+Commit outcome_of(const Body& body);
 
 class Message {
  public:
@@ -118,6 +120,12 @@ class Message {
   void keep_sender(bool yes) { keep_sender_ = yes; }
   /// Comments for Received: about the session's TLS, lines joined by CRLF and tab. Before open_body().
   void trace_tls(std::string lines) { trace_tls_ = std::move(lines); }
+  /// The client that the peer speaks for (XFORWARD). Received: names the peer, all else this client.
+  void speaks_for(mail::Client client) { speaks_for_ = std::move(client); }
+  /// The system itself makes it: no copies, no content filter.
+  void made_here() { made_here_ = true; }
+  /// It goes to a filter and not into the queue: it has no queue id. Before the first recipient.
+  void unqueued(bool yes) { unqueued_ = yes; }
   /// Opens the body and puts the trace field into it. `expected`: the size the client announced, 0: none.
   Body& open_body(std::uint64_t expected);
   Body* body() { return body_ ? &*body_ : nullptr; }
@@ -140,8 +148,10 @@ class Message {
   std::optional<Checks> checks_;  // before body_, which points to it
   std::optional<Body> body_;
   Effects effects_;
+  std::optional<mail::Client> speaks_for_;
   std::string trace_tls_, full_name_, submitted_by_;
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false;
+  bool unqueued_ = false, made_here_ = false;
   std::uint64_t permit_ = 0;
 };
 

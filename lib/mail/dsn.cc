@@ -80,6 +80,8 @@ void fold(std::string& out, std::string_view text, std::string_view indent) {
 
 std::string_view action_word(Action action, DsnKind kind) {
   if (kind == DsnKind::delay) return "delayed";
+  // Postfix's words: nothing was done, and RFC 3464 has none for what would be.
+  if (kind == DsnKind::verify) return action == Action::delivered ? "deliverable" : "undeliverable";
   switch (action) {
     case Action::delivered:
       return "delivered";

@@ -65,8 +65,10 @@ std::string received_field(const ReceivedField& f) {
     out += " with ";
     append_protocol(out, f.client.protocol, f.smtputf8);
   }
-  out += " id ";
-  out += f.queue_id;
+  if (!f.queue_id.empty()) {
+    out += " id ";
+    out += f.queue_id;
+  }
   if (!f.only_recipient.empty()) {
     out += "\r\n\tfor <";
     append_safe(out, f.only_recipient, false);

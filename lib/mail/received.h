@@ -13,7 +13,8 @@ namespace pen::mail {
 
 struct ReceivedField {
   const Client& client;
-  std::string_view myhostname, mail_name, queue_id;
+  std::string_view myhostname, mail_name;
+  std::string_view queue_id;        // empty: it is in no queue
   std::string_view only_recipient;  // external form; empty: no "for" clause (several recipients)
   bool smtputf8 = false;
   WallTime when{};

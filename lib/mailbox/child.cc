@@ -17,6 +17,7 @@
 
 #include "lib/async/fd.h"
 #include "lib/base/log.h"
+#include "lib/mailbox/content.h"
 #include "lib/mailbox/text_file.h"
 
 namespace pen::mailbox {
@@ -106,6 +107,8 @@ mail::DeliveryStatus store_content(const Work& work) {
 }
 
 Answer child_work(const Work& work, std::chrono::seconds limit) {
+  if (!work.root.empty() && (::chroot(work.root.c_str()) != 0 || ::chdir("/") != 0))
+    return trouble("4.3.5", "chroot " + work.root + ": " + Error::from_errno(errno).message());
   if (work.become) {
     if (auto r = become(*work.become); !r)
       return trouble("4.3.5", "cannot take the recipient's rights: " + r.error().message());
@@ -238,6 +241,7 @@ class Feeder {
 Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit) {
   stragglers().reap();
   work.message.size = body.size();
+  work.message.from_line = mbox_from_line(work.message.sender, work.message.now);
   int answer_pipe[2], body_pair[2];
   if (::pipe2(answer_pipe, O_CLOEXEC) != 0)
     return trouble("4.3.0", Error::from_errno(errno, "pipe").message());

@@ -31,14 +31,15 @@ struct Identity {
 
 struct Work {
   std::optional<Identity> become;  // nullopt: stay who we are (an instance of an ordinary user)
-  std::string read_path;           // not empty: this file is read as `become`, and that is all
-  std::string home;                // require_home_directory: must be there; empty: not looked at
+  std::string root;       // the child's root directory (chroot), absolute; "": ours. Needs root
+  std::string read_path;  // not empty: this file is read as `become`, and that is all
+  std::string home;       // require_home_directory: must be there; empty: not looked at
   std::vector<std::string> forward_files;  // absolute, in order of preference; none: do not look
   bool only_look =
       false;  // for a forward file: without one nothing is done, and the status is "delivered"
   std::optional<Command> command;  // to be run instead of storing into the target
   Target target;
-  Message message;  // size is filled in from the body
+  Message message;  // size and from_line are filled in
 };
 
 struct Answer {

@@ -70,6 +70,11 @@ std::string one_line(std::string_view output) {
   return printable(trim(line), kMaxOutput);
 }
 
+/// What the output adds to a status's text.
+std::string said(const std::string& line) {
+  return line.empty() ? "" : ". Command output: " + line;
+}
+
 /// "4.7.1 text" at the start: {"4.7.1", "text"}.
 std::optional<std::pair<std::string, std::string>> stated(const std::string& line) {
   std::size_t at = 0;
@@ -145,16 +150,14 @@ class Run {
       : command_(command), message_(message), content_(content), form_(command.form) {}
 
   mail::DeliveryStatus operator()(std::chrono::seconds limit) {
-    form_.head(
-        (command_.from_line ? mbox_from_line(message_.sender, message_.now) : "") + message_.fields,
-        pending_);
+    form_.head((command_.from_line ? message_.from_line : "") + message_.fields, pending_);
     if (message_.size <= kWholeContent) {
       while (!ended_)
         if (!read_content()) return deferred("the message could not be read whole");
     }
     if (auto started = start(); !started) return deferred(started.error().message());
     ::fcntl(content_, F_SETFL, ::fcntl(content_, F_GETFL) | O_NONBLOCK);
-    return talk(std::chrono::steady_clock::now() + limit, limit);
+    return talk(std::chrono::steady_clock::now() + limit);
   }
 
  private:
@@ -212,17 +215,18 @@ class Run {
                       why.error);
   }
 
-  mail::DeliveryStatus talk(std::chrono::steady_clock::time_point deadline,
-                            std::chrono::seconds limit) {
+  mail::DeliveryStatus talk(std::chrono::steady_clock::time_point deadline) {
     for (;;) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
                             deadline - std::chrono::steady_clock::now())
                             .count();
       if (left <= 0) {
         stop();
-        return deferred(
-            fmt::format("the command took longer than {} seconds and was stopped: \"{}\"",
-                        limit.count(), command_.shown()));
+        const std::string line = one_line(output_);
+        return unsuccessful(
+            "5.3.0",
+            fmt::format("Command time limit exceeded: \"{}\"{}", command_.shown(), said(line)),
+            line);
       }
       const bool want = in_ && pending_.size() == sent_ && !ended_;
       const bool offer = in_ && pending_.size() > sent_;
@@ -324,12 +328,11 @@ std::vector<std::string> command_words(const Command& command) {
 mail::DeliveryStatus command_status(const std::string& shown, int wait_status,
                                     std::string_view output) {
   const std::string line = one_line(output);
-  const std::string said = line.empty() ? "" : ". Command output: " + line;
   if (!WIFEXITED(wait_status))
     return unsuccessful(
         "4.3.0",
         fmt::format("Command died with signal {}: \"{}\"{}",
-                    WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, shown, said),
+                    WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, shown, said(line)),
         line);
   const int code = WEXITSTATUS(wait_status);
   if (code == 0)
@@ -338,9 +341,9 @@ mail::DeliveryStatus command_status(const std::string& shown, int wait_status,
   if (auto own = stated(line)) return unsuccessful(own->first, own->second, own->second);
   const auto* meaning = std::ranges::find(kMeanings, code, &ExitMeaning::status);
   if (meaning != std::end(kMeanings))
-    return unsuccessful(std::string(meaning->dsn), std::string(meaning->text) + said, line);
+    return unsuccessful(std::string(meaning->dsn), std::string(meaning->text) + said(line), line);
   return unsuccessful(
-      "5.3.0", fmt::format("Command died with status {}: \"{}\"{}", code, shown, said), line);
+      "5.3.0", fmt::format("Command died with status {}: \"{}\"{}", code, shown, said(line)), line);
 }
 
 }  // namespace pen::mailbox

@@ -9,6 +9,7 @@
 /// Stays:   what the command leaves running keeps its own pipes and gets nothing of a later message; it is not waited
 ///          for.
 /// Status:  exit status 0 is delivered; others by sysexits.h, or by "D.S.N text" at the start of the output.
+///          One that the time limit ends has failed for good (5.3.0): the next try would end so too.
 /// Source:  Postfix local(8) EXTERNAL COMMAND DELIVERY, pipe(8); sysexits.h; RFC 3463.
 #include <chrono>
 #include <string>

@@ -287,7 +287,7 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
     return trouble("4.2.0", what + ": the file changed while it was locked");
 
   const auto length = static_cast<std::uint64_t>(st.st_size);
-  std::string head = mbox_from_line(message.sender, message.now) + message.fields;
+  std::string head = message.from_line + message.fields;
   // A former message without its end (a crash of another program) must not swallow this one.
   if (length > 0) {
     char end[2] = {'\n', '\n'};

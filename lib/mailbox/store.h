@@ -47,7 +47,9 @@ struct Target {
 };
 
 struct Message {
-  std::string sender;      // for the From_ line
+  std::string sender;
+  std::string
+      from_line;  // mbox_from_line(): local time, so made before a fork (a lock of the C library)
   std::string fields;      // prepended_fields()
   std::uint64_t size = 0;  // bytes of content to come
   WallTime now{};

@@ -40,7 +40,7 @@ struct Box {
   }
   mail::DeliveryStatus put(const Target& target, std::string content, std::uint64_t claimed = 0) {
     Message m;
-    m.sender = "a@example.org";
+    m.from_line = mbox_from_line("a@example.org", WallTime(seconds(1'700'000'000)));
     m.fields = "Return-Path: <a@example.org>\n";
     m.size = claimed != 0 ? claimed : content.size();
     m.hostname = "host";

@@ -40,7 +40,8 @@ struct Submission {
   std::string envid;
   mail::Ret ret = mail::Ret::unspecified;
   mail::BodyType body_type = mail::BodyType::unspecified;
-  PEN_FIELDS(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type)
+  bool probe = false;  // no message: the sender is to be told what would come of one
+  PEN_FIELDS(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe)
   bool operator==(const Submission&) const = default;
 };
 

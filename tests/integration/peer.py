@@ -5,7 +5,7 @@ Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
              peer.replies["MAIL"] = lambda session, line: "550 5.1.8 no" if "bad" in line else None
              … peer.wait_messages(1)[0].content
 TLS:     Peer(tls=server_context(certificate)) offers STARTTLS until it is spoken; wrapped=True: TLS from the first byte.
-Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
+Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, XFORWARD, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
          is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
          DROP closes the connection instead of an answer; NOTHING: the command has its usual effect and no answer.
 Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
@@ -40,6 +40,7 @@ class Message:
         self.session, self.sender, self.parameters = session, sender, parameters
         self.recipients = []
         self.recipient_parameters = []
+        self.xforward = dict(session.xforward)
         self.content = b""
         self.via = None
 
@@ -50,6 +51,7 @@ class Session:
         self.raw = bytearray()   # all that the client sent
         self.commands = []       # command lines, decoded
         self.helo = None
+        self.xforward = {}       # what the client told of its own client, for the message at hand
         self.closed = False
         self.tls = None          # the version, once it is spoken
         self.resumed = False
@@ -69,6 +71,7 @@ class Peer:
         self.messages = []
         self.violations = []
         self.trickle = False  # replies byte by byte
+        self.cut_data = []  # in so many bytes of a DATA content the connection is closed; used up one by one
         self.delay = 0.0  # before each reply, for tests that need a slow peer
         self.changed = threading.Condition()
         self.listener = socket.create_server((host, port), backlog=200)
@@ -263,7 +266,9 @@ class Peer:
                 reply = self._scripted("DATA", session, line, usual)
                 self._send(connection, session, reply)
                 if reply.startswith("3"):
-                    content = reader.data()
+                    with self.changed:
+                        cut = self.cut_data.pop(0) if self.cut_data else None
+                    content = reader.data(cut)
                     if message is not None:
                         message.via = "DATA"
                         self._take(connection, session, message, content)
@@ -287,6 +292,14 @@ class Peer:
                     message = None
                 else:
                     self._send(connection, session, self._scripted("BDAT", session, line, "250 2.0.0 ok"))
+            elif verb == "XFORWARD":
+                offered = next((f.split()[1:] for f in self.features if f.split()[0] == "XFORWARD"), [])
+                for word in line.split()[1:]:
+                    name, _, value = word.partition("=")
+                    session.xforward[name] = value
+                    if name not in offered or message is not None:
+                        self._violation(session, f"{word} was not offered, or within a transaction")
+                self._send(connection, session, self._scripted("XFORWARD", session, line, "250 2.0.0 ok"))
             elif verb == "RSET":
                 message = None
                 self._send(connection, session, self._scripted("RSET", session, line, "250 2.0.0 ok"))
@@ -344,9 +357,11 @@ class _Reader:
         del self.buffer[:size]
         return chunk
 
-    def data(self):
+    def data(self, cut=None):
         """Up to CRLF.CRLF, unstuffed, by the letter: nothing else ends it."""
         while True:
+            if cut is not None and len(self.buffer) >= cut:
+                raise EOFError
             if self.buffer.startswith(b".\r\n"):
                 del self.buffer[:3]
                 return b""

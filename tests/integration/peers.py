@@ -14,7 +14,8 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROOTS = os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers"))
 PACKAGES = {"postfix": ["postfix"], "exim": ["exim4-daemon-light", "exim4-base"],
-            "dovecot": ["dovecot-core", "dovecot-lmtpd"], "unbound": ["unbound", "ldnsutils"]}
+            "dovecot": ["dovecot-core", "dovecot-lmtpd"], "unbound": ["unbound", "ldnsutils"],
+            "readers": ["s-nail", "mutt"]}
 
 
 def unavailable():

@@ -1,6 +1,8 @@
 """Local delivery beyond the mailbox: commands, files, forward files, other transports; who is refused at RCPT TO."""
 import os
 import pwd
+import re
+import shutil
 import subprocess
 
 from harness import *
@@ -85,6 +87,58 @@ class Local(Suite):
             mx.wait_empty_queue()
             self.assertIn("Subject: two", self.read(out + "lists"))
             self.assertNotIn("two", self.read(out + "got"))
+
+    def test_a_forward_file_that_leads_back_to_its_user_in_any_way_ends_in_his_mailbox(self):
+        user, settings = account()
+        with Peer() as peer, Instance({**relay_to(peer), **settings}, start=False) as mx:
+            out = self.out(mx)
+            mx.set(mydestination=f"{TO}, second.test.example", recipient_delimiter="+", forward_path=f"{out}forward-$user")
+            self.aliases(mx, f"team: {user}, far@rcpt.example\n")
+            mx.start()
+            ways = (user, f"{user}+x", f"{user}@second.test.example", "team", "TEAM@second.test.example")
+            for number, way in enumerate(ways, 1):
+                # The same place, told of a second time, is one destination.
+                with open(f"{out}forward-{user}", "w") as file:
+                    file.write(f"{way}, far@rcpt.example\n")
+                if os.geteuid() == 0:
+                    os.chown(file.name, pwd.getpwnam(user).pw_uid, -1)
+                send(mx.port, "ada@sender.example", [f"{user}@{TO}"], mail(way))
+                mx.spool_box(user).wait(number)
+                peer.wait_messages(number)
+                mx.wait_empty_queue()
+            self.assertEqual((len(mx.spool_box(user).messages()), len(peer.messages)), (len(ways), len(ways)))
+            self.assertNotIn("status=bounced", mx.log())
+
+    def test_a_user_within_his_own_alias_has_his_forward_file_honoured(self):
+        user, settings = account()
+        with Peer() as peer, Instance({**relay_to(peer), **settings}, start=False) as mx:
+            out = self.out(mx)
+            mx.set(forward_path=f"{out}forward-$user")
+            self.aliases(mx, f"{user}: {user}, copy@rcpt.example\n")
+            with open(f"{out}forward-{user}", "w") as file:
+                file.write("moved@rcpt.example\n")
+            if os.geteuid() == 0:
+                os.chown(file.name, pwd.getpwnam(user).pw_uid, -1)
+            mx.start()
+            send(mx.port, "ada@sender.example", [f"{user}@{TO}"], mail("one"))
+            peer.wait_messages(2)
+            mx.wait_empty_queue()
+            self.assertEqual(sorted(r for m in peer.messages for r in m.recipients),
+                             ["copy@rcpt.example", "moved@rcpt.example"])
+            self.assertEqual(mx.spool_box(user).messages(), [])
+
+    def test_mail_whose_command_takes_too_long_comes_back_with_the_reason(self):
+        _, settings = account()
+        with Peer() as back, Instance({**relay_to(back, "sender.example"), **settings, "command_time_limit": "1s"},
+                                      start=False) as mx:
+            self.aliases(mx, 'slow: "|echo begun; exec sleep 1000"\n')
+            mx.start()
+            send(mx.port, "ada@sender.example", [f"slow@{TO}"], mail("one"))
+            notice = back.wait_messages(1)[0].content
+            self.assertIn(b"Status: 5.3.0", notice)
+            self.assertIn(b"Diagnostic-Code: x-unix; begun", notice)
+            mx.wait_log(r"dsn=5\.3\.0, status=bounced \(Command time limit exceeded: .*Command output: begun\)")
+            mx.wait_empty_queue()
 
     def test_killed_while_a_command_runs_nothing_is_lost_or_cut(self):
         _, settings = account()
@@ -203,6 +257,30 @@ class Pipe(Suite):
             mx.flush()
             mx.wait_log(r"to=<jo@pipe\.example>, relay=robot, .*dsn=5\.1\.1, status=bounced \(user unknown\)")
             mx.wait_empty_queue()
+
+    def test_a_command_sees_the_directory_of_chroot_as_the_whole_file_system(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can change a process's root")
+        with Instance(start=False) as mx:
+            jail = os.path.join(mx.dir, "jail")
+            needed = {"/bin/sh"} | set(re.findall(r"(/\S+)", subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True,
+                                                                         check=True).stdout))
+            for path in needed:
+                os.makedirs(jail + os.path.dirname(path), exist_ok=True)
+                shutil.copy(path, jail + path)
+            os.mkdir(os.path.join(jail, "out"))
+            os.chmod(os.path.join(jail, "out"), 0o777)
+            mx.set(relay_domains="pipe.example", transport_maps=inline({"pipe.example": "robot:"}))
+            mx.set_services({"robot": f"unix - n n - 5 pipe user=nobody:nogroup chroot={jail} directory=/out argv=/bin/sh /script"})
+            with open(os.path.join(jail, "script"), "w") as script:
+                script.write("while read line; do echo \"$line\"; done > got\necho /* > seen\n")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["jo@pipe.example"], mail("one"))
+            mx.wait_empty_queue()
+            self.assertIn("Subject: one", self.read(os.path.join(jail, "out/got")))
+            self.assertEqual(set(self.read(os.path.join(jail, "out/seen")).split()),
+                             {"/out", "/script"} | {"/" + p.split("/")[1] for p in needed})
+            self.assertEqual(os.stat(os.path.join(jail, "out/got")).st_uid, 65534)
 
     def test_a_service_that_would_do_harm_does_not_start(self):
         user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.getuid()).pw_name

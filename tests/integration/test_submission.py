@@ -103,8 +103,9 @@ class Wrong(Submission):
                     ([], TEXT, 64, "recipient"),
                     (["-t", "ada@virtual.test.example"], TEXT, 64, "-t"),
                     (["-t"], TEXT, 64, "no recipient"),
-                    (["-bv", "ada@virtual.test.example"], TEXT, 69, "probed"),
-                    (["-bs"], TEXT, 69, "-bs"),
+                    (["-bv", "-t"], TEXT, 64, "-bv"),
+                    (["-bv"], TEXT, 64, "recipient"),
+                    (["-bs", "ada@virtual.test.example"], "", 64, "-bs"),
                     (["-bd"], TEXT, 64, "penstock start"),
                     (["-bx"], TEXT, 64, "-bx"),
                     (["-N", "sometimes", "ada"], TEXT, 64, "-N"),
@@ -183,14 +184,100 @@ class Wrong(Submission):
             with open(mx.path("spool", "maildrop", damaged), "r+b") as f:
                 f.seek(60)
                 f.write(b"~")
-            self.sendmail(mx, "ada@virtual.test.example", stdin="Received: x\n" * 60 + "\nround and round\n")
+            self.sendmail(mx, "-f", "bob@virtual.test.example", "ada@virtual.test.example",
+                          stdin="Received: x\n" * 60 + "Subject: never\n\nround and round\n")
+            self.sendmail(mx, "-f", "<>", "ada@virtual.test.example", stdin="Received: x\n" * 60 + "\nnobody's\n")
             self.sendmail(mx, "ada@virtual.test.example")
             mx.start()
             mx.virtual_box("ada").wait(1)
-            eventually(lambda: len(self.names(mx, "corrupt")) == 2 and not self.names(mx), "both set aside")
+            eventually(lambda: len(self.names(mx, "corrupt")) == 3 and not self.names(mx), "all set aside")
             mx.wait_log(rf"pickup\[\d+\]: warning: {damaged}: not taken: .*corrupt")
             mx.wait_log(r"pickup\[\d+\]: warning: \w+: not taken: too many hops")
             self.assertEqual(len(self.box(mx, "ada")), 1)
+            mx.virtual_box("bob").wait(1)
+            mx.wait_empty_queue()
+            notice = self.box(mx, "bob")
+            self.assertEqual(len(notice), 1)
+            text = notice[0].as_string()
+            self.assertEqual(notice[0]["Return-Path"], "<>")
+            self.assertIn("Final-Recipient: rfc822; ada@virtual.test.example", text)
+            self.assertIn("Status: 5.4.0", text)
+            self.assertIn("Subject: never", text)
+            self.assertNotIn("round and round", text)  # that is kept in corrupt
+
+
+class Reports(Submission):
+    def test_addresses_are_probed_and_the_sender_told_but_nothing_is_delivered(self):
+        with Peer() as peer:
+            boxes = "ada bob".split()
+            settings = {**relay_to(peer), "local_recipient_maps": inline({"known": "x"}), "virtual_alias_domains": "alias.example",
+                        "virtual_mailbox_maps": inline({f"{n}@virtual.test.example": f"{n}/" for n in boxes}),
+                        "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"})}
+            with self.instance(settings) as mx:
+                self.sendmail(mx, "-bv", "-f", "bob@virtual.test.example", "team@alias.example", "known@local.test.example",
+                              "no-such-user@local.test.example", stdin="")
+                mx.virtual_box("bob").wait(1)
+                mx.wait_empty_queue()
+                eventually(lambda: not self.names(mx), "the probe is gone")
+                report = self.box(mx, "bob")[0]
+                self.assertEqual(report["Subject"], "Mail Delivery Status Report")
+                found = {}
+                for part in report.get_payload()[1].get_payload()[1:]:
+                    found[part["Final-Recipient"]] = (part["Action"], part["Status"])
+                self.assertEqual(found, {"rfc822; ada@virtual.test.example": ("deliverable", "2.0.0"),
+                                         "rfc822; x@rcpt.example": ("deliverable", "2.0.0"),
+                                         "rfc822; known@local.test.example": ("deliverable", "2.0.0"),
+                                         "rfc822; no-such-user@local.test.example": ("undeliverable", "5.1.1")})
+                self.assertEqual((self.box(mx, "ada"), peer.messages), ([], []))
+                mx.wait_log(r"to=<no-such-user@local\.test\.example>, relay=none, .*status=undeliverable \(User unknown in ")
+
+    def test_a_delivery_is_reported_by_mail_where_that_is_asked_for(self):
+        with self.instance() as mx:
+            self.sendmail(mx, "-v", "-f", "bob@virtual.test.example", "ada@virtual.test.example")
+            for name in ("ada", "bob"):
+                mx.virtual_box(name).wait(1)
+            self.assertIn("Action: delivered", self.box(mx, "bob")[0].as_string())
+            self.sendmail(mx, "-v", "-N", "never", "-f", "bob@virtual.test.example", "ada@virtual.test.example")
+            mx.virtual_box("ada").wait(2)
+            mx.wait_empty_queue()
+            self.assertEqual(len(self.box(mx, "bob")), 1)
+
+
+class Dialogue(Submission):
+    """sendmail -bs"""
+
+    def talk(self, mx, text, status=0):
+        done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-bs"], input=text.encode(),
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, status, done)
+        return [line[:3] for line in done.stdout.decode().splitlines() if line[3:4] == " "], done
+
+    def test_smtp_on_standard_input_submits_whether_the_suite_runs_or_not(self):
+        with self.instance() as mx:
+            mx.stop()
+            codes, done = self.talk(mx, "EHLO me\r\nMAIL FROM:<bob@virtual.test.example> SIZE=100\r\n"
+                                    "RCPT TO:<ada@virtual.test.example> NOTIFY=SUCCESS\r\nDATA\r\n"
+                                    "Subject: one\r\n\r\n..dot\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<eve@virtual.test.example>\r\n"
+                                    "DATA\r\nSubject: two\r\n\r\nx\r\n.\r\nQUIT\r\n")
+            self.assertEqual(codes, "220 250 250 250 354 250 250 250 354 250 221".split(), done)
+            self.assertEqual(len(self.names(mx)), 2)
+            mx.start()
+            for name in ("ada", "bob", "eve"):
+                mx.virtual_box(name).wait(1)
+            mx.wait_empty_queue()
+            self.assertEqual(self.box(mx, "ada")[0].get_payload().replace("\r\n", "\n"), ".dot\n")
+            self.assertIn("Action: delivered", self.box(mx, "bob")[0].as_string())
+            self.assertEqual(self.box(mx, "eve")[0]["Return-Path"], "<>")
+
+    def test_what_ends_before_its_dot_or_is_too_large_is_not_submitted(self):
+        with self.instance({"message_size_limit": "5000"}, start=False) as mx:
+            mx.tool("penstock", "start", check=True)
+            mx.stop()
+            envelope = "EHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<ada@virtual.test.example>\r\nDATA\r\n"
+            self.assertEqual(self.talk(mx, envelope + "half\r\n")[0][-1], "354")
+            self.assertEqual(self.talk(mx, envelope + "x" * 6000 + "\r\n.\r\nQUIT\r\n")[0][-2:], ["552", "221"])
+            self.assertEqual(self.talk(mx, "EHLO me\r\nMAIL FROM:<> SIZE=6000\r\nQUIT\r\n")[0][-2:], ["552", "221"])
+            self.assertEqual(self.names(mx), [])
 
 
 class Rights(Submission):

@@ -87,6 +87,42 @@ class Tools(Suite):
             mx.tool("penqueue", "-p", check=True)
             mx.tool("penqueue", "-f", check=True)
 
+    def test_users_look_at_the_queue_by_the_group_of_the_commands(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root: makes commands setgid and runs them as another user")
+        if sanitizers:
+            self.skipTest("LeakSanitizer ends a setgid process, which it may not look into")
+        with Peer() as peer:
+            settings = relay_to(peer)
+            peer.close()
+            with Instance({**settings, "minimal_backoff_time": "1h", "maximal_backoff_time": "1h"}) as mx:
+                where = os.path.join(mx.dir, "bin")
+                os.makedirs(where)
+                if os.statvfs(where).f_flag & os.ST_NOSUID:
+                    self.skipTest("the file system of the scratch directory is nosuid")
+                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                mx.wait_log("status=deferred")
+
+                def ask(name, *words):
+                    return subprocess.run([os.path.join(where, name), *words], capture_output=True, text=True, cwd="/",
+                                          user=65534, group=65534, extra_groups=[])
+                gid = os.stat(mx.path("spool", "public")).st_gid
+                for name, words, said in (("penqueue", ["-c", mx.etc, "-p"], "a@rcpt.example"), ("mailq", ["-C", mx.etc], "a@rcpt.example"),
+                                          ("penshape", ["-c", mx.etc], "rcpt.example")):
+                    shutil.copy(os.path.join(BIN, name), where)
+                    self.assertEqual(ask(name, *words).returncode, os.EX_UNAVAILABLE, name)
+                    shutil.chown(os.path.join(where, name), 0, gid)
+                    os.chmod(os.path.join(where, name), 0o2755)
+                    done = ask(name, *words)
+                    self.assertEqual(done.returncode, 0, done)
+                    self.assertIn(said, done.stdout)
+                # The group opens the socket and nothing else: a log that only it may read stays closed.
+                log = mx.write("for-the-group", "x")
+                os.chown(log, 0, gid)
+                os.chmod(log, 0o040)
+                self.assertNotEqual(ask("penqueue", "-c", mx.etc, "--log", log).returncode, 0)
+                self.assertIn("Permission denied", ask("penqueue", "-c", mx.etc, "--log", log).stderr)
+
     def test_a_message_is_listed_at_every_moment_of_being_tried_again(self):
         with Peer() as peer:
             settings = relay_to(peer)

@@ -13,7 +13,7 @@
 
 #include "lib/base/bytes.h"
 
-namespace pen::smtp {
+namespace pen::mail {
 
 class DataForm {
  public:
@@ -30,4 +30,4 @@ class DataForm {
   bool cr_ = false;  // the last byte seen was CR, held back until its line's fate is known
 };
 
-}  // namespace pen::smtp
+}  // namespace pen::mail

@@ -1,8 +1,8 @@
-#include "smtp/content.h"
+#include "lib/mail/data_form.h"
 
 #include <algorithm>
 
-namespace pen::smtp {
+namespace pen::mail {
 
 void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
   if (part.empty()) return;
@@ -103,4 +103,4 @@ void DataForm::finish(std::vector<Bytes>& out) {
   out.push_back(as_bytes(".\r\n"));
 }
 
-}  // namespace pen::smtp
+}  // namespace pen::mail

@@ -1,11 +1,11 @@
-#include "smtp/content.h"
+#include "lib/mail/data_form.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/random.h"
 
 using namespace pen;
-using namespace pen::smtp;
+using namespace pen::mail;
 
 namespace {
 /// The same by the simplest means: byte by byte over the whole content.

@@ -1,0 +1,49 @@
+#pragma once
+/// What a client says over the wire in front of the content: what the server offers, and MAIL and RCPT with the parameters
+/// that it understands.
+///
+/// Use:     const Offers offers = parse_offers(ehlo_reply.lines, {});
+///          append_mail(out, {.sender = …}, offers); append_rcpt(out, recipient, offers);
+/// Source:  RFC 5321 sections 4.1.1.1-4.1.1.3, 1870 (SIZE), 6152 (BODY), 3030, 3461 (DSN), 6531.
+/// Pure functions.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/mail/envelope.h"
+
+namespace pen::mail {
+
+/// What the server offers, after smtp_discard_ehlo_keywords.
+struct Offers {
+  bool pipelining = false, chunking = false, eight_bit_mime = false, binary_mime = false;
+  bool dsn = false, smtputf8 = false, enhanced_status = false, starttls = false, size = false;
+  bool requiretls = false;
+  std::uint8_t xforward = 0;      // attributes, as bits (client_attributes.h)
+  std::vector<std::string> auth;  // mechanisms
+  std::uint64_t size_limit = 0;   // 0: none announced
+};
+
+/// Lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are left alone.
+Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std::string>& discard);
+
+/// Whether an address can stand between angle brackets without ending the line or the brackets early.
+bool sendable_address(std::string_view address);
+
+/// What MAIL says of a message.
+struct MailLine {
+  std::string_view sender;
+  std::uint64_t size = 0;
+  BodyType body_type = BodyType::unspecified;
+  bool eight_bit_body = false;  // BODY=8BITMIME whatever the client said
+  bool smtputf8 = false;
+  std::string_view envid = {};
+  Ret ret = Ret::unspecified;
+  bool requiretls = false;
+};
+/// "MAIL FROM:<…> …\r\n", "RCPT TO:<…> …\r\n" with the parameters that the server offers, appended to out.
+void append_mail(std::string& out, const MailLine& line, const Offers& offers);
+void append_rcpt(std::string& out, const Recipient& recipient, const Offers& offers);
+
+}  // namespace pen::mail

@@ -1,0 +1,156 @@
+/// XFORWARD and XCLIENT: what a content filter or a proxy says of the client that it speaks for.
+#include <fmt/format.h>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mail/client_attributes.h"
+#include "smtpd/session.h"
+
+namespace pen::smtpd {
+
+using Kind = mail::ClientAttribute::Kind;
+
+bool Session::may_xforward() const {
+  return policy_->xforward_hosts.matches_host(peer_.name, peer_.address).value_or(false);
+}
+
+bool Session::may_xclient() const {
+  const Peer& peer = first_peer_ ? *first_peer_ : peer_;
+  return policy_->xclient_hosts.matches_host(peer.name, peer.address).value_or(false);
+}
+
+async::Task<bool> Session::may_say_attributes(bool permitted) {
+  if (!permitted) {
+    co_await refuse("550 5.7.0 Error: insufficient authorization");
+  } else if (transaction_) {
+    co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
+  } else {
+    co_return true;
+  }
+  co_return false;
+}
+
+async::Task<Session::Flow> Session::xforward(std::string_view args) {
+  if (!co_await may_say_attributes(may_xforward())) co_return Flow::go_on;
+  const auto attributes = mail::parse_client_attributes(args);
+  if (!attributes) {
+    co_await refuse("501 5.5.4 Bad XFORWARD attribute syntax");
+    co_return Flow::go_on;
+  }
+  Forwarded next = forwarded_ ? *forwarded_ : Forwarded();
+  for (const auto& a : *attributes) {
+    const std::string value = a.kind == Kind::value ? a.value : std::string();
+    if (a.name == "name") {
+      next.client.name = value.empty() ? "unknown" : value;
+    } else if (a.name == "addr") {
+      next.client.address = mail::client_address(value);
+      if (!value.empty() && next.client.address.empty()) {
+        co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
+        co_return Flow::go_on;
+      }
+    } else if (a.name == "port") {
+      const auto port = parse_unsigned(value);
+      next.client.port =
+          port && *port < 65536 ? static_cast<std::uint16_t>(*port) : std::uint16_t{0};
+    } else if (a.name == "proto") {
+      next.client.protocol = value;
+    } else if (a.name == "helo") {
+      next.client.helo = value;
+    } else if (a.name == "ident") {
+      next.ident = value;
+    } else if (a.name == "source") {
+      next.local = a.kind == Kind::value ? std::optional(iequals(value, "LOCAL")) : std::nullopt;
+    } else {
+      co_await refuse(
+          fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(a.name, 50)));
+      co_return Flow::go_on;
+    }
+  }
+  forwarded_ = std::make_unique<Forwarded>(std::move(next));
+  reply("250 2.0.0 Ok");
+  co_return Flow::go_on;
+}
+
+void Session::take_forwarded(intake::Message& message) const {
+  if (!forwarded_) return;
+  mail::Client client = forwarded_->client;
+  if (client.name.empty()) client.name = "unknown";
+  message.speaks_for(std::move(client));
+  if (forwarded_->local) message.complete_header(*forwarded_->local);
+}
+
+std::string Session::forwarded_shown() const {
+  if (!forwarded_) return {};
+  std::string line;
+  if (!forwarded_->ident.empty()) line += ", orig_queue_id=" + forwarded_->ident;
+  if (!forwarded_->client.address.empty())
+    line += fmt::format(", orig_client={}[{}]",
+                        forwarded_->client.name.empty() ? "unknown" : forwarded_->client.name,
+                        forwarded_->client.address);
+  return line;
+}
+
+async::Task<Session::Flow> Session::xclient(std::string_view args) {
+  if (!co_await may_say_attributes(may_xclient())) co_return Flow::go_on;
+  const auto attributes = mail::parse_client_attributes(args);
+  if (!attributes) {
+    co_await refuse("501 5.5.4 Bad XCLIENT attribute syntax");
+    co_return Flow::go_on;
+  }
+  Peer next = peer_;
+  std::string helo;
+  bool extended = false;
+  std::unique_ptr<Login> login;
+  const auto name = [](const mail::ClientAttribute& a, std::string& into, NameState& state) {
+    into = a.kind == Kind::value ? a.value : "unknown";
+    state = a.kind == Kind::value         ? NameState::ok
+            : a.kind == Kind::unavailable ? NameState::missing
+                                          : NameState::temporary;
+  };
+  for (const auto& a : *attributes) {
+    const std::string value = a.kind == Kind::value ? a.value : std::string();
+    std::string bad;
+    if (a.name == "name") {
+      name(a, next.name, next.name_state);
+    } else if (a.name == "reverse_name") {
+      name(a, next.reverse_name, next.reverse_state);
+    } else if (a.name == "addr") {
+      const std::string address = mail::client_address(value);
+      if (address.empty()) bad = "ADDR";
+      next.address = address;
+    } else if (a.name == "port") {
+      const auto port = parse_unsigned(value);
+      if (!value.empty() && (!port || *port > 65535)) bad = "PORT";
+      next.port = static_cast<std::uint16_t>(port.value_or(0));
+    } else if (a.name == "helo") {
+      helo = value;
+    } else if (a.name == "proto") {
+      extended = iequals(value, "ESMTP");
+      if (!extended && !iequals(value, "SMTP")) bad = "PROTO";
+    } else if (a.name == "login") {
+      if (!value.empty()) login.reset(new Login{.method = "XCLIENT", .username = value});
+    } else {
+      bad = "attribute name: " + printable(a.name, 50);
+    }
+    if (!bad.empty()) {
+      co_await refuse("501 5.5.4 Bad XCLIENT " + bad);
+      co_return Flow::go_on;
+    }
+  }
+  const auto trusted = policy_->mynetworks.matches_address(next.address);
+  if (!trusted) log::warning("mynetworks: {}", trusted.error().message());
+  next.trusted = trusted ? std::optional(*trusted) : std::nullopt;
+  next.own_address = false;
+  // Who may say so is whoever connected, whatever he has said since.
+  if (!first_peer_) first_peer_ = std::make_unique<Peer>(peer_);
+  peer_ = std::move(next);
+  helo_ = std::move(helo);
+  esmtp_ = extended;
+  login_ = std::move(login);
+  forwarded_.reset();
+  access_denied_.clear();
+  // As if that client had just connected.
+  co_return co_await greet();
+}
+
+}  // namespace pen::smtpd

@@ -1,0 +1,321 @@
+"""Content filters behind and before the queue, what goes around them, and copies (bcc)."""
+import os
+import subprocess
+import threading
+
+from content_filter import Filter
+from harness import *
+
+BOXES = ("ada", "bob", "eve", "copy", "sender")
+OVERRIDE = "no_unknown_recipient_checks,no_address_mappings,no_header_body_checks,no_milters"
+
+
+class Filtered(Suite):
+    """An instance whose mail goes through `scan`, which hands it back to a smtpd of its own."""
+
+    def instance(self, scan=None, settings=None, services=None, start=True, back=None):
+        boxes = {f"{n}@virtual.test.example": f"{n}/" for n in BOXES}
+        back = back or free_port()
+        if scan is not None:
+            scan.back = back
+        return Instance({"virtual_mailbox_maps": inline(boxes), "minimal_backoff_time": "1h", "maximal_backoff_time": "1h",
+                         "smtpd_error_sleep_time": "0", **(settings or {})},
+                        {"scan": "unix - - n - 10 smtp\n  -o smtp_send_xforward_command=yes",
+                         f"127.0.0.1:{back}": "inet n - n - 100 smtpd\n"
+                         "  -o content_filter= -o smtpd_proxy_filter=\n"
+                         f"  -o receive_override_options={OVERRIDE}\n"
+                         "  -o smtpd_recipient_restrictions=permit_mynetworks,reject\n"
+                         "  -o smtpd_authorized_xforward_hosts=127.0.0.0/8", **(services or {})}, start=start)
+
+    def only(self, mx, box, count=1):
+        """What came to a box, which is to be so many messages and no more once the queue is empty."""
+        mx.virtual_box(box).wait(count)
+        mx.wait_empty_queue()
+        found = mx.virtual_box(box).messages()
+        self.assertEqual(len(found), count)
+        return found
+
+
+class AfterQueue(Filtered):
+    def after(self, scan, settings=None, **more):
+        return self.instance(scan, {"content_filter": f"scan:[127.0.0.1]:{scan.port}", **(settings or {})}, **more)
+
+    def test_mail_goes_through_the_filter_once_with_what_aliases_made_of_it(self):
+        with Filter() as scan, self.after(scan, {
+                "virtual_alias_maps": inline({"all@virtual.test.example": "ada@virtual.test.example, bob@virtual.test.example"}),
+                "always_bcc": "copy@virtual.test.example"}) as mx:
+            content = mail("through", body=".dot\r\nend\r\n")
+            reply = send(mx.port, "s@sender.example", ["all@virtual.test.example"], content)
+            for box in ("ada", "bob", "copy"):
+                got = self.only(mx, box)[0].replace(b"\n", b"\r\n")
+                self.assertTrue(got.endswith(content), got)
+                self.assertEqual(got.count(b"X-Filtered: yes"), 1)
+                self.assertEqual(got.count(b"\r\nReceived: "), 2)
+            self.assertEqual(len(scan.messages), 1)
+            self.assertEqual(sorted(scan.messages[0].recipients), [f"{n}@virtual.test.example" for n in ("ada", "bob", "copy")])
+            self.assertEqual(scan.violations, [])
+            # The log and the filter know the first client.
+            first = reply.split()[-1]
+            told = scan.messages[0].xforward
+            self.assertEqual([told[n] for n in ("ADDR", "HELO", "PROTO", "IDENT", "SOURCE")],
+                             ["127.0.0.1", "client.example", "ESMTP", first, "REMOTE"])
+            mx.wait_log(rf"client=\S+\[127\.0\.0\.1\], orig_queue_id={first}, orig_client=localhost\[127\.0\.0\.1\]")
+
+    def test_local_submission_is_filtered_and_system_mail_is_not(self):
+        with Filter() as scan, self.after(scan) as mx:
+            done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-f", "sender@virtual.test.example",
+                                   "ada@virtual.test.example"], input=b"Subject: local\n\nhello\n", timeout=60)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(b"X-Filtered: yes", self.only(mx, "ada")[0])
+            scan.verdict = lambda content: "550 5.7.1 looks like a worm"
+            send(mx.port, "sender@virtual.test.example", ["bob@virtual.test.example"], mail("worm"))
+            notice = self.only(mx, "sender")[0]
+            self.assertIn(b"looks like a worm", notice)
+            self.assertNotIn(b"X-Filtered: yes", notice)
+            self.assertEqual(mx.virtual_box("bob").messages(), [])
+
+    def test_mail_waits_while_the_filter_is_down_and_pencat_tells_why(self):
+        port = free_port()
+        with self.instance(settings={"content_filter": "scan:", "default_filter_nexthop": f"[127.0.0.1]:{port}"},
+                           back=(back := free_port())) as mx:
+            reply = send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("late"))
+            eventually(lambda: [m for m in mx.queue() if m["queue_name"] == "deferred"], "deferred")
+            self.assertIn("Connection refused", mx.queue()[0]["recipients"][0]["delay_reason"])
+            self.assertIn("filter: scan:\n", mx.tool("pencat", "-e", reply.split()[-1], check=True).stdout)
+            with Filter(back, port=port):
+                mx.flush()
+                self.assertIn(b"X-Filtered: yes", self.only(mx, "ada")[0])
+
+    def test_a_filter_that_dies_in_the_middle_of_the_data_gets_the_mail_again(self):
+        with Filter() as scan, self.after(scan) as mx:
+            scan.cut_data = [100_000]
+            send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("cut", body="x" * 70 + "\r\n" + "y\r\n" * 100_000))
+            eventually(lambda: [m for m in mx.queue() if m["queue_name"] == "deferred"], "deferred")
+            self.assertEqual(mx.virtual_box("ada").messages(), [])
+            mx.flush()
+            self.only(mx, "ada")
+
+    def test_no_mail_is_lost_when_qmgr_dies_while_it_is_in_the_filter(self):
+        with Filter() as scan, self.after(scan, {"minimal_backoff_time": "1s"}) as mx:
+            there, go_on = threading.Event(), threading.Event()
+            self.addCleanup(go_on.set)
+
+            def wait(message):
+                there.set()
+                go_on.wait(60)
+            scan.before = wait
+            send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("in flight"))
+            self.assertTrue(there.wait(60))
+            self.assertEqual(mx.kill("qmgr"), 1)
+            go_on.set()
+            # At least once: what the filter hands back, and what the next qmgr tries again.
+            mx.virtual_box("ada").wait(1, 60)
+            eventually(lambda: self.flushed_empty(mx), lambda: f"queue empty: {mx.log()[-3000:]}", 60)
+            for got in mx.virtual_box("ada").messages():
+                self.assertIn(b"Subject: in flight", got)
+
+    def flushed_empty(self, mx):
+        try:
+            mx.flush()
+            return mx.queue() == []
+        except (OSError, ConnectionError):
+            return False  # qmgr is being started again
+
+    def test_a_filter_that_hands_back_to_where_the_mail_came_from_is_no_endless_loop(self):
+        with Filter() as scan, self.after(scan, {"hopcount_limit": "5"}) as mx:
+            scan.back = mx.port
+            send(mx.port, "sender@virtual.test.example", ["ada@virtual.test.example"], mail("round"))
+            self.assertIn(b"too many hops", self.only(mx, "sender")[0])
+            self.assertEqual(mx.virtual_box("ada").messages(), [])
+            self.assertLessEqual(len(scan.messages), 5)
+
+    def test_a_filter_action_counts_for_all_recipients_and_before_content_filter(self):
+        with Filter() as scan, Filter() as other, self.after(
+                scan, {"smtpd_recipient_restrictions": "check_recipient_access " + inline(
+                    {"bob@virtual.test.example": f"FILTER other:[127.0.0.1]:{other.port}"})},
+                services={"other": "unix - - n - 10 smtp"}) as mx:
+            other.back = scan.back
+            send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("one"))
+            self.only(mx, "ada")
+            self.assertEqual((len(scan.messages), len(other.messages)), (1, 0))
+            send(mx.port, "s@sender.example", ["ada@virtual.test.example", "bob@virtual.test.example"], mail("two"))
+            self.only(mx, "bob")
+            self.only(mx, "ada", 2)
+            self.assertEqual((len(scan.messages), len(other.messages)), (1, 1))
+            mx.wait_log(r"filter: RCPT from \S+: <bob@virtual\.test\.example>: Recipient address triggers FILTER other:")
+
+
+class BeforeQueue(Filtered):
+    def before(self, scan, settings=None, **more):
+        return self.instance(scan, {"smtpd_proxy_filter": f"127.0.0.1:{scan.port}", **(settings or {})}, **more)
+
+    def test_the_filters_word_is_the_clients(self):
+        with Filter() as scan, self.before(scan) as mx:
+            small, large = mail("small", body=".\r\n..\r\n"), mail("large", body="0123456789abcde\r\n" * 70_000)
+            for via, content in (("DATA", small), ("BDAT", small), ("DATA", large), ("BDAT", large)):
+                reply = send(mx.port, "s@sender.example", ["ada@virtual.test.example", "bob@virtual.test.example"], content,
+                             via=via)
+                self.assertRegex(reply, r"^250 2\.0\.0 Ok: queued as ")
+            for box in ("ada", "bob"):
+                for got, content in zip(sorted(self.only(mx, box, 4), key=len), (small, small, large, large)):
+                    got = got.replace(b"\n", b"\r\n")
+                    self.assertTrue(got.endswith(content))
+                    self.assertEqual(got.count(b"X-Filtered: yes"), 1)
+            self.assertEqual(scan.violations, [])
+            told = scan.messages[0].xforward
+            self.assertEqual([told[n] for n in ("ADDR", "HELO", "PROTO")], ["127.0.0.1", "client.example", "ESMTP"])
+            mx.wait_log(r"NOQUEUE: client=\S+\[127\.0\.0\.1\]")
+            mx.wait_log(r"NOQUEUE: proxy-accept: END-OF-MESSAGE: 250 2\.0\.0 Ok: queued as \S+; from=<s@sender\.example>")
+            mx.wait_log(r"orig_client=localhost\[127\.0\.0\.1\]")
+
+    def test_what_it_refuses_is_refused(self):
+        with Filter() as scan, self.before(scan) as mx:
+            scan.replies["RCPT"] = lambda session, line: "550-5.1.1 not\r\n550 5.1.1 here" if "eve@" in line else None
+            scan.verdict = lambda content: "554 5.7.1 a worm" if b"worm" in content else None
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<s@sender.example>", "250")
+                self.assertEqual(client.command("RCPT TO:<eve@virtual.test.example>"), "550-5.1.1 not\n550 5.1.1 here")
+                client.expect("RCPT TO:<ada@virtual.test.example>", "250")
+                client.expect("DATA", "354")
+                client.raw(mail("worm") + b".\r\n")
+                self.assertEqual(client.reply(), "554 5.7.1 a worm")
+                # and the session goes on
+                client.send("s@sender.example", ["ada@virtual.test.example"], mail("clean"))
+            self.assertIn(b"Subject: clean", self.only(mx, "ada")[0])
+            mx.wait_log(r"NOQUEUE: proxy-reject: END-OF-MESSAGE: 554 5\.7\.1 a worm; from=<s@sender\.example> "
+                        r"to=<ada@virtual\.test\.example> proto=ESMTP helo=<client\.example>")
+
+    def test_nothing_is_taken_while_the_filter_is_down(self):
+        port = free_port()
+        for options in ("", "speed_adjust"):
+            with self.subTest(options), self.instance(settings={"smtpd_proxy_filter": f"127.0.0.1:{port}",
+                                                                 "smtpd_proxy_options": options}) as mx:
+                with Client(mx.port) as client:
+                    with self.assertRaises(Refused) as no:
+                        client.send("s@sender.example", ["ada@virtual.test.example"], mail("no"))
+                    self.assertEqual(no.exception.reply, "451 4.3.0 Error: queue file write error")
+                    self.assertEqual(no.exception.command == "end of data", options != "")
+                    client.expect("RSET", "250")
+                self.assertEqual(mx.queue(), [])
+                mx.wait_log(r"warning: proxy filter \S+: connect: ")
+
+    def test_a_filter_that_dies_has_nothing(self):
+        for options in ("", "speed_adjust"):
+            with self.subTest(options), Filter() as scan, self.before(scan, {"smtpd_proxy_options": options}) as mx:
+                content = mail("cut", body="y\r\n" * 200_000)
+                scan.cut_data = [100_000]
+                for _ in ("in the middle of the data", "before its reply"):
+                    with Client(mx.port) as client:
+                        with self.assertRaises(Refused) as no:
+                            client.send("s@sender.example", ["ada@virtual.test.example"], content)
+                        self.assertEqual(no.exception.reply, "451 4.3.0 Error: queue file write error")
+                        scan.verdict = lambda content: DROP
+                scan.verdict = lambda content: None
+                send(mx.port, "s@sender.example", ["ada@virtual.test.example"], content)
+                self.only(mx, "ada")
+
+    def test_a_client_that_goes_in_the_middle_leaves_the_filter_without_a_message(self):
+        with Filter() as scan, self.before(scan) as mx:
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<s@sender.example>", "250")
+                client.expect("RCPT TO:<ada@virtual.test.example>", "250")
+                client.expect("DATA", "354")
+                client.raw(mail("half", body="y\r\n" * 200_000))
+            eventually(lambda: scan.sessions and scan.sessions[0].closed, "the filter's session has ended")
+            self.assertEqual(scan.messages, [])
+            self.assertEqual(mx.queue(), [])
+
+    def test_with_speed_adjust_the_filter_hears_of_a_message_when_it_is_whole(self):
+        with Filter() as scan, self.before(scan, {"smtpd_proxy_options": "speed_adjust"}) as mx:
+            content = mail("whole", body="y\r\n" * 100_000)
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<s@sender.example>", "250")
+                client.expect("RCPT TO:<ada@virtual.test.example>", "250")
+                client.expect("RCPT TO:<bob@virtual.test.example>", "250")
+                client.expect("DATA", "354")
+                client.raw(content)
+                self.assertEqual(scan.sessions, [])
+                client.raw(b".\r\n")
+                self.assertTrue(client.reply().startswith("250 2.0.0 Ok: queued as"))
+                scan.replies["RCPT"] = lambda session, line: "450 4.2.1 busy" if "bob@" in line else None
+                with self.assertRaises(Refused) as no:
+                    client.send("s@sender.example", ["ada@virtual.test.example", "bob@virtual.test.example"], content)
+                self.assertEqual(no.exception.reply, "450 4.2.1 busy")
+            self.assertTrue(self.only(mx, "ada")[0].replace(b"\n", b"\r\n").endswith(content))
+            self.only(mx, "bob")
+
+    def test_a_promise_is_kept_when_qmgr_dies_while_the_mail_is_in_the_filter(self):
+        with Filter() as scan, self.before(scan) as mx:
+            scan.before = lambda message: mx.kill("qmgr")
+            with Client(mx.port) as client:
+                try:
+                    client.send("s@sender.example", ["ada@virtual.test.example"], mail("kept"))
+                except Refused as refused:
+                    self.assertTrue(refused.reply.startswith("4"), refused.reply)
+                    scan.before = lambda message: None
+                    eventually(lambda: self.taken(client, mail("kept")), "taken by the next qmgr")
+            self.only(mx, "ada")
+
+    def taken(self, client, content):
+        try:
+            client.expect("RSET", "250")
+            return client.send("s@sender.example", ["ada@virtual.test.example"], content)
+        except Refused:
+            return None
+
+    def test_a_filter_that_is_the_service_itself_is_found_out(self):
+        with self.instance(start=False) as mx:
+            mx.set(smtpd_proxy_filter=f"127.0.0.1:{mx.port}")
+            mx.start()
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<s@sender.example>", "250")
+                self.assertEqual(client.command("RCPT TO:<ada@virtual.test.example>"), "451 4.3.5 Server configuration error")
+            mx.wait_log("mail loop: smtpd_proxy_filter of service")
+
+
+class Copies(Filtered):
+    def test_copies_go_to_whom_the_tables_say(self):
+        with self.instance(settings={
+                "always_bcc": "copy@virtual.test.example",
+                "transport_maps": inline({"gone.example": "error:5.1.1 gone"}),
+                "sender_bcc_maps": inline({"s@sender.example": "eve@virtual.test.example"}),
+                "recipient_bcc_maps": inline({"ada@virtual.test.example": "bob@virtual.test.example"})}) as mx:
+            send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("copied"))
+            for box in ("ada", "bob", "eve", "copy"):
+                self.assertIn(f"X-Original-To: {box}@virtual.test.example\n".encode(), self.only(mx, box)[0])
+            # A notice is the system's own mail: nobody gets a copy of it.
+            send(mx.port, "sender@virtual.test.example", ["x@gone.example"], mail("returned"))
+            self.only(mx, "sender")
+            self.only(mx, "copy", 2)
+
+    def test_the_original_recipient_can_be_forgotten(self):
+        aliases = {"virtual_alias_maps": inline({"a@virtual.test.example": "ada@virtual.test.example",
+                                                 "b@virtual.test.example": "ada@virtual.test.example"})}
+        to = ["a@virtual.test.example", "b@virtual.test.example"]
+        with self.instance(settings=aliases) as mx:
+            send(mx.port, "s@sender.example", to, mail("twice"))
+            found = b"".join(self.only(mx, "ada", 2))
+            self.assertIn(b"X-Original-To: a@virtual.test.example\n", found)
+            self.assertIn(b"X-Original-To: b@virtual.test.example\n", found)
+        with self.instance(settings={**aliases, "enable_original_recipient": "no"}) as mx:
+            send(mx.port, "s@sender.example", to, mail("once"))
+            self.only(mx, "ada")
+
+    def test_mail_on_hold_by_an_access_table_waits_for_its_release(self):
+        with self.instance(settings={"smtpd_sender_restrictions": "check_sender_access " + inline(
+                {"s@sender.example": "HOLD", "r@sender.example": "REDIRECT eve@virtual.test.example"})}) as mx:
+            queue_id = send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("held")).split()[-1]
+            eventually(lambda: [m for m in mx.queue() if m["queue_name"] == "hold"], "on hold")
+            mx.kill("qmgr")
+            eventually(lambda: answers(mx.port), "smtpd")
+            send(mx.port, "r@sender.example", ["ada@virtual.test.example", "bob@virtual.test.example"], mail("redirected"))
+            mx.virtual_box("eve").wait(1)
+            self.assertEqual([m["queue_name"] for m in mx.queue() if m["queue_id"] == queue_id], ["hold"])
+            mx.tool("pensuper", "-H", queue_id, check=True)
+            self.only(mx, "ada")
+            self.only(mx, "eve")
+            self.assertEqual(mx.virtual_box("bob").messages(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
