@@ -163,7 +163,7 @@ Body& Message::open_body(std::uint64_t expected) {
   ContentOptions options;
   options.size_limit = s.message_size_limit;
   options.hop_limit = s.hopcount_limit;
-  if (complete_header_ || s.complete_all_headers) {
+  if (complete_header_ || (s.complete_all_headers && !unqueued_ && !made_here_)) {
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
     options.message_id =
         "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
@@ -177,7 +177,7 @@ Body& Message::open_body(std::uint64_t expected) {
     options.keep_refused = return_refused_;
   }
   options.max_field = s.header_size_limit;
-  options.drop_fields = s.drop_fields;
+  if (!unqueued_) options.drop_fields = s.drop_fields;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field);
