@@ -17,8 +17,9 @@ struct Whole final : mail::MimeWalker::Sink {
   std::string text, events;
   std::size_t longest = 0;
   void put(char what, std::string_view piece, bool ends) {
-    events += what;
-    longest = std::max(longest, piece.size());
+    // What is not looked at comes as it was cut.
+    if (what != 'm' || !events.ends_with('m')) events += what;
+    if (what != 'm') longest = std::max(longest, piece.size());
     for (const char c : piece) {
       if (c == '\n') text += '\r';
       text += c;
