@@ -277,4 +277,18 @@ BOOST_AUTO_TEST_CASE(files_of_ours_that_are_broken_stop_what_needs_tls_and_are_t
   BOOST_TEST(host.peers.at(1)->encrypted());
 }
 
+BOOST_AUTO_TEST_CASE(suites_without_a_certificate_are_offered_only_where_none_is_looked_at) {
+  ClientTls tls(settings.tls, loop.clock());
+  for (const auto level : {TlsLevel::may, TlsLevel::encrypt, TlsLevel::fingerprint,
+                           TlsLevel::verify, TlsLevel::secure, TlsLevel::dane}) {
+    ipc::Destination d;
+    d.tls.level = level;
+    if (level == TlsLevel::dane) d.tls.tlsa = {"3 1 1 " + std::string(64, 'a')};
+    const auto plan = tls.plan(d);
+    BOOST_REQUIRE(plan.has_value());
+    BOOST_TEST((plan->options.ciphers.find("!aNULL") != std::string::npos) ==
+               (level > TlsLevel::encrypt));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -125,6 +125,8 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   if (!clientcerts) return fail(std::move(clientcerts).error().within("relay_clientcerts"));
   p.relay_clientcerts = *std::move(clientcerts);
   PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
+  if (p.proxy)
+    p.discarded_keywords |= keyword::kRequireTls;  // the way to the filter is in clear text
   const auto steps = intake::receive_steps(s.receive_override_options);
   p.unknown_recipient_checks = steps.unknown_recipient_checks;
   for (const auto& option : steps.unknown)

@@ -510,8 +510,9 @@ BOOST_AUTO_TEST_CASE(xforward_tells_of_the_client_that_a_filter_speaks_for) {
   BOOST_TEST(stranger.say("XFORWARD NAME=a\r\n") ==
              "550 5.7.0 Error: insufficient authorization\r\n");
   Open rig("smtpd_authorized_xforward_hosts = 192.0.2.7\n");
-  BOOST_TEST(rig.say("EHLO filter.example\r\n").find("XFORWARD NAME ADDR PORT PROTO HELO IDENT "
-                                                     "SOURCE\r\n") != std::string::npos);
+  BOOST_TEST(rig.say("EHLO filter.example\r\n")
+                 .find("XFORWARD NAME ADDR PORT PROTO HELO IDENT "
+                       "SOURCE\r\n") != std::string::npos);
   BOOST_TEST(codes(rig.say("XFORWARD\r\n")) == "501");
   BOOST_TEST(codes(rig.say("XFORWARD ADDR=nonsense\r\n")) == "501");
   BOOST_TEST(codes(rig.say("XFORWARD COLOUR=red\r\n")) == "501");

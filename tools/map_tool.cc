@@ -14,6 +14,7 @@
 
 #include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/map/cdb_file.h"
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
@@ -34,7 +35,8 @@ struct Invocation {
 
 constexpr const char* kHelp =
     "usage: %s [-c DIR] [-finoprw] [-q KEY | -d KEY | -s] [TYPE:]FILE ...\n"
-    "  (no -q, -d, -s)  make FILE's table FILE.lmdb anew from its text, in one step\n"
+    "  (no -q, -d, -s)  make FILE's table FILE.lmdb (cdb: FILE.cdb) anew from its text, in one "
+    "step\n"
     "  -c DIR  the configuration directory (default_database_type)\n"
     "  -q KEY  print the value of KEY; -q - reads keys from standard input\n"
     "  -d KEY  remove KEY; -d - reads keys from standard input\n"
@@ -48,8 +50,9 @@ constexpr const char* kHelp =
 struct Spec {
   std::string type, file;
   std::string text() const { return type + ":" + file; }
-  std::string path() const { return file + ".lmdb"; }
-  bool indexed() const { return type == "lmdb" || type == "hash" || type == "btree"; }
+  std::string path() const { return file + (cdb() ? ".cdb" : ".lmdb"); }
+  bool cdb() const { return type == "cdb"; }
+  bool indexed() const { return type == "lmdb" || type == "hash" || type == "btree" || cdb(); }
 };
 
 void complain(const Invocation& in, std::string_view level, std::string_view text) {
@@ -113,7 +116,8 @@ int build(const Invocation& in, const Spec& spec) {
   if (there) owner.emplace(source, in.keep_root);
   if (owner && !owner->ok())
     return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
-  auto warnings = map::build_lmdb(spec.path(), table.entries, shown, options);
+  auto warnings = spec.cdb() ? map::build_cdb(spec.path(), table.entries, shown, options)
+                             : map::build_lmdb(spec.path(), table.entries, shown, options);
   if (!warnings) return failed(in, warnings.error());
   for (const auto& warning : *warnings) complain(in, "warning", warning);
   return EX_OK;
@@ -173,7 +177,9 @@ int remove(const Invocation& in, const Spec& spec) {
   const AsOwner owner(source, in.keep_root);
   if (!owner.ok())
     return failed(in, Error::from_errno(errno, "become the owner of " + spec.path()));
-  auto removed = map::remove_from_lmdb(spec.path(), keys, in.build.fold_keys);
+  const bool fold = in.build.fold_keys;
+  auto removed = spec.cdb() ? map::remove_from_cdb(spec.path(), keys, fold)
+                            : map::remove_from_lmdb(spec.path(), keys, fold);
   if (!removed) return failed(in, removed.error());
   return *removed != 0 ? EX_OK : 1;
 }
@@ -185,12 +191,13 @@ int list(const Invocation& in, const Spec& spec) {
     std::fwrite(value.data(), 1, value.size(), stdout);
     return std::fputc('\n', stdout) != EOF;
   };
-  if (spec.indexed()) {
-    auto file = map::LmdbFile::open(spec.path());
+  const auto print_all = [&](auto file) {
     if (!file) return failed(in, file.error());
     auto done = (*file)->each(print);
     return done ? EX_OK : failed(in, done.error());
-  }
+  };
+  if (spec.cdb()) return print_all(map::CdbFile::open(spec.path()));
+  if (spec.indexed()) return print_all(map::LmdbFile::open(spec.path()));
   if (spec.type == "texthash") {
     auto text = map::read_table_file(spec.file);
     if (!text) return failed(in, text.error());

@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_host_named_by_the_administrator_may_be_an_alias) {
   server.a("real.example", "198.51.100.1");
   server.tlsa("_25._tcp.real.example", "2 0 1 " + kHash);
   secure({"d.example", "real.example", "_25._tcp.real.example"});
-  const auto smtp = [this](const std::string& hop) {
+  const auto smtp = [](const std::string& hop) {
     Decision decision;
     decision.policy.level = ipc::TlsLevel::dane;
     const NextHop next = parse_nexthops(hop, false, 25).value().front();

@@ -117,10 +117,10 @@ BOOST_AUTO_TEST_CASE(long_steps_that_come_together_are_done_one_in_a_turn) {
   Queue queue(*this, 50, milliseconds(1));
   std::optional<Result<std::string_view>> line;
   loop.spawn("other", store_result(pair.a.read_line(100), &line));
-  loop.run_once();
   pair.b.write("NOOP\n");
   unsigned most = 0;
-  for (unsigned before = queue.script.steps; before < 50; before = queue.script.steps) {
+  while (queue.script.steps < 50) {
+    const unsigned before = queue.script.steps;
     loop.run_once();  // does what is ready before it looks at I/O and behind it: two turns' work
     most = std::max(most, queue.script.steps - before);
     // The other session's line was there before most of them had their turn.

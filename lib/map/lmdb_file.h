@@ -4,8 +4,7 @@
 ///
 /// Use:     build_lmdb("transport.lmdb", entries, "transport", options);    // penmap transport
 ///          auto file = LmdbFile::open("transport.lmdb"); (*file)->find(key);
-/// Writing: always a new file beside the old one, synced, then renamed over it: readers see the old table or
-///          the new one, never a part, and a crash leaves the old one. No locks are needed or taken.
+/// Writing: always a new file in the old one's place (build.h).
 /// Thread:  find() from any thread; everything else from one.
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/map/build.h"
 #include "lib/map/map.h"
 #include "lib/map/table_text.h"
 
@@ -40,13 +40,6 @@ class LmdbFile {
   std::unique_ptr<Impl> impl_;
 };
 
-struct BuildOptions {
-  /// What to do with a key that is there already: warn (default), be silent (-w), replace (-r).
-  enum class Duplicates { warn, ignore, replace } duplicates = Duplicates::warn;
-  bool fold_keys = true;
-  unsigned mode = 0644;
-  bool start_from_old = false;  // -i: keep what the old file has
-};
 /// Writes a new file in path's place. Returns the warnings (duplicate keys). Errors: too_large,
 /// unreadable + errno.
 Result<std::vector<std::string>> build_lmdb(const std::string& path,

@@ -1,12 +1,9 @@
 #include <fcntl.h>
 #include <lmdb.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <map>
 
 #include "lib/base/lmdb_pages.h"
 #include "lib/base/text.h"
@@ -148,8 +145,6 @@ class LmdbMap final : public Map {
   Reloading<LmdbFile> file_;
 };
 
-using Content = std::map<std::string, std::string>;
-
 /// Writes content to a new file at path in one transaction; false: the map size was too small.
 Result<bool> write_content(const std::string& path, const Content& content, std::size_t map_size,
                            unsigned mode) {
@@ -172,45 +167,19 @@ Result<bool> write_content(const std::string& path, const Content& content, std:
   return true;
 }
 
-Result<void> sync_path(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (fd < 0) return fail(MapError::unreadable, "open " + path, errno);
-  const int code = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  if (code != 0) return fail(MapError::unreadable, "sync " + path, error);
-  return {};
-}
-
-Result<void> replace_file(const std::string& path, const Content& content, unsigned mode) {
-  const std::string fresh = path + ".new." + std::to_string(::getpid());
+Result<void> write_file(const std::string& path, const Content& content, unsigned mode) {
   std::size_t bytes = 0;
   for (const auto& [key, value] : content) bytes += key.size() + value.size() + 64;
   // LMDB reserves address space, not disk: being generous costs nothing.
   std::size_t map_size = std::max<std::size_t>(bytes * 4, 16u << 20) / 4096 * 4096;
-  Result<void> done;
-  for (;;) {
-    ::unlink(fresh.c_str());
-    auto written = write_content(fresh, content, map_size, mode);
-    if (!written) {
-      done = std::unexpected(std::move(written).error());
-      break;
+  return replace_file(path, mode, [&](const std::string& fresh) -> Result<void> {
+    for (;;) {
+      PEN_TRY_ASSIGN(const bool fitted, write_content(fresh, content, map_size, mode));
+      if (fitted) return {};
+      ::unlink(fresh.c_str());
+      map_size *= 2;
     }
-    if (*written) break;
-    map_size *= 2;
-  }
-  if (done) done = sync_path(fresh, O_RDONLY);
-  if (done && ::chmod(fresh.c_str(), mode) != 0)
-    done = fail(MapError::unreadable, "chmod " + fresh, errno);
-  if (done && ::rename(fresh.c_str(), path.c_str()) != 0)
-    done = fail(MapError::unreadable, "rename " + path, errno);
-  if (!done) {
-    ::unlink(fresh.c_str());
-    return done;
-  }
-  const auto slash = path.rfind('/');
-  return sync_path(slash == std::string::npos ? "." : path.substr(0, slash + 1),
-                   O_RDONLY | O_DIRECTORY);
+  });
 }
 
 Result<Content> old_content(const std::string& path) {
@@ -228,45 +197,17 @@ Result<Content> old_content(const std::string& path) {
 Result<std::vector<std::string>> build_lmdb(const std::string& path,
                                             const std::vector<TableEntry>& entries,
                                             std::string_view source, const BuildOptions& options) {
-  Content content;
-  if (options.start_from_old) {
-    auto old = old_content(path);
-    if (old) {
-      content = *std::move(old);
-    } else if (!old.error().is_errno(ENOENT)) {
-      return std::unexpected(std::move(old).error());
-    }
-  }
-  std::vector<std::string> warnings;
-  for (const auto& e : entries) {
-    std::string key = options.fold_keys ? to_lower(e.key) : e.key;
-    const std::string where = std::string(source) + ", line " + std::to_string(e.line);
-    if (key.empty() || key.size() > kMaxLmdbKey) return fail(MapError::too_large, where + ": key");
-    if (e.value.size() > kMaxValue) return fail(MapError::too_large, where + ": value");
-    if (key.find('\0') != std::string::npos || e.value.find('\0') != std::string::npos) {
-      return fail(MapError::syntax, where + ": NUL byte");
-    }
-    const auto [place, inserted] = content.try_emplace(std::move(key), e.value);
-    if (inserted) continue;
-    if (options.duplicates == BuildOptions::Duplicates::replace) {
-      place->second = e.value;
-    } else if (options.duplicates == BuildOptions::Duplicates::warn) {
-      warnings.push_back(where + ": duplicate entry: \"" + printable(e.key, 200) + "\"");
-    }
-  }
-  PEN_TRY(replace_file(path, content, options.mode));
+  PEN_TRY_ASSIGN(Content content, begin_content(options, [&] { return old_content(path); }));
+  PEN_TRY_ASSIGN(auto warnings, merge(content, entries, source, kMaxLmdbKey, options));
+  PEN_TRY(write_file(path, content, options.mode));
   return warnings;
 }
 
 Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys,
                                      bool fold_keys) {
-  struct stat s{};
-  if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
-  PEN_TRY_ASSIGN(Content content, old_content(path));
-  std::size_t removed = 0;
-  for (const auto& key : keys) removed += content.erase(fold_keys ? to_lower(key) : key);
-  if (removed != 0) PEN_TRY(replace_file(path, content, s.st_mode & 07777));
-  return removed;
+  return remove_keys(
+      path, keys, fold_keys, [&] { return old_content(path); },
+      [&](const Content& content, unsigned mode) { return write_file(path, content, mode); });
 }
 
 std::shared_ptr<Map> make_lmdb(std::string spec, const std::string& name,

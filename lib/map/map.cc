@@ -10,9 +10,9 @@
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 16> kTypes = {
-    "btree",   "cidr",    "environ", "fail",      "hash",   "inline", "lmdb",     "pcre",
-    "pipemap", "randmap", "regexp",  "socketmap", "static", "tcp",    "texthash", "unionmap"};
+constexpr std::array<std::string_view, 17> kTypes = {
+    "btree",   "cdb",     "cidr",   "environ",   "fail",   "hash", "inline",   "lmdb",    "pcre",
+    "pipemap", "randmap", "regexp", "socketmap", "static", "tcp",  "texthash", "unionmap"};
 
 }  // namespace
 
@@ -59,6 +59,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   std::string full(spec);
   if (type == "lmdb" || type == "hash" || type == "btree")
     return make_lmdb(std::move(full), name, options);
+  if (type == "cdb") return make_cdb(std::move(full), name, options);
   if (type == "texthash") return make_texthash(std::move(full), name, options);
   if (type == "inline") return make_inline(std::move(full), name, options);
   if (type == "static") return make_static(std::move(full), name);

@@ -3,7 +3,7 @@
 ///
 /// Use:     auto maps = MapList::open("hash:/etc/x/transport, regexp:/etc/x/rules", options);
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
-/// Types:   lmdb, hash and btree (all three: NAME.lmdb), texthash, inline, static, cidr, regexp, pcre, unix, environ,
+/// Types:   lmdb, hash and btree (all three: NAME.lmdb), cdb, texthash, inline, static, cidr, regexp, pcre, unix, environ,
 ///          fail; unionmap, pipemap, randmap (made of others); socketmap, tcp (asked of another process);
 ///          "proxy:" in front of a type is accepted and skipped (there is no proxymap here).
 /// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An Error

@@ -9,6 +9,8 @@ namespace pen::map {
 
 std::shared_ptr<Map> make_lmdb(std::string spec, const std::string& name,
                                const OpenOptions& options);
+std::shared_ptr<Map> make_cdb(std::string spec, const std::string& name,
+                              const OpenOptions& options);
 std::shared_ptr<Map> make_texthash(std::string spec, const std::string& name,
                                    const OpenOptions& options);
 Result<std::shared_ptr<Map>> make_inline(std::string spec, const std::string& name,

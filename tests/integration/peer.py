@@ -5,7 +5,8 @@ Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
              peer.replies["MAIL"] = lambda session, line: "550 5.1.8 no" if "bad" in line else None
              … peer.wait_messages(1)[0].content
 TLS:     Peer(tls=server_context(certificate)) offers STARTTLS until it is spoken; wrapped=True: TLS from the first byte.
-Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, XFORWARD, MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
+Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, AUTH, RESPONSE for the line that answers a 334, XFORWARD, MAIL, RCPT, DATA,
+         BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
          is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
          DROP closes the connection instead of an answer; NOTHING: the command has its usual effect and no answer.
 Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
@@ -233,6 +234,16 @@ class Peer:
                 self._send(connection, session, reply)
                 if reply.startswith("220"):
                     return "STARTTLS"
+            elif verb == "AUTH":
+                if not any(f.startswith("AUTH ") for f in self.features):
+                    self._violation(session, "AUTH was not offered")
+                reply = self._scripted("AUTH", session, line, "535 5.7.8 no")
+                self._send(connection, session, reply)
+                while reply.startswith("334"):
+                    response = reader.line().rstrip(b"\r\n").decode()
+                    session.commands.append(response)
+                    reply = self._scripted("RESPONSE", session, response, "535 5.7.8 no")
+                    self._send(connection, session, reply)
             elif verb == "MAIL":
                 match = re.match(r"MAIL FROM:<([^>]*)>(.*)", line, re.I | re.S)
                 reply = self._scripted("MAIL", session, line, "250 2.1.0 ok")

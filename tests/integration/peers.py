@@ -283,14 +283,15 @@ class Dovecot(Peer):
     """An LMTP server on `port` (TCP) and on self.socket (Unix); Maildirs below self.mail/USER.
 
     logins (name -> password) and auth_port: an authentication service too, on that port of 127.0.0.1 and on
-    self.auth_socket, with the mechanisms named in self.mechanisms."""
+    self.auth_socket, with the mechanisms named in self.mechanisms; introspection: the address of a server that knows about tokens,
+    for XOAUTH2 too."""
 
     package = "dovecot"
     mechanisms = "plain login cram-md5 scram-sha-1 scram-sha-256 anonymous"
 
-    def __init__(self, port, logins=None, auth_port=None):
+    def __init__(self, port, logins=None, auth_port=None, introspection=None):
         super().__init__(port)
-        self.logins, self.auth_port = logins, auth_port
+        self.logins, self.auth_port, self.introspection = logins, auth_port, introspection
 
     def start(self):
         self.mail = os.path.join(self.dir, "lib/vmail")
@@ -305,7 +306,16 @@ class Dovecot(Peer):
             passdb = "driver = passwd-file\n  args = scheme=PLAIN username_format=%u /etc/dovecot/users"
             self.set_logins(self.logins)
             name = "%Lu"
-            auth = f"""auth_mechanisms = {self.mechanisms}
+            tokens = ""
+            if self.introspection:
+                tokens = "passdb {\n  driver = oauth2\n  mechanisms = xoauth2\n  args = /etc/dovecot/tokens\n}\n"
+                self.write("etc/dovecot/tokens", f"""introspection_url = {self.introspection}
+introspection_mode = post
+username_attribute = username
+active_attribute = active
+active_value = true
+""")
+            auth = f"""{tokens}auth_mechanisms = {self.mechanisms}{" xoauth2" if tokens else ""}
 auth_failure_delay = 0
 auth_anonymous_username = anonymous
 service auth {{

@@ -1,12 +1,45 @@
 """AUTH in the SMTP client: real servers (Postfix with Dovecot, and this server) ask for a login."""
+import base64
+import http.server
+import json
 import re
+import threading
+import urllib.parse
 
 import peers
 from harness import *
 
 ANNA, BERTA = "anna@local.test.example", "berta"
 PASSWORDS = {ANNA: "secret, one", BERTA: "b\u00e4r two"}
+TOKEN = "ya29.vF9dft4qmTc2Nvb3RlckBhdHRhdmlzdGEuY29tCg"
 MECHANISMS = ("PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256")
+
+
+class Tokens:
+    """Knows which tokens count and whose they are (RFC 7662): token -> name."""
+
+    def __init__(self, tokens):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                name = tokens.get(form.get("token", [""])[0])
+                body = json.dumps({"active": True, "username": name} if name else {"active": False}).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 def transport(*options):
@@ -18,7 +51,9 @@ class ToPostfix(Suite):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.dovecot = peers.Dovecot(free_port(), logins=PASSWORDS, auth_port=free_port())
+        tokens = Tokens({TOKEN: ANNA})
+        cls.addClassCleanup(tokens.close)
+        cls.dovecot = peers.Dovecot(free_port(), logins=PASSWORDS, auth_port=free_port(), introspection=tokens.url)
         cls.addClassCleanup(cls.dovecot.stop)
         cls.dovecot.start()
         cls.postfix = peers.Postfix(free_port(), settings=f"""smtpd_sasl_auth_enable = yes
@@ -64,6 +99,19 @@ default_transport = discard:
             mx.wait_log(self.submit(mx, f"{name}.example") + r": to=<y@\S+ relay=\S+ .*status=sent")
             self.assertRegex(self.postfix.log(), f"sasl_method={mechanism}, sasl_username={ANNA}")
         self.assertNotIn(PASSWORDS[ANNA], mx.log())
+
+    def test_a_token_gets_mail_through(self):
+        mx = self.instance({self.hop: f"{ANNA}:{TOKEN}"}, {"token.example": "token"},
+                           {"token": transport("smtp_sasl_mechanism_filter=xoauth2")})
+        mx.wait_log(self.submit(mx, "token.example") + r": to=<y@\S+ relay=\S+ .*status=sent")
+        self.assertRegex(self.postfix.log(), f"sasl_method=XOAUTH2, sasl_username={ANNA}")
+        self.assertNotIn(TOKEN, mx.log())
+
+    def test_a_token_that_has_expired_makes_mail_wait(self):
+        mx = self.instance({self.hop: f"{ANNA}:expired"}, {"token.example": "token"},
+                           {"token": transport("smtp_sasl_mechanism_filter=xoauth2")})
+        mx.wait_log(self.submit(mx, "token.example") + r": to=<y@\S+ .*dsn=4\.7\.8, status=deferred \(SASL authentication failed; "
+                    r"server 127\.0\.0\.1\S* said: 535 5\.7\.8 ")
 
     def test_the_strongest_is_chosen_and_options_may_leave_none(self):
         mx = self.instance({self.hop: f"{BERTA}:{PASSWORDS[BERTA]}"}, {"any.example": "", "none.example": "none"},
@@ -139,6 +187,33 @@ default_transport = discard:
         inside.wait_log(rf"client=\S+, sasl_method=SCRAM-SHA-256, sasl_username={BERTA}\n")
         mx.wait_empty_queue()
         self.assertEqual(mx.log().count("status=sent"), 3)
+
+
+class Scripted(Suite):
+    """XOAUTH2 as the large providers speak it: byte for byte, and the challenge that says why a token is refused."""
+
+    def test_what_is_said_and_what_a_refusal_says(self):
+        why = base64.b64encode(b'{"status":"401","schemes":"bearer","scope":"https://mail.example/"}').decode()
+        for token, good in ((TOKEN, True), ("expired", False)):
+            with self.subTest(good=good), Peer(features=["PIPELINING", "AUTH LOGIN XOAUTH2"]) as peer:
+                said = base64.b64encode(f"user={ANNA}\1auth=Bearer {token}\1\1".encode()).decode()
+                peer.replies["AUTH"] = lambda session, line: "235 2.7.0 welcome" if good else f"334 {why}"
+                peer.replies["RESPONSE"] = lambda session, line: "535 5.7.8 the token is of no use" if line == "" else "501 what?"
+                hop = f"[127.0.0.1]:{peer.port}"
+                with Instance({**relay_to(peer), "smtp_sasl_auth_enable": "yes", "smtp_sasl_security_options": "noanonymous",
+                               "smtp_sasl_mechanism_filter": "xoauth2",
+                               "smtp_sasl_password_maps": inline({hop: f"{ANNA}:{token}"})}) as mx:
+                    send(mx.port, "x@local.test.example", ["y@rcpt.example"], mail())
+                    if good:
+                        peer.wait_messages(1)
+                    else:
+                        mx.wait_log(r"dsn=4\.7\.8, status=deferred \(SASL authentication failed; server \S+ said: 535 5\.7\.8 the token")
+                commands = peer.sessions[0].commands
+                self.assertEqual(commands[1], f"AUTH XOAUTH2 {said}")
+                if not good:
+                    self.assertEqual(commands[2], "")
+                    self.assertFalse([c for c in commands if c.startswith("MAIL")])
+                self.assertEqual(peer.violations, [])
 
 
 if __name__ == "__main__":

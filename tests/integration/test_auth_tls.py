@@ -38,7 +38,7 @@ class AuthWithTls(Suite):
         cls.addClassCleanup(shutil.rmtree, cls.dir)
         os.chmod(cls.dir, 0o755)
         cls.ca = Authority(cls.dir)
-        certificate = cls.ca.issue("in.test.example")
+        cls.certificate = certificate = cls.ca.issue("in.test.example")
         cls.sink = cls.enterClassContext(Peer())
         cls.dovecot = peers.Dovecot(free_port(), logins={USER: PASSWORD}, auth_port=free_port())
         cls.addClassCleanup(cls.dovecot.stop)
@@ -82,6 +82,47 @@ class AuthWithTls(Suite):
             mx.wait_log(rf"{queue_id}: to=<y@{domain}>.*{outcome}")
         self.inside.wait_log(rf"client=\S+, sasl_method=PLAIN, sasl_username={USER}")
         self.assertNotIn(PASSWORD, mx.log())
+
+    def test_the_shipped_submission_services_work_when_they_are_taken_in(self):
+        """As an administrator would: take the # off in master.cf (the ports are other ones here)."""
+        ports = {"submission": free_port(), "submissions": free_port()}
+        mx = Instance({
+            "smtpd_tls_security_level": "may", "smtpd_tls_cert_file": self.certificate.pem,
+            "smtpd_tls_key_file": self.certificate.key, "smtpd_sasl_type": "dovecot",
+            "smtpd_sasl_path": f"inet:127.0.0.1:{self.dovecot.auth_port}", "mynetworks": "192.0.2.1/32",
+            "smtpd_sasl_security_options": "noanonymous", "default_transport": "discard:"}, start=False)
+        self.addCleanup(mx.close)
+        path = os.path.join(mx.etc, "master.cf")
+        with open(path) as file:
+            lines, inside = file.read().split("\n"), False
+        for i, line in enumerate(lines):
+            name = line[1:].split(" ")[0]
+            inside = name in ports if line.startswith("#submission") else inside and line.startswith("#  -o ")
+            if inside:
+                lines[i] = line[1:].replace(name, f"127.0.0.1:{ports[name]}", 1) if name in ports else line[1:]
+        with open(path, "w") as file:
+            file.write("\n".join(lines))
+        mx.start()
+        context = ssl.create_default_context(cafile=self.ca.pem)
+        context.check_hostname = False
+        for service, port in ports.items():
+            wrapped = service == "submissions"
+            eventually(lambda: answers(port), f"{service} answers")
+            make = (lambda: smtplib.SMTP_SSL("127.0.0.1", port, timeout=60, context=context)) if wrapped else \
+                   (lambda: smtplib.SMTP("127.0.0.1", port, timeout=60))
+            with self.subTest(service), make() as client:
+                client.ehlo("client.example")
+                if not wrapped:
+                    self.assertNotIn("auth", client.esmtp_features)
+                    self.assertEqual(client.mail("x@local.test.example")[0], 530)
+                    client.starttls(context=context)
+                    client.ehlo("client.example")
+                client.mail("x@local.test.example")
+                self.assertEqual(client.rcpt("y@out.example")[0], 554)  # not logged in
+                client.rset()
+                client.login(USER, PASSWORD)
+                client.sendmail("x@local.test.example", ["y@out.example"], mail())
+                mx.wait_log(rf"penstock/{service}/smtpd\[\d+\]: \w+: client=\S+, sasl_method=\S+, sasl_username={USER}")
 
     def exim(self, port, relay_port, **more):
         exim = peers.Exim(port, relay_port, ca=self.ca.pem, authenticators=EXIM_LOGINS, **more)

@@ -7,13 +7,15 @@ from content_filter import Filter
 from harness import *
 
 BOXES = ("ada", "bob", "eve", "copy", "sender")
-OVERRIDE = "no_unknown_recipient_checks,no_address_mappings,no_header_body_checks,no_milters"
+# What the smtpd behind the filter leaves out: behind the queue all that was done before; before the queue nothing was.
+DONE = "no_unknown_recipient_checks,no_address_mappings,no_header_body_checks,no_milters"
+CHECKED = "no_unknown_recipient_checks"
 
 
 class Filtered(Suite):
     """An instance whose mail goes through `scan`, which hands it back to a smtpd of its own."""
 
-    def instance(self, scan=None, settings=None, services=None, start=True, back=None):
+    def instance(self, scan=None, settings=None, services=None, start=True, back=None, override=DONE):
         boxes = {f"{n}@virtual.test.example": f"{n}/" for n in BOXES}
         back = back or free_port()
         if scan is not None:
@@ -23,7 +25,7 @@ class Filtered(Suite):
                         {"scan": "unix - - n - 10 smtp\n  -o smtp_send_xforward_command=yes",
                          f"127.0.0.1:{back}": "inet n - n - 100 smtpd\n"
                          "  -o content_filter= -o smtpd_proxy_filter=\n"
-                         f"  -o receive_override_options={OVERRIDE}\n"
+                         f"  -o receive_override_options={override}\n"
                          "  -o smtpd_recipient_restrictions=permit_mynetworks,reject\n"
                          "  -o smtpd_authorized_xforward_hosts=127.0.0.0/8", **(services or {})}, start=start)
 
@@ -147,7 +149,8 @@ class AfterQueue(Filtered):
 
 class BeforeQueue(Filtered):
     def before(self, scan, settings=None, **more):
-        return self.instance(scan, {"smtpd_proxy_filter": f"127.0.0.1:{scan.port}", **(settings or {})}, **more)
+        return self.instance(scan, {"smtpd_proxy_filter": f"127.0.0.1:{scan.port}", **(settings or {})}, override=CHECKED,
+                             **more)
 
     def test_the_filters_word_is_the_clients(self):
         with Filter() as scan, self.before(scan) as mx:
@@ -167,6 +170,15 @@ class BeforeQueue(Filtered):
             mx.wait_log(r"NOQUEUE: client=\S+\[127\.0\.0\.1\]")
             mx.wait_log(r"NOQUEUE: proxy-accept: END-OF-MESSAGE: 250 2\.0\.0 Ok: queued as \S+; from=<s@sender\.example>")
             mx.wait_log(r"orig_client=localhost\[127\.0\.0\.1\]")
+
+    def test_aliases_and_copies_come_behind_the_filter_and_once(self):
+        with Filter() as scan, self.before(scan, {
+                "virtual_alias_maps": inline({"all@virtual.test.example": "ada@virtual.test.example, bob@virtual.test.example"}),
+                "always_bcc": "copy@virtual.test.example"}) as mx:
+            send(mx.port, "s@sender.example", ["all@virtual.test.example"], mail("once"))
+            for box in ("ada", "bob", "copy"):
+                self.only(mx, box)
+            self.assertEqual([m.recipients for m in scan.messages], [["all@virtual.test.example"]])
 
     def test_what_it_refuses_is_refused(self):
         with Filter() as scan, self.before(scan) as mx:
@@ -271,6 +283,48 @@ class BeforeQueue(Filtered):
                 client.expect("MAIL FROM:<s@sender.example>", "250")
                 self.assertEqual(client.command("RCPT TO:<ada@virtual.test.example>"), "451 4.3.5 Server configuration error")
             mx.wait_log("mail loop: smtpd_proxy_filter of service")
+
+
+class Shipped(Filtered):
+    def example(self, back, before):
+        """The services of the example at the end of conf/master.cf, before or behind the queue, and what it puts below smtp."""
+        with open(os.path.join(TOP, "conf", "master.cf")) as file:
+            lines = file.read().split("\n")
+        services, below_smtp, into, chosen = {}, [], None, True
+        for line in lines[next(i for i, l in enumerate(lines) if l.startswith("#scan ")):]:
+            if line.startswith("# "):
+                into = below_smtp if "below smtp:" in line else into
+            if line[:8] in ("# behind", "# before", "# both"):
+                chosen = line == "# both" or line.startswith("# before") == before
+            if line.startswith("#  -o ") and chosen:
+                into.append(line[1:])
+            elif line[:1] == "#" and line[1:2] not in (" ", ""):
+                name, rest = line[1:].replace("10026", str(back)).split(None, 1)
+                into = services[name] = [rest]
+        return {name: "\n".join(rest) for name, rest in services.items()}, below_smtp
+
+    def test_the_example_in_master_cf_works_behind_and_before_the_queue(self):
+        back = free_port()
+        for before in (False, True):
+            services, below_smtp = self.example(back, before)
+            self.assertEqual(sorted(services), [f"127.0.0.1:{back}", "scan"])
+            self.assertEqual("no_address_mappings" in services[f"127.0.0.1:{back}"], not before)
+            with self.subTest(before_queue=before), Filter() as scan, self.instance(
+                    scan, {} if before else {"content_filter": f"scan:[127.0.0.1]:{scan.port}"}, services, start=False,
+                    back=back) as mx:
+                if before:
+                    options = "\n".join(below_smtp).replace("10025", str(scan.port))
+                    with open(os.path.join(mx.etc, "master.cf")) as file:
+                        text = file.read()
+                    line = next(l for l in text.split("\n") if l.split()[1:2] == ["inet"] and str(back) not in l)
+                    with open(os.path.join(mx.etc, "master.cf"), "w") as file:
+                        file.write(text.replace(line, line + "\n" + options))
+                mx.start()
+                send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("shipped"))
+                self.assertIn(b"X-Filtered: yes", self.only(mx, "ada")[0])
+                mx.wait_log(r"penstock/reinject/smtpd\[\d+\]: \S+: client=\S+, .*orig_client=localhost\[127\.0\.0\.1\]")
+                if before:
+                    mx.wait_log("NOQUEUE: proxy-accept: ")
 
 
 class Copies(Filtered):

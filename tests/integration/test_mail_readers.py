@@ -96,6 +96,30 @@ class Readers(Suite):
         self.submit_by("s-nail", ["-:/", "-S", "v15-compat", "-S", "mta=file://{sendmail}", "-S", "sendwait", "-s", "a word",
                                   "-c", "ben@virtual.test.example", "ada@virtual.test.example"], wanted)
 
+    def test_tinycdb_and_penmap_read_what_the_other_has_made(self):
+        root = os.path.join(peers.ROOTS, "tinycdb")
+        subprocess.run([os.path.join(TOP, "scripts", "unpack-peer"), root, "tinycdb"], check=True)
+        libraries = ":".join(os.path.join(root, "usr/lib", d) for d in os.listdir(os.path.join(root, "usr/lib")))
+
+        def cdb(*words, text=""):
+            return subprocess.run([os.path.join(root, "usr/bin/cdb"), *words], input=text, capture_output=True, text=True,
+                                  check=True, timeout=60, env={"LD_LIBRARY_PATH": libraries}).stdout
+        with Peer() as peer, Instance({"relay_domains": "rcpt.example"}, start=False) as mx:
+            pairs = {f"key{i}.example": f"smtp:[127.0.0.1]:{i}" for i in range(500)}
+            table = mx.write("ours", "".join(f"{k} {v}\n" for k, v in pairs.items()))
+            mx.tool("penmap", "cdb:" + table, check=True)
+            self.assertEqual(dict(line.split(" ", 1) for line in cdb("-d", "-m", table + ".cdb").splitlines() if line), pairs)
+            self.assertEqual(cdb("-q", table + ".cdb", "key7.example"), pairs["key7.example"])
+            theirs = mx.write("theirs", "")
+            cdb("-c", "-m", theirs + ".cdb", text=f"rcpt.example smtp:[127.0.0.1]:{peer.port}\nother.example discard:\n")
+            self.assertEqual(mx.tool("penmap", "-q", "other.example", "cdb:" + theirs, check=True).stdout, "discard:\n")
+            self.assertEqual(mx.tool("penmap", "-s", "cdb:" + theirs, check=True).stdout,
+                             f"rcpt.example\tsmtp:[127.0.0.1]:{peer.port}\nother.example\tdiscard:\n")
+            mx.set(transport_maps="cdb:" + theirs)
+            mx.start()
+            send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+            peer.wait_messages(1)
+
     def shape(self, entry):
         """The fields of an entry, in order, with the kinds of their values."""
         return [(name, [[(n, type(v)) for n, v in r.items()] for r in value] if name == "recipients" else type(value))

@@ -1,23 +1,25 @@
-"""MTA-STS (RFC 8461) end to end: DNS, policy hosts and MX hosts that do right and wrong, and what becomes of the mail."""
-import email
-import email.policy
-import gzip
+"""MTA-STS (RFC 8461) end to end: DNS, policy hosts and MX hosts that do right and wrong, and what becomes of the mail.
+
+Each case is a domain; the table of docs/tls-failure-cases.md says which section each is of.
+"""
 import json
 import os
+import re
 import shutil
 import tempfile
 
-from certificates import Authority
+from certificates import Authority, Certificate
 from harness import *
 from peer import server_context
 from policy_host import PolicyHost, answer, policy
-from test_tlsrpt import Reports
+from test_tls_dane import without_certificate
+from test_tlsrpt import Reports, report_of
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "4s", "queue_run_delay": "1s"}
 RECORD = "v=STSv1; id=one;"
 
 
-class MtaSts(Suite):
+class Hosts(Suite):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -26,20 +28,26 @@ class MtaSts(Suite):
         os.chmod(cls.directory, 0o755)
         cls.ca = Authority(os.path.join(cls.directory, "web"))
         cls.other_ca = Authority(os.path.join(cls.directory, "other"), "Other CA")
-        certificates = {"right": cls.ca.issue("mx.right.example"), "wrong": cls.ca.issue("elsewhere.example"),
-                        "expired": cls.ca.issue_odd("mx.expired.example"),
-                        "untrusted": cls.other_ca.issue("mx.untrusted.example"), "clear": None}
+        contexts = {"right": cls.ca.issue("mx.right.example"), "wrong": cls.ca.issue("elsewhere.example"),
+                    "expired": cls.ca.issue_odd("mx.expired.example"), "untrusted": cls.other_ca.issue("mx.untrusted.example"),
+                    "selfsigned": Authority(os.path.join(cls.directory, "mx"), "mx.selfsigned.example").own,
+                    "commonname": cls.ca.issue_odd("mx.commonname.example", expired=False, names=False),
+                    "wild": cls.ca.issue("*.wild.example"), "a.deep": cls.ca.issue("*.deep.example"),
+                    "refuses": cls.ca.issue("mx.refuses.example"), "breaks": without_certificate(), "clear": None}
         cls.peers, cls.addresses, port = {}, {}, 0
-        for number, (kind, certificate) in enumerate(certificates.items(), 31):
+        for number, (kind, context) in enumerate(contexts.items(), 31):
             cls.addresses[kind] = f"127.0.0.{number}"
-            peer = Peer(host=cls.addresses[kind], port=port, tls=certificate and server_context(certificate))
+            context = server_context(context) if isinstance(context, Certificate) else context
+            peer = Peer(host=cls.addresses[kind], port=port, tls=context)
             cls.addClassCleanup(peer.close)
             cls.peers[kind], port = peer, peer.port
+        cls.peers["refuses"].replies["STARTTLS"] = lambda session, line: "454 4.7.0 TLS not available"
         cls.port = port
 
-    def zone(self, more=(), **domains):
+    @classmethod
+    def zone(cls, more=(), **domains):
         """A name server with MX hosts by their kind, and the domains: name -> (TXT texts, MX kinds by preference)."""
-        records = {(f"mx.{kind}.example", "A"): [address] for kind, address in self.addresses.items()}
+        records = {(f"mx.{kind}.example", "A"): [address] for kind, address in cls.addresses.items()}
         for name, (texts, *kinds) in domains.items():
             records[f"{name}.example", "MX"] = [(10 * n, f"mx.{kind}.example") for n, kind in enumerate(kinds, 1)]
             records[f"mta-sts.{name}.example", "A"] = ["127.0.0.1"]
@@ -48,13 +56,15 @@ class MtaSts(Suite):
         records.update(more)
         return Dns(records, ttl=1)
 
-    def policy_host(self, *domains):
-        return PolicyHost(self.ca.issue(*(f"mta-sts.{d}.example" for d in domains)))
+    @classmethod
+    def policy_host(cls, *domains):
+        return PolicyHost(cls.ca.issue(*(f"mta-sts.{d}.example" for d in domains)))
 
-    def instance(self, dns, hosts, **more):
-        settings = {**SOON, **dns.settings(), "relay_domains": "example", "smtp_tcp_port": str(self.port),
+    @classmethod
+    def instance(cls, dns, hosts, **more):
+        settings = {**SOON, **dns.settings(), "relay_domains": "example", "smtp_tcp_port": str(cls.port),
                     "smtp_tls_security_level": "may", "smtp_tls_loglevel": "1", "smtp_mta_sts_enable": "yes",
-                    "smtp_mta_sts_CAfile": self.ca.pem, "smtp_mta_sts_port": str(hosts.port), "smtp_mta_sts_wait": "1s",
+                    "smtp_mta_sts_CAfile": cls.ca.pem, "smtp_mta_sts_port": str(hosts.port), "smtp_mta_sts_wait": "5s",
                     "smtp_mta_sts_retry_time": "1s", **more}
         return Instance(settings)
 
@@ -65,59 +75,206 @@ class MtaSts(Suite):
     def at(self, kind, domain):
         return [m for m in self.peers[kind].messages if m.recipients == [f"a@{domain}.example"]]
 
-    # How mail fares by a policy that was had: mode, mx patterns, MX hosts; the words of a deferral, or where it goes.
-    POLICIES = {
-        "good": ("enforce", ["mx.right.example"], ["right"], "right"),
-        "wildcard": ("enforce", ["*.right.example"], ["right"], "right"),
-        "toowild": ("enforce", ["*.example"], ["right"], "host mx.right.example is not one that the MTA-STS policy of "
-                    "toowild.example (enforce, id one) names"),
-        "mismatch": ("enforce", ["mx.elsewhere.example"], ["clear"], "host mx.clear.example is not one that"),
-        "second": ("enforce", ["mx.right.example"], ["clear", "right"], "right"),
-        "secondbest": ("enforce", ["mx.wrong.example", "mx.right.example"], ["wrong", "right"], "right"),
-        "mxwrongname": ("enforce", ["mx.wrong.example"], ["wrong"], "Server certificate not verified"),
-        "mxexpired": ("enforce", ["mx.expired.example"], ["expired"], "Server certificate not trusted"),
-        "mxuntrusted": ("enforce", ["mx.untrusted.example"], ["untrusted"], "Server certificate not trusted"),
-        "notls": ("enforce", ["mx.clear.example"], ["clear"], "TLS is required, but was not offered by host"),
-        "testing": ("testing", ["mx.right.example"], ["right"], "right"),
-        "testmismatch": ("testing", ["mx.elsewhere.example"], ["clear"], "clear"),
-        "testwrong": ("testing", ["mx.wrong.example"], ["wrong"], "wrong"),
-        "modenone": ("none", ["mx.elsewhere.example"], ["clear"], "clear"),
-        "table": ("enforce", ["mx.elsewhere.example"], ["clear"], "clear"),
-    }
 
-    def test_what_policies_demand_of_mx_hosts(self):
-        with self.policy_host(*self.POLICIES) as hosts:
-            for domain, (mode, mx, _, _) in self.POLICIES.items():
-                hosts.policies[f"{domain}.example"] = policy(mode, *mx)
-            zone = {domain: ([RECORD], *kinds) for domain, (_, _, kinds, _) in self.POLICIES.items()}
-            with self.zone(**zone) as dns, \
-                    self.instance(dns, hosts, smtp_tls_policy_maps=inline({"table.example": "may"})) as mx:
-                for domain in self.POLICIES:
-                    send(mx.port, "ada@sender.example", [f"a@{domain}.example"], mail())
-                for domain, (_, _, _, outcome) in self.POLICIES.items():
-                    with self.subTest(domain=domain):
-                        # What goes to the second host may have been tried at the first, and then waited.
-                        wanted = "sent" if outcome in self.peers else "deferred"
-                        line = mx.wait_log(rf"to=<a@{domain}\.example>, .*status={wanted} .*").group(0)
-                        if wanted == "deferred":
-                            self.assertIn(outcome, line)
-                            self.assertEqual([m for kind in self.peers for m in self.at(kind, domain)], [])
-                        else:
-                            self.assertEqual(len(self.at(outcome, domain)), 1)
-                self.assertEqual(self.at("right", "good")[0].session.tls, "TLSv1.3")
-                self.assertRegex(mx.log(), r"Verified TLS connection established to mx\.right\.example\[")
-                self.assertIn("MTA-STS policy of testmismatch.example (testing): host mx.clear.example is none of those",
-                              mx.log())
-                self.assertRegex(self.explain(mx, "good"), r"^secure, by MTA-STS policy of good\.example \(enforce, id one, ")
-                self.assertRegex(self.explain(mx, "testing"), r"^may, by smtp_tls_security_level; MTA-STS policy of .*\(testing")
-                self.assertRegex(self.explain(mx, "table"), r"^may, by smtp_tls_policy_maps \(table\.example\)$")
-                # Each was fetched once, however many asked; where the table decides nothing is asked for.
-                self.assertEqual(hosts.fetches.pop("table.example", 0), 0)
-                self.assertEqual(set(hosts.fetches.values()), {1})
-                self.assertIn("mx.right.example", self.peers["right"].tls.asked)
-                for peer in self.peers.values():
-                    self.assertEqual(peer.violations, [])
+class AllCases(Hosts):
+    """One instance for all cases, and one message for each. A case's domain is its name, with dots for underscores."""
 
+    @classmethod
+    def run_with(cls, hosts, records, zone, **settings):
+        cls.hosts = hosts
+        cls.addClassCleanup(hosts.__exit__)
+        cls.dns = cls.zone(records, **zone)
+        cls.addClassCleanup(cls.dns.__exit__)
+        cls.mx = cls.instance(cls.dns, hosts, **settings)
+        cls.addClassCleanup(cls.mx.close)
+
+    def fate(self, domain, wanted, user="a"):
+        """user: another one for each message to the domain, so that none is taken for another."""
+        send(self.mx.port, "ada@sender.example", [f"{user}@{domain}.example"], mail())
+        # What goes to the second host may have been tried at the first, and then waited.
+        return self.mx.wait_log(rf"to=<{user}@{re.escape(domain)}\.example>, .*status={wanted} .*").group(0)
+
+    def tearDown(self):
+        for peer in self.peers.values():
+            self.assertEqual(peer.violations, [])
+
+
+def domain_of(name):
+    return name.replace("_", ".")
+
+
+NOT_NAMED = "is not one that the MTA-STS policy of"
+NOT_VERIFIED = "Server certificate not verified"
+NOT_TRUSTED = "Server certificate not trusted"
+# How mail fares by a policy that was had: mode, mx patterns, MX hosts; the words of a deferral, or where it goes.
+POLICIES = {
+    "good": ("enforce", ["mx.right.example"], ["right"], "right"),
+    "delegated": ("enforce", ["mx.right.example"], ["right"], "right"),  # record and policy host are aliases
+    "split": ("enforce", ["mx.right.example"], ["right"], "right"),  # the record comes in two strings
+    "linefeeds": ("enforce", ["mx.right.example"], ["right"], "right"),
+    "firstcounts": ("enforce", ["mx.elsewhere.example"], ["right"], NOT_NAMED),  # then mode testing
+    "webwild": ("enforce", ["mx.right.example"], ["right"], "right"),  # the policy host's certificate is *.webwild.example
+    "wildcard": ("enforce", ["*.right.example"], ["right"], "right"),
+    "toowild": ("enforce", ["*.example"], ["right"], "host mx.right.example " + NOT_NAMED + " toowild.example (enforce, id one) names"),
+    "mismatch": ("enforce", ["mx.elsewhere.example"], ["clear"], "host mx.clear.example " + NOT_NAMED),
+    "second": ("enforce", ["mx.right.example"], ["clear", "right"], "right"),
+    "secondbest": ("enforce", ["mx.wrong.example", "mx.right.example"], ["wrong", "right"], "right"),
+    "nonebest": ("enforce", ["mx.wrong.example", "mx.expired.example"], ["wrong", "expired", "clear"], "Server certificate not "),
+    "mxwrongname": ("enforce", ["mx.wrong.example"], ["wrong"], NOT_VERIFIED),
+    "mxexpired": ("enforce", ["mx.expired.example"], ["expired"], NOT_TRUSTED),
+    "mxuntrusted": ("enforce", ["mx.untrusted.example"], ["untrusted"], NOT_TRUSTED),
+    "mxselfsigned": ("enforce", ["mx.selfsigned.example"], ["selfsigned"], NOT_TRUSTED),
+    "mxcommonname": ("enforce", ["mx.commonname.example"], ["commonname"], NOT_VERIFIED),
+    "mxwild": ("enforce", ["mx.wild.example"], ["wild"], "wild"),
+    "mxdeep": ("enforce", ["mx.a.deep.example"], ["a.deep"], NOT_VERIFIED),
+    "notls": ("enforce", ["mx.clear.example"], ["clear"], "TLS is required, but was not offered by host"),
+    "mxrefuses": ("enforce", ["mx.refuses.example"], ["refuses"], "refused to start TLS"),
+    "mxbreaks": ("enforce", ["mx.breaks.example"], ["breaks"], "TLS is required, but cannot be started"),
+    "testing": ("testing", ["mx.right.example"], ["right"], "right"),
+    "testmismatch": ("testing", ["mx.elsewhere.example"], ["clear"], "clear"),
+    "testwrong": ("testing", ["mx.wrong.example"], ["wrong"], "wrong"),
+    "testexpired": ("testing", ["mx.expired.example"], ["expired"], "expired"),
+    "testnotls": ("testing", ["mx.clear.example"], ["clear"], "clear"),
+    "testbreaks": ("testing", ["mx.breaks.example"], ["breaks"], "breaks"),
+    "modenone": ("none", ["mx.elsewhere.example"], ["clear"], "clear"),
+    "table": ("enforce", ["mx.elsewhere.example"], ["clear"], "clear"),
+}
+
+
+@cases(*POLICIES)
+class Policies(AllCases):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        hosts = cls.policy_host(*POLICIES)
+        for name, (mode, mx, _, _) in POLICIES.items():
+            hosts.policies[f"{name}.example"] = policy(mode, *mx)
+        hosts.policies["linefeeds.example"] = policy("enforce", "mx.right.example").replace("\r", "")
+        hosts.policies["firstcounts.example"] += "mode: testing\r\nmax_age: 0\r\n"
+        hosts.certificates["webwild.example"] = cls.ca.issue("*.webwild.example")
+        aliases = {("_mta-sts.delegated.example", "CNAME"): ["_mta-sts.provider.example"],
+                   ("_mta-sts.provider.example", "TXT"): [RECORD],
+                   ("mta-sts.delegated.example", "CNAME"): ["mta-sts.provider.example"],
+                   ("mta-sts.provider.example", "A"): ["127.0.0.1"],
+                   ("_mta-sts.split.example", "TXT"): [("v=STSv1; ", "id=one;")]}
+        texts = {"delegated": [], "split": []}
+        cls.run_with(hosts, aliases, {name: (texts.get(name, [RECORD]), *kinds) for name, (_, _, kinds, _) in POLICIES.items()},
+                     smtp_tls_policy_maps=inline({"table.example": "may"}), smtp_mta_sts_wait="60s")
+
+    def case(self, name):
+        outcome = POLICIES[name][3]
+        if outcome in self.peers:
+            self.fate(name, "sent")
+            self.assertEqual(len(self.at(outcome, name)), 1)
+        else:
+            self.assertIn(outcome, self.fate(name, "deferred"))
+            self.assertEqual([m for kind in self.peers for m in self.at(kind, name)], [])
+        # Each is fetched once, however many ask; where the table decides nothing is asked for.
+        self.assertEqual(self.hosts.fetches[f"{name}.example"], 0 if name == "table" else 1)
+
+    def test_an_enforced_policy_is_told_and_its_host_asked_for_by_name(self):
+        self.fate("good", "sent", "told")
+        taken = [m for m in self.peers["right"].messages if m.recipients == ["told@good.example"]]
+        self.assertEqual([m.session.tls for m in taken], ["TLSv1.3"])
+        self.assertRegex(self.mx.log(), r"Verified TLS connection established to mx\.right\.example\[")
+        self.assertIn("mx.right.example", self.peers["right"].tls.asked)
+        self.assertRegex(self.explain(self.mx, "good"), r"^secure, by MTA-STS policy of good\.example \(enforce, id one, ")
+
+    def test_what_a_policy_in_testing_would_hold_is_logged(self):
+        self.fate("testmismatch", "sent", "logged")
+        self.mx.wait_log(r"MTA-STS policy of testmismatch\.example \(testing\): host mx\.clear\.example is none of those")
+        self.assertRegex(self.explain(self.mx, "testing"), r"^may, by smtp_tls_security_level; MTA-STS policy of .*\(testing")
+
+    def test_an_entry_of_the_policy_table_is_told(self):
+        self.assertRegex(self.explain(self.mx, "table"), r"^may, by smtp_tls_policy_maps \(table\.example\)$")
+
+
+GOOD = policy("enforce", "mx.elsewhere.example")
+# Each would hold the mail if it were believed, because the MX host has no TLS and another name:
+# TXT records; what the policy host says, None: a little now and then, without end; what is told of it.
+NO_POLICY = {
+    "norecord": ([], GOOD, None),
+    "severalrecords": ([RECORD, "v=STSv1; id=two;"], GOOD, None),
+    "badrecord": (["v=STSv1; id=;"], GOOD, None),
+    "noid": (["v=STSv1;"], GOOD, None),
+    "otherversion": (["v=STSv2; id=one;"], GOOD, None),
+    "otherrecord": (["v=spf1 -all"], GOOD, None),
+    "servfail": ([RECORD], GOOD, None),
+    "sub_parent": ([], GOOD, None),  # parent.example has a record and a policy
+    "redirect": ([RECORD], answer("", "302 Found", more="Location: https://mta-sts.target.example/\r\n"), "HTTP status 302"),
+    "moved": ([RECORD], answer(GOOD, "301 Moved Permanently", more="Location: https://mta-sts.target.example/\r\n"),
+              "HTTP status 301"),
+    "notfound": ([RECORD], answer(GOOD, "404 Not Found"), "HTTP status 404"),
+    "servererror": ([RECORD], answer(GOOD, "500 Internal Server Error"), "HTTP status 500"),
+    "html": ([RECORD], answer(GOOD, kind="text/html"), 'content type "text/html" is not text/plain'),
+    "untyped": ([RECORD], lambda c: c.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + GOOD.encode()), "is not text/plain"),
+    "oversized": ([RECORD], answer(GOOD + "x: y\r\n" * 11000), "larger than 64 kilobytes"),
+    "header": ([RECORD], answer(GOOD, more="".join(f"X-{n}: {'y' * 900}\r\n" for n in range(60))),
+               "the header of the answer is too large"),
+    "badversion": ([RECORD], GOOD.replace("STSv1", "STSv2"), "version \"STSv2\" is not STSv1"),
+    "noversion": ([RECORD], GOOD.replace("version: STSv1\r\n", ""), "it has no version"),
+    "badmode": ([RECORD], GOOD.replace("enforce", "always"), "mode \"always\" is not enforce, testing or none"),
+    "nomode": ([RECORD], GOOD.replace("mode: enforce\r\n", ""), "it has no mode"),
+    "badage": ([RECORD], GOOD.replace("max_age: ", "max_age: -"), "is no number of seconds"),
+    "noage": ([RECORD], GOOD[:GOOD.index("max_age")], "it has no max_age"),
+    "badmx": ([RECORD], GOOD.replace("mx: mx.", "mx: *mx."), "is no host name or pattern"),
+    "nomx": ([RECORD], policy("enforce"), "it names no mx"),
+    "noline": ([RECORD], "just text\r\n" + GOOD, "is not name: value"),
+    "empty": ([RECORD], "", "it has no version"),
+    "cut": ([RECORD], lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 999\r\n\r\n" +
+                                       GOOD.encode()), "could not be fetched"),
+    "nothttp": ([RECORD], lambda c: c.sendall(b"220 mx ESMTP\r\n"), "could not be fetched"),
+    "hangsup": ([RECORD], lambda c: None, "could not be fetched"),
+    "slow": ([RECORD], None, None),
+    "noaddress": ([RECORD], GOOD, "its policy host mta-sts.noaddress.example has no address"),
+    "refused": ([RECORD], GOOD, "could not be fetched"),  # nothing listens there
+    "wrongname": ([RECORD], GOOD, "could not be fetched"),
+    "expired": ([RECORD], GOOD, "certificate has expired"),
+    "untrusted": ([RECORD], GOOD, "self-signed certificate in certificate chain"),
+    "selfsigned": ([RECORD], GOOD, "self-signed certificate"),
+    "commonname": ([RECORD], GOOD, "could not be fetched"),
+    "a_toodeep": ([RECORD], GOOD, "could not be fetched"),  # *.toodeep.example is not mta-sts.a.toodeep.example
+}
+
+
+@cases(*NO_POLICY)
+class NoPolicy(AllCases):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        domains = {domain_of(name): row for name, row in NO_POLICY.items()}
+        hosts = cls.policy_host(*(set(domains) - {"wrongname"}), "parent")
+        for domain, (_, says, _) in domains.items():
+            hosts.policies[f"{domain}.example"] = hosts.never_ends if says is None else says
+        hosts.policies["parent.example"] = GOOD
+        odd = hosts.certificates
+        odd["expired.example"] = cls.ca.issue_odd("mta-sts.expired.example")
+        odd["untrusted.example"] = cls.other_ca.issue("mta-sts.untrusted.example")
+        odd["selfsigned.example"] = Authority(os.path.join(cls.directory, "own"), "mta-sts.selfsigned.example").own
+        odd["commonname.example"] = cls.ca.issue_odd("mta-sts.commonname.example", expired=False, names=False)
+        odd["a.toodeep.example"] = cls.ca.issue("*.toodeep.example")
+        cls.run_with(hosts, {("_mta-sts.parent.example", "TXT"): [RECORD], ("mta-sts.parent.example", "A"): ["127.0.0.1"],
+                             ("mta-sts.noaddress.example", "A"): [], ("mta-sts.refused.example", "A"): ["127.0.0.99"]},
+                     {domain: (texts, "clear") for domain, (texts, _, _) in domains.items()})
+        cls.dns.trouble["_mta-sts.servfail.example"] = SERVFAIL
+
+    def case(self, name):
+        domain, (texts, _, told) = domain_of(name), NO_POLICY[name]
+        self.fate(domain, "sent")
+        self.assertEqual(len(self.at("clear", domain)), 1)
+        if told:
+            self.assertIn(told, self.explain(self.mx, domain))
+        else:
+            self.assertEqual(self.explain(self.mx, domain), "may, by smtp_tls_security_level")
+        if texts != [RECORD] or name == "servfail":
+            self.assertEqual(self.hosts.fetches[f"{domain}.example"], 0)
+            self.assertEqual(self.hosts.fetches["parent.example"], 0)
+        self.assertNotIn("target.example", [asked for asked, _ in self.dns.asked])
+        for request in self.hosts.requests:
+            self.assertTrue(request.startswith("GET /.well-known/mta-sts.txt HTTP/1.1\r\nHost: mta-sts."), request)
+
+
+class MtaSts(Hosts):
     # Domain -> its policy's mode and mx, the MX host, the failure that is reported under type sts.
     REPORTED = {
         "told-good": ("enforce", "mx.right.example", "right", None),
@@ -164,69 +321,12 @@ class MtaSts(Suite):
 
     def result_of(self, message):
         """The kind of failure under the policy of type sts, or success; None: the report is of something else."""
-        whole = email.message_from_bytes(message.content, policy=email.policy.default)
-        report = json.loads(gzip.decompress(list(whole.iter_parts())[1].get_content()))
-        for one in report["policies"]:
+        for one in report_of(message)["policies"]:
             if one["policy"]["policy-type"] == "sts":
                 if "failure-details" in one:
                     return one["failure-details"][0]["result-type"]
                 return "success" if one["summary"]["total-successful-session-count"] else None
         return None
-
-    def test_policies_that_cannot_be_had_hold_no_mail(self):
-        """Each would hold the mail if it were believed: the MX host has no TLS and another name."""
-        good = policy("enforce", "mx.elsewhere.example")
-        # name -> TXT records, what the policy host says, what is told of it
-        cases = {
-            "norecord": ([], good, None),
-            "severalrecords": ([RECORD, "v=STSv1; id=two;"], good, None),
-            "badrecord": (["v=STSv1; id=;"], good, None),
-            "otherrecord": (["v=spf1 -all"], good, None),
-            "redirect": ([RECORD], answer("", "302 Found", more="Location: https://mta-sts.target.example/\r\n"),
-                         "HTTP status 302"),
-            "notfound": ([RECORD], answer(good, "404 Not Found"), "HTTP status 404"),
-            "html": ([RECORD], answer(good, kind="text/html"), 'content type "text/html" is not text/plain'),
-            "untyped": ([RECORD], lambda c: c.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + good.encode()), "is not text/plain"),
-            "oversized": ([RECORD], answer(good + "x: y\r\n" * 11000), "larger than 64 kilobytes"),
-            "header": ([RECORD], answer(good, more="".join(f"X-{n}: {'y' * 900}\r\n" for n in range(60))),
-                       "the header of the answer is too large"),
-            "badpolicy": ([RECORD], good.replace("STSv1", "STSv2"), "version \"STSv2\" is not STSv1"),
-            "empty": ([RECORD], "", "it has no version"),
-            "cut": ([RECORD], lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 999\r\n\r\n" +
-                                               good.encode()), "could not be fetched"),
-            "nothttp": ([RECORD], lambda c: c.sendall(b"220 mx ESMTP\r\n"), "could not be fetched"),
-            "slow": ([RECORD], None, None),
-            "wrongname": ([RECORD], good, "could not be fetched"),
-            "expired": ([RECORD], good, "certificate has expired"),
-            "untrusted": ([RECORD], good, "self-signed certificate in certificate chain"),
-            "selfsigned": ([RECORD], good, "self-signed certificate"),
-            "commonname": ([RECORD], good, "could not be fetched"),
-        }
-        with self.policy_host(*(set(cases) - {"wrongname"})) as hosts:
-            for domain, (_, says, _) in cases.items():
-                hosts.policies[f"{domain}.example"] = hosts.never_ends if says is None else says
-            odd = hosts.certificates
-            odd["expired.example"] = self.ca.issue_odd("mta-sts.expired.example")
-            odd["untrusted.example"] = self.other_ca.issue("mta-sts.untrusted.example")
-            odd["selfsigned.example"] = Authority(os.path.join(self.directory, "own"), "mta-sts.selfsigned.example").own
-            odd["commonname.example"] = self.ca.issue_odd("mta-sts.commonname.example", expired=False, names=False)
-            zone = {domain: (texts, "clear") for domain, (texts, _, _) in cases.items()}
-            with self.zone(**zone) as dns, self.instance(dns, hosts) as mx:
-                for domain in cases:
-                    send(mx.port, "ada@sender.example", [f"a@{domain}.example"], mail())
-                for domain, (texts, _, told) in cases.items():
-                    with self.subTest(domain=domain):
-                        mx.wait_log(rf"to=<a@{domain}\.example>, .*status=sent ")
-                        self.assertEqual(len(self.at("clear", domain)), 1)
-                        if told:
-                            self.assertIn(told, self.explain(mx, domain))
-                        else:
-                            self.assertEqual(self.explain(mx, domain), "may, by smtp_tls_security_level")
-                        if texts != [RECORD]:
-                            self.assertEqual(hosts.fetches[f"{domain}.example"], 0)
-                self.assertNotIn("target.example", [name for name, _ in dns.asked])
-                self.assertTrue(all(r.startswith("GET /.well-known/mta-sts.txt HTTP/1.1\r\nHost: mta-sts.")
-                                    for r in hosts.requests), hosts.requests)
 
     def test_a_policy_lasts_over_outages_and_restarts_until_its_domain_takes_it_back(self):
         with self.policy_host("life") as hosts, self.zone(life=([RECORD], "clear")) as dns:

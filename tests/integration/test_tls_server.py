@@ -377,6 +377,41 @@ class TlsServer(Suite):
                 with TlsClient(mx.port, context) as client:
                     self.assertEqual(client.starttls().common_name(), shown)
 
+    def test_new_tls_sessions_of_a_client_are_limited_and_resumed_ones_are_free(self):
+        strangers = {"mynetworks": "192.0.2.1/32", "smtpd_client_new_tls_session_rate_limit": "2"}
+        with Instance(self.settings(**strangers)) as mx:
+            context = client_context(self.ca)
+            with TlsClient(mx.port, context) as client:
+                session = client.starttls().tls.session
+            for _ in range(3):
+                with TlsClient(mx.port, context, session=session) as client:
+                    self.assertTrue(client.starttls().tls.session_reused)
+                    session = client.tls.session
+            with TlsClient(mx.port, client_context()) as client:
+                client.starttls()
+            with TlsClient(mx.port, client_context()) as client:
+                client.expect("STARTTLS", "454 4.7.0 Error: too many new TLS sessions from 127.0.0.1")
+
+    def test_renegotiation_is_refused(self):
+        """TLS 1.2 alone has it. s_client asks for it at a line that begins with R."""
+        with Instance(self.settings()) as mx:
+            client = subprocess.Popen(["openssl", "s_client", "-starttls", "smtp", "-connect", f"127.0.0.1:{mx.port}", "-tls1_2",
+                                       "-crlf"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.addCleanup(client.kill)
+            client.stdin.write(b"NOOP\n")
+            client.stdin.flush()
+            told = b""
+            while b"250 2.0.0 Ok" not in told:
+                line = client.stdout.readline()
+                self.assertNotEqual(line, b"", told)
+                told += line
+            told = client.communicate(b"R\nNOOP\n", timeout=60)[0]
+            self.assertIn(b"RENEGOTIATING", told)
+            self.assertIn(b"no renegotiation", told)
+            self.assertNotIn(b"250 2.0.0 Ok", told)
+            with TlsClient(mx.port) as other:
+                other.starttls()
+
     def test_openssl_and_swaks(self):
         with Instance({**self.settings("encrypt"), "virtual_mailbox_maps": inline({"a@virtual.test.example": "a/"})}) as mx:
             done = subprocess.run(["openssl", "s_client", "-starttls", "smtp", "-connect", f"127.0.0.1:{mx.port}", "-CAfile",

@@ -9,11 +9,14 @@ import signal
 import socket
 import threading
 
+import validating_dns
+from certificates import Authority
 from dns import Dns
 from harness import *
 from peer import server_context
 from queue_client import QueueClient, VERSION, text, varint
 from test_tls_client import Certified
+
 
 class Reports(QueueClient):
     """The conversation tls_report (lib/ipc/tls_report.h): asks tlsrpt to send what has gathered."""
@@ -30,6 +33,12 @@ class Reports(QueueClient):
         answer = self._frame()
         assert (answer.varint(), answer.varint()) == (0, 7)
         return answer.varint()
+
+
+def report_of(message):
+    """What the message reports."""
+    whole = email.message_from_bytes(message.content, policy=email.policy.default)
+    return json.loads(gzip.decompress(list(whole.iter_parts())[1].get_content()))
 
 
 class Https:
@@ -116,7 +125,7 @@ class TlsReports(Certified):
                         part = list(message.iter_parts())[1]
                         self.assertEqual(part.get_content_type(), "application/tlsrpt+gzip")
                         self.assertRegex(part.get_filename(), rf"^mx\.test\.example!{domain}\.example!\d+!\d+\.json\.gz$")
-                        report = json.loads(gzip.decompress(part.get_content()))
+                        report = report_of(sent)
                         self.assertEqual(report["organization-name"], "Testers")
                         self.assertEqual(len(report["policies"]), 1)
                         policy = report["policies"][0]
@@ -164,6 +173,65 @@ class TlsReports(Certified):
                 peer.wait_messages(1)
                 mx.wait_empty_queue()
                 mx.wait_log(r"private/tlsrpt: .*: results of TLS are not reported for now")
+
+
+# Domain -> the failure that is reported under its TLSA records; level dane, and dane-only for one.
+DANE = {"tlsa-good": None, "tlsa-mismatch": "validation-failure", "tlsa-unusable": "tlsa-invalid",
+        "tlsa-bogus": "dnssec-invalid", "tlsa-required": "dane-required"}
+
+
+class DaneReports(Certified):
+    """What DNS lacks for DANE is reported by its name (RFC 8460 section 4.3.2.1), from signed zones and a real resolver."""
+
+    def test_what_fails_for_dane_is_reported(self):
+        if why := validating_dns.unavailable():
+            self.skipTest(why)
+        own = Authority(os.path.join(self.directory, "dane")).own
+        with Peer(tls=server_context(own)) as peer, Peer() as inbox:
+            right = "3 0 1 " + own.fingerprint().replace(":", "").lower()
+            records = {"tlsa-good": [right], "tlsa-mismatch": ["3 1 1 " + "00" * 32], "tlsa-unusable": ["1 1 1 " + "00" * 32],
+                       "tlsa-bogus": [right], "tlsa-required": []}
+            zones = {f"{domain}.example": [
+                "@ MX 10 mx", "mx A 127.0.0.1", f'_smtp._tls TXT "v=TLSRPTv1; rua=mailto:{domain}@reports.example"',
+                *(f"_{peer.port}._tcp.mx TLSA {r}" for r in records[domain])] for domain in DANE}
+            bogus = {"tlsa-bogus.example": zones.pop("tlsa-bogus.example")}
+            with validating_dns.ValidatingDns(zones, bogus=bogus) as dns, Instance(self.settings(
+                    dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="dane", smtp_tlsrpt_enable="yes",
+                    smtp_tls_policy_maps=inline({"tlsa-required.example": "dane-only"}),
+                    minimal_backoff_time="1s", maximal_backoff_time="4s", queue_run_delay="1s",
+                    tlsrpt_sender="tls@mx.test.example", relay_domains="example",
+                    transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}))) as mx:
+                for domain in DANE:
+                    send(mx.port, "ada@sender.example", [f"a@{domain}.example"], mail())
+                for domain, result in DANE.items():
+                    sent = result in (None, "tlsa-invalid")
+                    mx.wait_log(rf"to=<a@{domain}\.example>, .*status={'sent' if sent else 'deferred'} ")
+
+                def reported(missing=set(DANE)):
+                    """Asks for what has gathered until every domain has had a report with the result that is awaited."""
+                    with Reports(mx) as reports:
+                        reports.send()
+                    for message in inbox.messages:
+                        domain = message.recipients[0].split("@")[0]
+                        if DANE[domain] in self.results(message):
+                            missing.discard(domain)
+                    return not missing
+                eventually(reported, lambda: "reports of " + ", ".join(
+                    f"{m.recipients[0]}: {self.results(m)}" for m in inbox.messages))
+                policies = [one["policy"] for m in inbox.messages for one in report_of(m)["policies"]
+                            if m.recipients == ["tlsa-mismatch@reports.example"]]
+                self.assertIn(["3 1 1 " + "00" * 32], [one.get("policy-string") for one in policies])
+            self.clean(peer, inbox)
+
+    def results(self, message):
+        """The kinds of failure under the policy of type tlsa; None: what went well."""
+        found = set()
+        for one in report_of(message)["policies"]:
+            if one["policy"]["policy-type"] == "tlsa":
+                found.update(detail["result-type"] for detail in one.get("failure-details", ()))
+                if one["summary"]["total-successful-session-count"]:
+                    found.add(None)
+        return found
 
 
 if __name__ == "__main__":
