@@ -143,7 +143,7 @@ Result<Hooks> start(Context& context) {
     log::warning("canonical tables that ask another process do not see addresses in headers");
   settings.show_logins = s.smtpd_sasl_authenticated_header;
   if (policy->proxy) {  // that is for the smtpd behind the filter
-    settings.header_body_checks = false;
+    settings.checks = nullptr;
     settings.drop_fields.clear();
   }
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
