@@ -171,13 +171,13 @@ Body& Message::open_body(std::uint64_t expected) {
     options.from = "From: " + named_address(full_name_, intake_.resolve->rewrite(from));
   }
   if (complete_header_ && !unqueued_) options.map_address = header_mapping();
-  if (s.checks && !unqueued_ && !made_here_) {
+  if (s.checks && !made_here_) {
     checks_.emplace(s.checks, Checks::Side::receiving, reporter());
     options.checks = &*checks_;
     options.keep_refused = return_refused_;
   }
   options.max_field = s.header_size_limit;
-  if (!unqueued_) options.drop_fields = s.drop_fields;
+  options.drop_fields = s.drop_fields;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field);
