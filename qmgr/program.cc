@@ -180,6 +180,7 @@ async::Task<void> Program::recover() {
       r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
   torn_told_ = r.torn_bytes;
   loop_.spawn("orphans", find_orphans());
+  loop_.spawn("hold log", keep_hold_log_short());
   poke();
 }
 
@@ -327,12 +328,46 @@ void Program::release_body(std::uint64_t spool_file, const std::string&) {
   if (spool_ != nullptr) spool_->release(spool_file, log_.next_save());
 }
 
+async::Task<void> Program::make_way(SteadyTime began) {
+  constexpr int kPause = 9;  // times what the work took
+  const auto took = loop_.clock().now() - began;
+  static_cast<void>(
+      co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
+}
+
+async::Task<void> Program::next_commit() {
+  committed_.reset();
+  static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
+}
+
+async::Task<void> Program::keep_hold_log_short() {
+  constexpr std::size_t kSlice = std::size_t{256} << 10;
+  for (;;) {
+    const SteadyTime began = loop_.clock().now();
+    const auto before = log_.figures().appended_bytes;
+    const auto step = log_.compact_held(kSlice);
+    if (!step) fatal(step.error().message());
+    if (log_.figures().appended_bytes != before) log_.save_positions();  // gives segments back
+    switch (*step) {
+      case queue_log::QueueLog::Compaction::idle:
+        static_cast<void>(co_await loop_.sleep(seconds(1)));
+        break;
+      case queue_log::QueueLog::Compaction::waits:
+        writer_.kick();
+        co_await next_commit();
+        break;
+      case queue_log::QueueLog::Compaction::more:
+        co_await make_way(began);
+        break;
+    }
+  }
+}
+
 async::Task<void> Program::find_orphans() {
   // Nothing waits for this: so a deep queue is read in small slices that leave most of the time to the mail.
   if (spool_ == nullptr) co_return;
   constexpr std::size_t kSlice = 50;
   constexpr auto kTurn = milliseconds(1);  // of slices, and one more
-  constexpr int kPause = 9;                // times what they took
   const SteadyTime start = loop_.clock().now();
   OrphanPass pass(
       log_, *spool_, [](const queue_log::Stored& stored) { return spool_file_of(stored); },
@@ -352,15 +387,11 @@ async::Task<void> Program::find_orphans() {
       case OrphanPass::Step::given_up:
         co_return;
       case OrphanPass::Step::unsettled:
-        committed_.reset();
-        static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
+        co_await next_commit();
         break;
-      case OrphanPass::Step::more: {
-        const auto took = loop_.clock().now() - began;
-        static_cast<void>(
-            co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
+      case OrphanPass::Step::more:
+        co_await make_way(began);
         break;
-      }
     }
   }
   const auto& f = pass.figures();

@@ -92,6 +92,12 @@ class Program final : public Ports {
   void give_memory_back();
   async::Task<void> keep_flushing();
   async::Task<void> find_orphans();
+  /// See QueueLog::compact_held().
+  async::Task<void> keep_hold_log_short();
+  /// After a slice of work that nothing waits for: leaves nine tenths of the time to the mail.
+  async::Task<void> make_way(SteadyTime began);
+  /// A tenth of a second at most.
+  async::Task<void> next_commit();
   async::Task<void> keep_destinations();
   /// What changed in destdb is on disk afterwards; on failure it is tried again with the next changes.
   async::Task<Result<void>> write_destinations();

@@ -8,11 +8,10 @@
 
 #include <cstdio>
 
-#include "lib/base/codec.h"
 #include "lib/base/text.h"
-#include "lib/mail/envelope.h"
 #include "lib/queue_log/dump.h"
 #include "lib/queue_log/posix_storage.h"
+#include "qmgr/payload.h"
 #include "tools/queue_client.h"
 
 namespace pen::tools {
@@ -46,12 +45,10 @@ class OneFile final : public ql::Storage {
   std::string path_;
 };
 
-/// The payload of an envelope begins with the mail envelope, whatever qmgr keeps behind it.
 std::string payload_lines(std::string_view payload) {
-  Decoder d(payload);
-  mail::Envelope e;
-  d.get(e);
-  if (!d.ok()) return "    the payload is not an envelope";
+  const auto stored = qmgr::read_payload(payload);
+  if (!stored) return "    the payload is not a message, or not of this version of Penstock";
+  const mail::Envelope& e = stored->envelope;
   std::string out = fmt::format("    client {}[{}] message-id {}", printable(e.client.name),
                                 printable(e.client.address), printable(e.message_id));
   for (const auto& r : e.recipients) out += "\n    recipient <" + printable(r.address) + ">";

@@ -82,6 +82,7 @@ class Workload {
         if (!log_->start(*due->message)) throw Violation{"start: no space"};
         working_[due->message->envelope.queue_id] = due->message->envelope.remaining;
       }
+      if (!log_->compact_held(4096)) throw Violation{"compaction failed"};
       if (i == 100) remove_held();
       log_->flush();
       commit_only();
@@ -358,6 +359,7 @@ class Workload {
   void act() {
     if (log_->report().damage_count != 0)
       throw Violation{"damage reported without any: " + log_->report().damage[0].what};
+    if (random_.chance(0.1) && !log_->compact_held(4096)) throw Violation{"compaction failed"};
     const auto choice = random_.below(10);
     if (choice < 3 && ledger_.size() < 60)
       accept();

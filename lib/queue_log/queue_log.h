@@ -226,6 +226,20 @@ class QueueLog {
   /// durable yet (it is recent then). Returns where it is now.
   Result<Place> renew(std::string_view queue_id, const Envelope& replacement);
 
+  // --- the hold log ---
+  enum class Compaction {
+    idle,   // nothing to do: ask again after a second or more
+    more,   // call again
+    waits,  // call again after the next commit
+  };
+  /// Keeps the disk that the hold log takes in proportion to what is on hold: logs give segments back from their old end,
+  /// and one message held for years would keep all that was ever held after it. When the log has twice the segments that
+  /// what lived in it when last looked would fill, it is read; and if less than half of it lives, what does is written
+  /// anew at its end, oldest first. So what is read and written for this is in proportion to what was put on hold.
+  /// Reads about `budget` bytes a call. Does nothing below the reserve. A message that is being moved is, as one on its way
+  /// to a retry log, not to be started or removed until its copy is durable. Errors: io_error.
+  Result<Compaction> compact_held(std::size_t budget);
+
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
   std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);

@@ -36,6 +36,11 @@ Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogI
 
 }  // namespace
 
+RecoveryState::Seen& RecoveryState::seen_of(std::string_view queue_id) {
+  if (const auto known = seen.find(queue_id); known != seen.end()) return known->second;
+  return seen.try_emplace(std::pmr::string(queue_id, &memory)).first->second;
+}
+
 void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, LogId log) {
   const LogReader::Record& record = reader.record();
   auto bad = [&] { s.note(malformed(s, record, log)); };
@@ -47,7 +52,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
         s.note({log, s.slot_of(record.position.use), record.position.use, record.position.offset, 4,
                 std::string(view->queue_id), "odd garbage mark, taken as live"},
                false);
-      auto& seen = r.seen[std::string(view->queue_id)];
+      auto& seen = r.seen_of(view->queue_id);
       auto& copy = copy_at(seen, record.position, view->generation);
       copy.generation = view->generation;
       copy.epoch = record.epoch;
@@ -62,7 +67,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
     case RecordType::start: {
       auto body = decode<StartBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      auto& copy = copy_at(r.seen[body->queue_id], body->envelope, body->generation);
+      auto& copy = copy_at(r.seen_of(body->queue_id), body->envelope, body->generation);
       copy.started = true;
       copy.torn_start = r.torn_epoch == record.epoch;
       s.accepted.add(body->queue_id, {0, body->envelope});
@@ -71,7 +76,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
     case RecordType::delivery: {
       auto body = decode<DeliveryBody>(as_text(record.body));
       if (!body || body->queue_id.empty() || !body->ordinals.well_formed()) return bad();
-      auto& seen = r.seen[body->queue_id];
+      auto& seen = r.seen_of(body->queue_id);
       seen.newest_delivery = std::max(seen.newest_delivery, body->generation);
       seen.deliveries.push_back({std::move(body->ordinals), std::move(body->payload)});
       return;
@@ -79,13 +84,13 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
     case RecordType::finish: {
       auto body = decode<FinishBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      finish_up_to(r.seen[body->queue_id], body->generation);
+      finish_up_to(r.seen_of(body->queue_id), body->generation);
       return;
     }
     case RecordType::tombstone: {
       auto body = decode<TombstoneBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      auto& seen = r.seen[body->queue_id];
+      auto& seen = r.seen_of(body->queue_id);
       copy_at(seen, body->envelope, body->generation);
       if (!broken(Breakage::forget_tombstones)) finish_up_to(seen, body->generation);
       return;
@@ -154,15 +159,14 @@ Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const Queu
     copy.epoch = record.epoch;
     copy.bytes = reader.body().size();
     copy.replaces = view->replaces;
-    std::string id(view->queue_id);
-    if (const auto seen = r.seen.find(id); seen != r.seen.end()) {
+    if (const auto seen = r.seen.find(view->queue_id); seen != r.seen.end()) {
       for (const auto& known : seen->second.copies)
         if (known.position == at) copy.started = known.started;
       if (copy.started) continue;  // resolved in any case
       // An end or a delivery without its START: a write that a crash cut, which leaves this version where it is.
       if (begun_or_over(seen->second, copy)) return std::nullopt;
     }
-    waiting.emplace_back(std::move(id), copy);
+    waiting.emplace_back(view->queue_id, copy);
   }
   if (reader.unreadable()) return std::nullopt;
   return waiting;
@@ -225,7 +229,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
     if (found == before.end()) continue;
     r.read_whole[use] = true;
     for (auto& [id, copy] : found->second) {
-      auto& known = copy_at(r.seen[id], copy.position, copy.generation);
+      auto& known = copy_at(r.seen_of(id), copy.position, copy.generation);
       known = copy;
       ++r.live[use];
     }
@@ -233,7 +237,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
   return {};
 }
 
-Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::string& queue_id,
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, std::string_view queue_id,
                              RecoveryState::Seen& seen, RecoveryReport& report) {
   auto& copies = seen.copies;
   auto done_with = [&](const RecoveryState::Copy& c) {
@@ -268,7 +272,8 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, const std::st
     const auto segment = s.segments.find(at.use);
     const bool known = segment != s.segments.end();
     s.note({known ? segment->second.log : kJournal, known ? segment->second.header.slot : 0, at.use,
-            at.offset, 0, queue_id, "the envelope of a message being worked on is unreadable"});
+            at.offset, 0, std::string(queue_id),
+            "the envelope of a message being worked on is unreadable"});
   }
 
   const bool worked_on = working.has_value();

@@ -135,40 +135,6 @@ LogId QueueLog::retry_log_for(seconds delay) const {
   return static_cast<LogId>(kFirstRetry + index);
 }
 
-/// The hold log has no timer, but what left it must give its segments back: its runner stops at the first version that
-/// is still on hold.
-Result<void> QueueLog::State::sweep_hold() {
-  hold_changed = false;
-  const Log& log = logs[kHold];
-  Runner& runner = runners[kHold];
-  if (runner.at >= log.durable_to) return {};
-  LogReader reader(storage, segments_of(log), runner.at, log.durable_to,
-                   SegmentReader::Search::whole);
-  for (int looked = 0;; ++looked) {
-    if (looked >= kRunnerSlice) {
-      hold_changed = true;  // the rest with the next call
-      return {};
-    }
-    PEN_TRY_ASSIGN(const auto got, reader.next());
-    if (got == LogReader::Got::end) {
-      note_unfinished(reader);
-      runner.at = log.durable_to;
-      return {};
-    }
-    if (got == LogReader::Got::hole) note_hole(reader.hole(), kHold);
-    if (got != LogReader::Got::record) continue;
-    const Position at = reader.record().position;
-    if (reader.record().type == RecordType::envelope && !dead.contains(at)) {
-      PEN_TRY_ASSIGN(const bool garbage, garbage_on_disk(at));
-      if (!garbage) {
-        runner.at = std::max(runner.at, at);
-        return {};
-      }
-    }
-    runner.at = std::max(runner.at, reader.at());
-  }
-}
-
 Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
@@ -441,18 +407,23 @@ Result<Ticket> QueueLog::hold(std::string_view queue_id, const Envelope& replace
   return s.last_hold = ++s.last_ticket;
 }
 
-/// FINISH (moved) for every replacement that is durable now.
+/// For every replacement that is durable now FINISH (moved), or the garbage mark of the version before it.
 Result<void> QueueLog::State::settle_moves(Log& log) {
   while (!log.moving.empty() &&
          (log.moving.front().replacement < log.durable_to || broken(Breakage::moved_before_sync))) {
     const auto work = working.find(log.moving.front().queue_id);
     PEN_CHECK(work != working.end());
-    const FinishBody body{work->first, work->second.generation, true};
-    const auto at = put(logs[kJournal], RecordType::finish, body);
-    if (!at) {
-      if (at.error().is(QueueLogError::no_space))
-        return {};  // the START stays open; tried again later
-      return std::unexpected(at.error());
+    if (work->second.start.use == 0) {
+      mark_later(work->second.envelope.position, {});  // compact_held()
+      hold_changed = true;
+    } else {
+      const FinishBody body{work->first, work->second.generation, true};
+      const auto at = put(logs[kJournal], RecordType::finish, body);
+      if (!at) {
+        if (at.error().is(QueueLogError::no_space))
+          return {};  // the START stays open; tried again later
+        return std::unexpected(at.error());
+      }
     }
     close_start(work->second);
     working.erase(work);

@@ -199,8 +199,9 @@ struct Scan::Impl {
     if (e.offset < part.from || !wants(e.queue_id)) return {};
     std::uint32_t stored = 0;
     const auto work = s.working.find(e.queue_id);
-    const bool active = work != s.working.end() && work->second.envelope == place;
-    if (active && work->second.moving && !show_moving) return {};
+    const bool mine = work != s.working.end() && work->second.envelope == place;
+    if (mine && work->second.moving && !show_moving) return {};
+    const bool active = mine && work->second.start.use != 0;
     if (!active) {
       if (s.dead.contains(place.position)) return {};
       const SegmentHeader& segment = s.segments.at(part.use).header;

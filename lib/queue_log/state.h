@@ -1,6 +1,6 @@
 #pragma once
 /// The queue log's memory. Private to lib/queue_log: queue_log.cc and append.cc append, commit.cc commits, pool.cc
-/// manages segments and restart positions, runner.cc works on messages, recovery.cc and scan.cc
+/// manages segments and restart positions, runner.cc works on messages, hold.cc keeps the hold log short, recovery.cc and scan.cc
 /// read.
 #include <array>
 #include <deque>
@@ -94,8 +94,17 @@ struct Runner {
 struct Working {
   std::uint32_t generation = 0;
   Place envelope;
-  Position start;
+  Position start;  // use 0: only moving within the hold log, see compact_held()
   bool moving = false;
+};
+
+/// How far compact_held() is.
+struct HoldCompaction {
+  enum class Pass : std::uint8_t { none, counts, moves };
+  Pass pass = Pass::none;
+  std::size_t segments = 0;  // that what lives would fill, when last counted
+  Position at, until;        // of the pass: it is here, and ends there
+  std::uint64_t living = 0;  // bytes of what it met that lives
 };
 
 /// An envelope that is garbage once the record at `because` (in the journal) is durable.
@@ -257,7 +266,6 @@ struct QueueLog::State {
   Position suffix_start() const;
   Position journal_runner() const;
   void close_if_empty(Log& log);
-  Result<void> sweep_hold();
   void count_ready_marks();
   std::vector<PendingMark> take_marks();
   std::vector<Slot> condemn(std::vector<PendingMark>& taken);
@@ -323,6 +331,12 @@ struct QueueLog::State {
 
   // queue_log.cc
   void note_fresh(const Position& position);
+
+  // hold.cc
+  Result<void> sweep_hold();
+  Result<bool> read_held(std::size_t budget);
+  Result<bool> move_held(const LogReader::Record& record);
+  HoldCompaction compaction;
 
   // runner.cc
   void mark_later(const Position& envelope, const Position& because);

@@ -3,6 +3,8 @@
 Use:     Suite (harness.py) calls assert_silent() when a test ends; Instance adds settings() to main.cf, because master
          gives its programs only the environment that import_environment names.
 Builds:  what PEN_SANITIZE was when the directory of PEN_BIN was configured; nothing happens in a build without.
+Kept:    a report is also copied into the directory that PEN_SANITIZER_REPORTS names: ./check runs a failed test again, and
+         a second run that passes must not hide what the first reported.
 Leaks:   of commands only. The programs end by _exit on purpose: their memory lives until the process ends.
 """
 import atexit
@@ -34,7 +36,7 @@ class Sanitizers:
         self.reports = tempfile.mkdtemp(prefix="pen-sanitizer-")
         os.chmod(self.reports, 0o1777)
         atexit.register(shutil.rmtree, self.reports, ignore_errors=True)
-        common = f"log_path={self.reports}/report:exitcode=99"
+        common = f"log_path={self.reports}/report:exitcode=99:handle_abort=1"  # a failed PEN_CHECK is reported too
         # A small quarantine, so that what is measured is mostly the program's own memory.
         os.environ["ASAN_OPTIONS"] = common + ":quarantine_size_mb=8:malloc_context_size=8:detect_stack_use_after_return=0"
         os.environ["UBSAN_OPTIONS"] = common + ":print_stacktrace=1"
@@ -55,15 +57,24 @@ class Sanitizers:
         """A bound on memory, with room for what the sanitizers themselves need: shadow, red zones, quarantine."""
         return size * 4 + (64 << 20) if self.names else size
 
-    def assert_silent(self):
-        """Fails with the reports written since the last call."""
-        if not self.names:
-            return
+    def take(self):
+        """The reports written since the last call, which are told once."""
         texts = []
-        for name in sorted(os.listdir(self.reports)):
+        for name in sorted(os.listdir(self.reports)) if self.names else []:
             path = os.path.join(self.reports, name)
             with open(path, errors="replace") as text:
                 texts.append(text.read()[:20000])
             os.unlink(path)
-        if texts:
-            raise AssertionError(f"{len(texts)} sanitizer report(s)\n" + "\n".join(texts[:5]))
+        return texts
+
+    def assert_silent(self):
+        """Fails with the reports written since the last call."""
+        texts = self.take()
+        if not texts:
+            return
+        message = f"{len(texts)} sanitizer report(s)\n" + "\n".join(texts[:5])
+        if keep := os.environ.get("PEN_SANITIZER_REPORTS"):
+            os.makedirs(keep, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=keep, prefix="report-", delete=False) as kept:
+                kept.write(message)
+        raise AssertionError(message)

@@ -1,6 +1,7 @@
 """Orders for one message, for sets and for all; listings that stream; the log as text."""
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -158,6 +159,31 @@ class Orders(Suite):
             mx.stop()
             mx.start()
             self.assertEqual(mx.queue(), [], "and a restart brings none of them back")
+
+    def test_one_message_held_for_long_keeps_no_disk_for_those_held_after_it(self):
+        with Instance({**nobody(), "queue_inline_limit": "1048576"}) as mx:
+            def hold(*recipients):
+                for recipient in recipients:
+                    send(mx.port, "ada@one.example", [recipient], mail(recipient, ("x" * 70 + "\r\n") * 2500))  # 176 KiB
+                mx.tool("pensuper", "-h", "ALL", check=True)
+                eventually(lambda: {r["address"] for e in self.json(mx, "hold") for r in e["recipients"]} >= set(recipients), "held")
+
+            def segments():
+                lines = mx.tool("penqueue", "--log").stdout.splitlines()
+                return sum(bool(re.match(r"segment-\d+: log hold ", line)) for line in lines)
+            hold("a@old.example")
+            for turn in range(3):
+                hold(*(f"u{i}@new.example" for i in range(40)))  # 7 segments of 1 MiB
+                self.assertEqual(len(self.places(mx, "hold")), 41)
+                most = segments()
+                mx.tool("pensuper", "-d", "ALL", "--domain", "new.example", check=True)
+            self.assertGreaterEqual(most, 7)
+            eventually(lambda: segments() <= 4, "the segments behind it are given back")
+            self.assertEqual([r["address"] for e in self.json(mx, "hold") for r in e["recipients"]], ["a@old.example"])
+            mx.kill_all()
+            mx.start()
+            mx.tool("pensuper", "-d", "ALL", "hold", check=True)
+            self.assertEqual(mx.queue(), [])
 
     def test_messages_are_shown_in_part_and_several_at_once(self):
         with Instance({**nobody(), "queue_inline_limit": "4096"}) as mx:

@@ -1,0 +1,69 @@
+#pragma once
+/// What the queue log keeps of a message beyond what it must know itself: the payloads of its envelopes and results.
+///
+/// Opaque to the queue log: the mail envelope, what is known of each recipient (why it was deferred, what failed and is
+/// still to be reported) and the small body, so that one record is the whole message. qmgr writes and reads them, and
+/// `penqueue --log` reads them without qmgr.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/codec.h"
+#include "lib/base/time.h"
+#include "lib/mail/delivery_status.h"
+#include "lib/mail/envelope.h"
+
+namespace pen::qmgr {
+
+/// What is known of one recipient beyond its address.
+struct Note {
+  std::uint32_t ordinal = 0;
+  mail::DeliveryStatus status;
+  WallTime when{};
+  // reports due to the sender: mail::notify::kFailure, kSuccess, kDelay (found anew each round); and kWarned
+  std::uint8_t owed = 0;
+  PEN_FIELDS(ordinal, status, when, owed)
+};
+/// In Note::owed: the sender has been told that this recipient's mail is late.
+inline constexpr std::uint8_t kWarned = 16;
+static_assert((kWarned & (mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay |
+                          mail::notify::kNever)) == 0);
+
+/// Payload of queue_log::DeliveryResult.
+struct ResultPayload {
+  std::vector<Note> notes;
+  PEN_FIELDS(notes)
+};
+
+/// How often a delivery program ended with this recipient in hand; forgotten when one answers for it.
+struct Deaths {
+  std::uint32_t ordinal = 0;
+  std::uint8_t count = 0;
+  PEN_FIELDS(ordinal, count)
+};
+// A job in hand at two deaths of its program runs alone; at three its message is held.
+inline constexpr std::uint8_t kDeathsAlone = 2;
+inline constexpr std::uint8_t kDeathsHeld = 3;
+
+/// What the queue log keeps of a message: its envelope, what is known of its recipients, its body or where that lies.
+struct StoredPayload {
+  mail::Envelope envelope;
+  std::vector<Note> notes;
+  bool forced_expire = false;
+  std::uint64_t spool_file = 0;    // 0: inline
+  std::uint64_t spool_offset = 0;  // where the content starts
+  std::string_view inline_body;
+  std::vector<Deaths> deaths;
+  PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
+};
+/// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never 0.
+struct PayloadLayout {
+  std::uint8_t mark = 0;
+  std::uint8_t layout = 2;
+  PEN_FIELDS(mark, layout)
+};
+/// nullopt: damaged, or of a layout that is not known here. What inline_body points to is in `payload`.
+std::optional<StoredPayload> read_payload(std::string_view payload);
+
+}  // namespace pen::qmgr
