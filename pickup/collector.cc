@@ -189,6 +189,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   envelope.smtputf8 = as_given.smtputf8;
   for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
   message.complete_header(true);
+  message.return_refused(true);
   message.full_name(std::move(full_name));
   message.submitted_by(fmt::format("from userid {}", uid));
 
@@ -233,6 +234,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
       [[fallthrough]];
     case Outcome::lookup_failed:
     case Outcome::spool_failed:
+    case Outcome::refused:  // for now: what is refused for good goes back to its sender
       put_off(name, why);
       co_return;
     case Outcome::too_large:

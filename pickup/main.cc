@@ -33,7 +33,9 @@ struct Program {
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
                .expansion_waits =
-                   intake::expansion_may_wait(resolver->options(), intake.settings.copies)},
+                   intake::expansion_may_wait(resolver->options(), intake.settings.copies),
+               .log_info = [](const std::string& line) { log::info("{}", line); },
+               .log_warning = [](const std::string& line) { log::warning("{}", line); }},
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, intake,
             pickup::Collector::Options{.drop_directory = context.queue_path("maildrop"),
@@ -57,7 +59,6 @@ async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accep
 Result<intake::Settings> intake_settings(const config::Settings& s) {
   PEN_TRY_ASSIGN(auto out, intake::from_settings(s));
   out.message_size_limit = 0;  // pendrop kept it, and what it took is not refused
-  out.drop_fields = s.message_drop_headers;
   for (const auto& option : intake::receive_steps(s.receive_override_options).unknown)
     log::warning("receive_override_options: unknown option {}", option);
   return out;
@@ -67,6 +68,11 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
   for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto settings, intake_settings(context.settings()));
+  if (settings.checks)
+    for (const auto& problem : settings.checks->problems())
+      log::warning("{}", map::advice(problem));
+  if (resolver->canonical_blocking())
+    log::warning("canonical tables that ask another process do not see addresses in headers");
   auto notices = bounce::notice_form(context.config());
   if (!notices.problem.empty()) log::warning("{}", notices.problem);
   auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),

@@ -10,6 +10,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/seven_bit.h"
+#include "smtp/rewritten.h"
 #include "smtp/tls.h"
 
 namespace pen::smtp {
@@ -311,7 +312,8 @@ void Connection::pump() {
     stream_->write(send->text);
     if (send->job == nullptr) continue;
     const auto work = works_.at(send->job);
-    if (work->content.in_memory() || work->content.size() == 0) {
+    const bool rewritten = settings_.rules && send->form != Form::bdat;
+    if ((work->content.in_memory() && !rewritten) || work->content.size() == 0) {
       write_inline(*work, send->form);
       engine_.content_written();
     } else {
@@ -348,7 +350,10 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
   mail::DataForm data(settings_.line_length_limit);
   mail::SevenBitForm seven_bit(work.job.body.eight_bit_body);
   std::vector<Bytes> pieces;
-  std::string buffer, converted;
+  std::unique_ptr<RewrittenContent> rules;
+  if (settings_.rules && form != Form::bdat)
+    rules = std::make_unique<RewrittenContent>(*settings_.rules, work.job.queue_id);
+  std::string buffer, changed, converted;
   const std::uint64_t size = work.content.size();
   for (std::uint64_t at = 0; at < size;) {
     buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kContentChunk, size - at)));
@@ -358,15 +363,28 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
     }
     at += buffer.size();
     pieces.clear();
+    std::string_view piece = buffer;
+    if (rules) {
+      changed.clear();
+      rules->feed(buffer, changed);
+      if (at == size) rules->finish(changed);
+      if (!rules->failed().empty()) {
+        log::warning("{}: {}", work.job.queue_id, rules->failed());
+        end_ = End::content_error;
+        co_return fail_errno(rules->failed(), EAGAIN);
+      }
+      piece = changed;
+    }
     if (form == Form::seven_bit) {
       converted.clear();
-      seven_bit.feed(buffer, converted);
+      seven_bit.feed(piece, converted);
       if (at == size) seven_bit.finish(converted);
+      piece = converted;
     }
     if (form == Form::bdat)
-      pieces.push_back(as_bytes(buffer));
+      pieces.push_back(as_bytes(piece));
     else
-      data.feed(form == Form::seven_bit ? converted : buffer, pieces);
+      data.feed(piece, pieces);
     if (at == size) {
       if (form != Form::bdat) data.finish(pieces);
       host_.stages().set(work.job.slot, Stage::committed);

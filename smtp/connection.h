@@ -40,6 +40,8 @@ struct Work {
   Job job;  // without inline body
   ipc::Content content;
   WallTime handed{};
+  // the recipients' addresses for the log, where generic maps have changed the job's
+  std::vector<mail::Recipient> given = {};
 };
 
 class Connection {

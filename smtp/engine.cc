@@ -155,7 +155,9 @@ void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
   // RFC 6152 section 3: converted, or returned. BDAT would need the converted size beforehand.
   t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary &&
                    !offers_.eight_bit_mime;
-  t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary) && !t.to_seven_bit;
+  // Nor is its size known when rules may change it.
+  const bool changes = t.to_seven_bit || (settings_.rules && !binary);
+  t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary) && !changes;
   if (reset_owed_) {
     send.text += "RSET\r\n";
     owe(Step::rset, &t);

@@ -8,6 +8,7 @@
 #include "lib/service/service.h"
 #include "smtp/from_config.h"
 #include "smtp/logins.h"
+#include "smtp/rewritten.h"
 #include "smtp/session.h"
 #include "smtp/tls.h"
 
@@ -97,7 +98,10 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
 Result<service::Hooks> start(service::Context& context, bool lmtp) {
   client_tls->watch();
   PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
-  const smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
+  smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
+  PEN_TRY_ASSIGN(settings.rules, smtp::open_rules(context.settings(), lmtp));
+  if (settings.rules)
+    for (const auto& problem : settings.rules->problems()) log::warning("{}", map::advice(problem));
   auto server =
       std::make_shared<Server>(Server{context.loop(),
                                       context.draining(),

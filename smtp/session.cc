@@ -7,6 +7,7 @@
 #include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
 #include "smtp/logins.h"
+#include "smtp/rewritten.h"
 #include "smtp/tls.h"
 
 namespace pen::smtp {
@@ -222,8 +223,28 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
   work->handed = loop_.clock().wall_now();
   if (work->job.recipients.empty())
     return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
+  if (settings_.rules) {
+    std::vector<mail::Recipient> given;
+    for (const auto& r : work->job.recipients) given.push_back(r.recipient);
+    const auto mapped = map_envelope(*settings_.rules, work->job);
+    if (!mapped) {
+      log::warning("{}: {}", work->job.queue_id, mapped.error().message());
+      put_back(*it->second.connection, *work);
+      return {};
+    }
+    if (*mapped) work->given = std::move(given);
+  }
   it->second.connection->submit(std::move(work));
   return {};
+}
+
+/// Answered without a word to the peer: a table could not be read.
+void Session::put_back(Connection& c, const Work& work) {
+  JobDone answer{.job = &work.job, .results = {}, .service_time = {}, .connection_use = 1};
+  answer.results.assign(
+      work.job.recipients.size(),
+      {mail::Action::deferred, "4.3.0", "generic address table lookup problem", {}, {}});
+  done(c, work, answer);
 }
 
 void Session::opened(Connection& c, const Opened& opened, microseconds setup,
@@ -274,8 +295,9 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   for (std::size_t i = 0; i < done.results.size(); ++i) {
     const auto& status = done.results[i];
     const auto& recipient = job.recipients[i];
-    log::info("{}", mail::delivery_line(job.queue_id, recipient.recipient, relay,
-                                        done.connection_use, delays, status, job.soft_refusals));
+    const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
+    log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays,
+                                        status, job.soft_refusals));
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status; });
     if (same != result.results.end())

@@ -67,6 +67,7 @@ class Session final : public Connection::Host {
                                             Settings& settings);
   void tell_tls(const Connection& c, const Ended* ended);
   void note_broken_tls(const Connection& c, const Ended& ended);
+  void put_back(Connection& c, const Work& work);
   Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);
   async::Task<void> run(std::uint64_t id);
   async::Task<void> watch_time();

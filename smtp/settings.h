@@ -40,6 +40,7 @@ struct TlsSettings {
 enum class StartTls : std::uint8_t { never, if_offered, required };
 
 struct Login;
+struct ContentRules;  // smtp/rewritten.h
 
 struct Settings {
   bool lmtp = false;
@@ -55,6 +56,9 @@ struct Settings {
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
   bool send_xforward = false;                 // smtp_send_xforward_command
   bool convert_eight_bit = true;              // disable_mime_output_conversion = no
+
+  std::shared_ptr<const ContentRules>
+      rules;  // smtp_header_checks, smtp_generic_maps, …; nullptr: none
 
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
 

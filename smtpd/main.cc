@@ -41,7 +41,9 @@ struct Program {
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
                .expansion_waits =
-                   intake::expansion_may_wait(resolve->options(), intake.settings.copies)},
+                   intake::expansion_may_wait(resolve->options(), intake.settings.copies),
+               .log_info = [](const std::string& line) { log::info("{}", line); },
+               .log_warning = [](const std::string& line) { log::warning("{}", line); }},
         server(context.loop(), pool, names, intake) {}
 
   async::HandlerPool pool;
@@ -134,9 +136,14 @@ Result<Hooks> start(Context& context) {
   start_tls();
 
   PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
+  if (settings.checks)
+    for (const auto& problem : settings.checks->problems())
+      log::warning("{}", map::advice(problem));
+  if (resolve->canonical_blocking())
+    log::warning("canonical tables that ask another process do not see addresses in headers");
   settings.show_logins = s.smtpd_sasl_authenticated_header;
   if (policy->proxy) {  // that is for the smtpd behind the filter
-    settings.header_body_checks = false;
+    settings.checks = nullptr;
     settings.drop_fields.clear();
   }
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);

@@ -23,6 +23,8 @@ std::string Session::reply_for(const intake::Commit& commit, const std::string& 
       return "554 5.4.0 Error: too many hops";
     case Outcome::no_space:
       return "452 4.3.1 Error: queue file write error";
+    case Outcome::refused:
+      return (commit.text.starts_with('5') ? "550 " : "451 ") + commit.text;
     case Outcome::expansion_limit:
       return "554 5.4.6 Error: alias expansion exceeds limit";
     case Outcome::lookup_failed:
@@ -240,7 +242,9 @@ async::Task<Session::Flow> Session::end_of_message() {
     reply(answer);
     co_return Flow::go_on;
   }
-  if (commit.text.empty())
+  if (commit.outcome == intake::Outcome::refused) {
+    // said by the check that refused it
+  } else if (commit.text.empty())
     log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id,
               peer_.shown(), answer, message.envelope().sender, esmtp_ ? "ESMTP" : "SMTP", helo_);
   else

@@ -15,6 +15,12 @@ Body::Problem Body::problem() const {
       return Problem::too_large;
     case ContentProblem::too_many_hops:
       return Problem::too_many_hops;
+    case ContentProblem::lookup_failed:
+      return Problem::lookup_failed;
+    case ContentProblem::refused:
+      return Problem::refused;
+    case ContentProblem::discarded:
+      return Problem::discarded;
     case ContentProblem::none:
       break;
   }

@@ -60,6 +60,9 @@ class Body {
     none,
     too_large,
     too_many_hops,
+    lookup_failed,
+    refused,    // by checks
+    discarded,  // by checks
     no_space,
     unavailable,
     write_failed
@@ -67,6 +70,8 @@ class Body {
   Problem problem() const;
   /// What went wrong with the file, for the log; valid with write_failed.
   const std::string& error_text() const { return error_text_; }
+  /// Which table; valid with lookup_failed.
+  const std::string& failed_lookup() const { return content_.failed_lookup(); }
 
   const mail::BodyFacts& facts() const { return facts_; }
   mail::BodyFacts take_facts() { return std::move(facts_); }

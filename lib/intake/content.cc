@@ -3,17 +3,28 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/intake/content_inspection.h"
 
 namespace pen::intake {
 
 using Line = mail::HeaderScanner::Line;
 
+ContentBuilder::ContentBuilder(ContentOptions options) : options_(std::move(options)) {
+  if (options_.checks != nullptr || options_.map_address)
+    inspection_ = std::make_unique<Inspection>(*this);
+}
+ContentBuilder::~ContentBuilder() = default;
+
+void ContentBuilder::fail_with(ContentProblem problem) {
+  if (problem > problem_) problem_ = problem;
+}
+
 void ContentBuilder::keep(std::string_view part) {
   if (part.empty()) return;
   line_open_ = true;
   if (options_.size_limit != 0 && received_ > options_.size_limit)
-    problem_ = ContentProblem::too_large;
-  if (problem_ == ContentProblem::too_large) return;
+    fail_with(ContentProblem::too_large);
+  if (problem_ >= ContentProblem::too_large) return;
   out_ += part;
   facts_.text(part);
 }
@@ -21,8 +32,8 @@ void ContentBuilder::keep(std::string_view part) {
 void ContentBuilder::keep_end() {
   line_open_ = false;
   if (options_.size_limit != 0 && received_ > options_.size_limit)
-    problem_ = ContentProblem::too_large;
-  if (problem_ == ContentProblem::too_large) return;
+    fail_with(ContentProblem::too_large);
+  if (problem_ >= ContentProblem::too_large) return;
   out_ += "\r\n";
   facts_.line_end();
 }
@@ -40,7 +51,19 @@ void ContentBuilder::add_field(std::string_view field) {
   }
 }
 
+void ContentBuilder::add_trace(std::string_view field) {
+  if (inspection_ == nullptr) return add_field(field);
+  inspection_->own_field(field);
+}
+
+void ContentBuilder::count_hops() {
+  // Our own field counts, as in Postfix.
+  if (header_.summary().received + 1 >= options_.hop_limit)
+    fail_with(ContentProblem::too_many_hops);
+}
+
 void ContentBuilder::header_text(std::string_view part) {
+  if (inspection_) return inspect(part);
   line_open_ = true;
   if (decided_) {  // the rest of a header line longer than anything that matters
     if (!dropping_) keep(part);
@@ -67,9 +90,7 @@ void ContentBuilder::decide(bool whole) {
       return;
     }
     header_.line(line_, kind);
-    // Our own field counts, as in Postfix.
-    if (header_.summary().received + 1 >= options_.hop_limit && problem_ == ContentProblem::none)
-      problem_ = ContentProblem::too_many_hops;
+    count_hops();
   }
   decided_ = true;
   keep(line_);
@@ -77,6 +98,7 @@ void ContentBuilder::decide(bool whole) {
 }
 
 void ContentBuilder::header_line_end() {
+  if (inspection_) return inspect_end();
   if (!decided_) decide(true);
   decided_ = false;
   if (dropping_ && !in_body_)
@@ -113,6 +135,7 @@ void ContentBuilder::end_header(bool separator) {
 }
 
 mail::BodyFacts ContentBuilder::finish() {
+  if (inspection_ && !in_body_) inspection_->finish();
   if (line_open_ || !line_.empty()) line_end();
   if (!in_body_) end_header(false);
   return std::move(facts_).finish();

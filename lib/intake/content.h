@@ -7,18 +7,27 @@
 ///          scanner.feed(bytes, content);                 // content is a sink of mail::DataScanner and BdatScanner
 ///          if (content.pending().size() > limit) …       // a spool takes what has gathered: content.take()
 ///          auto facts = content.finish();                // then problem(), summary()
-/// Rules:   nothing of what the peer sent is changed, but for header fields that are to be dropped; completion adds fields
-///          at the end of the header.
+/// Rules:   nothing of what the peer sent is changed, but for header fields that are to be dropped, what checks ask for,
+///          and header addresses that are to be mapped; completion adds fields at the end of the header.
+/// Speed:   without checks and mapping the body goes through untouched, the header line by line; both are looked at by a
+///          MimeWalker otherwise, as far as there is something to find (content_inspection.cc).
 /// Source:  RFC 5321 sections 4.4 and 6.3; Postfix message_size_limit, hopcount_limit, local_header_rewrite_clients.
 /// Bounds:  once the size limit is passed nothing more is kept.
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "lib/intake/checks.h"
 #include "lib/mail/header.h"
 #include "lib/mail/wire.h"
 
 namespace pen::intake {
+
+/// The address that stands in the header in place of this one; the same: nothing changes. sender: of a field like From:,
+/// not like To:.
+using HeaderMapping = std::function<Result<std::string>(std::string_view address, bool sender)>;
 
 struct ContentOptions {
   std::uint64_t size_limit = 0;  // of what the peer sends, trace fields not counted; 0: none
@@ -27,16 +36,34 @@ struct ContentOptions {
   std::string date = {}, message_id = {}, from = {};
   /// Names of fields to leave out, in any case (message_drop_headers). What they point to must outlive the builder.
   std::span<const std::string> drop_fields = {};
+  Checks* checks = nullptr;   // must outlive the builder
+  bool keep_refused = false;  // what checks refuse is stored all the same: the sender gets it back
+  HeaderMapping map_address = {};  // empty: addresses in the header stay
+  std::size_t max_field = 102400;  // header_size_limit: what checks and mapping see of a field
 };
 
-enum class ContentProblem : std::uint8_t { none, too_large, too_many_hops };
+enum class ContentProblem : std::uint8_t {
+  none,
+  too_many_hops,
+  // nothing more is kept:
+  too_large,
+  lookup_failed,  // failed_lookup() says which
+  refused,        // by checks: Checks::refusal()
+  discarded,      // by checks
+};
 
 class ContentBuilder {
  public:
-  explicit ContentBuilder(ContentOptions options) : options_(std::move(options)) {}
+  explicit ContentBuilder(ContentOptions options);
+  ~ContentBuilder();
+  ContentBuilder(const ContentBuilder&) = delete;
+  ContentBuilder& operator=(const ContentBuilder&) = delete;
 
-  /// A field of our own in front of the peer's, possibly folded with CRLF inside. Only before text().
+  /// A field of our own in front of the peer's, possibly folded with CRLF inside. Only before text(). Checks do not see
+  /// it.
   void add_field(std::string_view field);
+  /// The Received: field of this system: as add_field(), but that checks see it.
+  void add_trace(std::string_view field);
   void reserve(std::size_t size) { out_.reserve(size); }
 
   void text(std::string_view part) {
@@ -65,12 +92,16 @@ class ContentBuilder {
   /// Bytes that the peer sent so far, as stored.
   std::uint64_t received() const { return received_; }
   ContentProblem problem() const { return problem_; }
+  const std::string& failed_lookup() const { return failed_lookup_; }
   const mail::HeaderSummary& summary() const { return header_.summary(); }
 
   /// Ends the content: an unfinished line is ended, an unfinished header completed.
   mail::BodyFacts finish();
 
  private:
+  class Inspection;
+  void inspect(std::string_view part);
+  void inspect_end();
   void keep(std::string_view part);
   void keep_end();
   void header_text(std::string_view part);
@@ -78,12 +109,16 @@ class ContentBuilder {
   void decide(bool whole);
   bool dropped(std::string_view line) const;
   void end_header(bool separator);
+  void fail_with(ContentProblem problem);
+  void count_hops();
 
   ContentOptions options_;
   std::string out_;
   std::string line_;  // of the header, until it is known what it is
   mail::FactsCollector facts_;
   mail::HeaderScanner header_;
+  std::unique_ptr<Inspection> inspection_;  // nullptr: nobody looks at more than we do
+  std::string failed_lookup_;
   std::uint64_t received_ = 0;
   ContentProblem problem_ = ContentProblem::none;
   bool in_body_ = false;

@@ -118,6 +118,7 @@ class SetResolve final : public resolve::Resolve {
   }
   bool blocking() const override { return blocks; }
   bool route_blocking() const override { return blocks; }
+  bool canonical_blocking() const override { return blocks; }
   bool route_by_domain() const override { return false; }
   std::vector<Error> problems() const override { return {}; }
   const resolve::Options& options() const override { return options_; }

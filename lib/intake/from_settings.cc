@@ -19,6 +19,21 @@ ReceiveSteps receive_steps(const std::vector<std::string>& receive_override_opti
   return steps;
 }
 
+CheckTables::Specs check_specs(const config::Settings& s) {
+  CheckTables::Specs specs;
+  specs.header = join(s.header_checks);
+  specs.mime = join(s.mime_header_checks);
+  specs.nested = join(s.nested_header_checks);
+  specs.body = join(s.body_checks);
+  specs.body_size_limit = static_cast<std::uint64_t>(s.body_checks_size_limit);
+  specs.walk.mime = !s.disable_mime_input_processing;
+  specs.walk.max_line = static_cast<std::size_t>(s.line_length_limit);
+  specs.walk.max_boundary = static_cast<std::size_t>(s.mime_boundary_length_limit);
+  specs.walk.max_depth = static_cast<std::size_t>(s.mime_nesting_limit);
+  specs.open.default_type = s.default_database_type;
+  return specs;
+}
+
 Result<Settings> from_settings(const config::Settings& s) {
   const ReceiveSteps steps = receive_steps(s.receive_override_options);
   Settings out;
@@ -29,7 +44,12 @@ Result<Settings> from_settings(const config::Settings& s) {
   out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   out.tls_required_header = s.tls_required_enable;
   out.address_mappings = steps.address_mappings;
-  out.header_body_checks = steps.header_body_checks;
+  out.drop_fields = s.message_drop_headers;
+  out.complete_all_headers = s.always_add_missing_headers;
+  out.header_size_limit = static_cast<std::size_t>(s.header_size_limit);
+  if (steps.header_body_checks) {
+    PEN_TRY_ASSIGN(out.checks, CheckTables::open(check_specs(s)));
+  }
   out.content_filter = std::string(trim(s.content_filter));
   out.original_recipient = s.enable_original_recipient;
   out.copies.always = s.always_bcc;

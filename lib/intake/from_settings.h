@@ -19,6 +19,9 @@ struct ReceiveSteps {
 };
 ReceiveSteps receive_steps(const std::vector<std::string>& receive_override_options);
 
+/// The tables of header_checks and so on, and the limits of looking for what they are about.
+CheckTables::Specs check_specs(const config::Settings& s);
+
 Result<Settings> from_settings(const config::Settings& s);
 
 }  // namespace pen::intake

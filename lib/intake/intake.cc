@@ -74,6 +74,8 @@ std::string_view outcome_text(Outcome o) {
       return "too many hops";
     case Outcome::no_space:
       return "no space in the queue";
+    case Outcome::refused:
+      return "refused by content checks";
     case Outcome::expansion_limit:
       return "virtual aliases without end";
     case Outcome::lookup_failed:
@@ -100,6 +102,11 @@ Commit outcome_of(const Body& body) {
       return Commit{Outcome::unavailable, "no spool file from the queue manager"};
     case Body::Problem::write_failed:
       return Commit{Outcome::spool_failed, body.error_text()};
+    case Body::Problem::lookup_failed:
+      return Commit{Outcome::lookup_failed, body.failed_lookup()};
+    case Body::Problem::refused:  // checks say how
+    case Body::Problem::discarded:
+      break;
   }
   return {Outcome::ok, {}};
 }
@@ -116,25 +123,67 @@ void Message::add_recipient(mail::Recipient recipient) {
   envelope_.recipients.push_back(std::move(recipient));
 }
 
+Checks::Reporter Message::reporter() {
+  // What a client says of itself comes escaped and cut by the log.
+  const auto note = [this](const Checks::Note& n) {
+    if (!intake_.log_info) return;
+    const mail::Client& client = envelope_.client;
+    const bool local = client.address.empty();
+    const std::string origin =
+        local ? std::string("local") : client.name + "[" + client.address + "]";
+    const auto& recipients = envelope_.recipients;
+    intake_.log_info(
+        note_line({.queue_id = envelope_.queue_id,
+                   .origin = origin,
+                   .sender = envelope_.sender,
+                   .recipient = recipients.empty() ? std::string_view() : recipients.back().address,
+                   .proto = local ? std::string_view() : client.protocol,
+                   .helo = client.helo},
+                  n));
+  };
+  const auto warn = [this](const std::string& what) {
+    if (intake_.log_warning) intake_.log_warning(envelope_.queue_id + ": " + what);
+  };
+  return {note, warn};
+}
+
+HeaderMapping Message::header_mapping() const {
+  const bool mapped = intake_.settings.address_mappings && !intake_.resolve->canonical_blocking();
+  return [&resolve = *intake_.resolve, mapped](std::string_view address,
+                                               bool sender) -> Result<std::string> {
+    std::string rewritten = resolve.rewrite(address);
+    if (!mapped || rewritten.empty()) return rewritten;
+    return resolve.canonical(
+        rewritten, sender ? resolve::Place::header_sender : resolve::Place::header_recipient);
+  };
+}
+
 Body& Message::open_body(std::uint64_t expected) {
   const Settings& s = intake_.settings;
   ContentOptions options;
   options.size_limit = s.message_size_limit;
   options.hop_limit = s.hopcount_limit;
-  if (complete_header_) {
+  if (complete_header_ || (s.complete_all_headers && !unqueued_ && !made_here_)) {
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
     options.message_id =
         "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
     options.from = "From: " + named_address(full_name_, intake_.resolve->rewrite(from));
   }
+  if (complete_header_ && !unqueued_) options.map_address = header_mapping();
+  if (s.checks && !made_here_) {
+    checks_.emplace(s.checks, Checks::Side::receiving, reporter());
+    options.checks = &*checks_;
+    options.keep_refused = return_refused_;
+  }
+  options.max_field = s.header_size_limit;
   options.drop_fields = s.drop_fields;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field);
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
   content.reserve(std::min<std::uint64_t>(std::max<std::uint64_t>(room, 2048), Body::kDrainAt));
-  content.add_field(mail::received_field({
+  content.add_trace(mail::received_field({
       .client = envelope_.client,
       .myhostname = s.myhostname,
       .mail_name = s.mail_name,
@@ -267,6 +316,18 @@ std::optional<mail::Recipient> Message::apply_effects() {
   return std::nullopt;
 }
 
+std::optional<Commit> Message::settle_checks() {
+  if (!checks_) return std::nullopt;
+  if (const std::string& refusal = checks_->refusal(); !refusal.empty()) {
+    if (!return_refused_ || !refusal.starts_with('5')) return Commit{Outcome::refused, refusal};
+    envelope_.transport = "error:" + refusal;
+    return std::nullopt;
+  }
+  effects_.merge(checks_->take_effects());
+  if (effects_.discard) return Commit{Outcome::ok, {}};
+  return std::nullopt;
+}
+
 async::Task<Commit> Message::commit(async::Until until) {
   Body& body = *body_;
   if (effects_.discard) co_return Commit{Outcome::ok, {}};
@@ -280,6 +341,7 @@ async::Task<Commit> Message::commit(async::Until until) {
       summary.tls_required_no)
     envelope_.requiretls = mail::RequireTls::no;
   if (Commit bad = outcome_of(body); bad.outcome != Outcome::ok) co_return bad;
+  if (auto settled = settle_checks()) co_return *std::move(settled);
   std::optional<mail::Recipient> instead = apply_effects();
   // With a transport of its own it has been mapped before, and that transport is for these very recipients.
   if (intake_.settings.address_mappings && envelope_.transport.empty()) {

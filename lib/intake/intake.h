@@ -7,6 +7,9 @@
 ///          Body& body = m.open_body(expected_size);      // writes Received: and reads limits from settings
 ///          … scanner.feed(bytes, body.content()); co_await body.drain(until) …
 ///          Commit result = co_await m.commit(until);     // expands, completes, syncs, enqueues
+/// Header:  for a local client it is completed, and its addresses are rewritten and mapped like those of the envelope.
+/// Checks:  header_checks and their kin look at the content while it comes in (checks.h); what they ask for is carried
+///          out by commit().
 /// Order:   rewriting and canonical maps, then copies (bcc), then virtual aliases; all of it once, never on a retry.
 /// Source:  design.md ("lib/intake"), Postfix cleanup(8).
 /// Thread:  the loop's. Table look-ups that may block run on the handler pool.
@@ -39,13 +42,15 @@ struct Settings {
   Copies copies = {};
   // receive_override_options: canonical maps, virtual aliases, copies
   bool address_mappings = true;
-  bool header_body_checks = true;             // receive_override_options
-  std::string content_filter = {};            // "transport:nexthop"; empty: none
-  bool original_recipient = true;             // enable_original_recipient
-  bool show_logins = false;                   // smtpd_sasl_authenticated_header
-  bool tls_required_header = true;            // tls_required_enable: "TLS-Required: No" counts
-  bool replace_bare_cr = true;                // cleanup_replace_stray_cr_lf
-  std::vector<std::string> drop_fields = {};  // message_drop_headers
+  std::shared_ptr<const CheckTables> checks = {};  // header_checks and so on; nullptr: none
+  std::size_t header_size_limit = 102400;          // what checks and mapping see of a field
+  std::string content_filter = {};                 // "transport:nexthop"; empty: none
+  bool original_recipient = true;                  // enable_original_recipient
+  bool show_logins = false;                        // smtpd_sasl_authenticated_header
+  bool tls_required_header = true;                 // tls_required_enable: "TLS-Required: No" counts
+  bool replace_bare_cr = true;                     // cleanup_replace_stray_cr_lf
+  std::vector<std::string> drop_fields = {};       // message_drop_headers
+  bool complete_all_headers = false;               // always_add_missing_headers
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};
 };
@@ -61,6 +66,8 @@ struct Intake {
   /// Rewriting and aliases may block: expansion then runs on the handler pool. See expansion_may_wait().
   bool expansion_waits = true;
   BodyMemory bodies{};
+  /// Where checks say what they do, one line each, and what is wrong with their tables; empty: nowhere.
+  std::function<void(const std::string& line)> log_info = {}, log_warning = {};
 };
 
 enum class Outcome : std::uint8_t {
@@ -68,6 +75,7 @@ enum class Outcome : std::uint8_t {
   too_large,        // 552 5.3.4
   too_many_hops,    // 554 5.4.0
   no_space,         // 452 4.3.1
+  refused,          // by checks: text is "5.7.1 why" or "4.7.1 why"
   expansion_limit,  // 554 5.4.6 or 4.6.0: virtual aliases without end
   lookup_failed,    // 451 4.3.0: a table could not be read
   unavailable,      // 451 4.3.0: the queue manager
@@ -97,7 +105,10 @@ class Message {
   /// What checks have asked for; carried out by commit(), prepended fields by open_body().
   Effects& effects() { return effects_; }
 
-  /// Adds Date:, Message-ID: and From: where they lack (a local client).
+  /// What checks refuse for good is queued for its sender to get it back, instead of being refused: there is nobody
+  /// left who could be told. Before open_body().
+  void return_refused(bool yes) { return_refused_ = yes; }
+  /// Adds Date:, Message-ID: and From: where they lack, and maps the header's addresses (a local client).
   void complete_header(bool yes) { complete_header_ = yes; }
   /// The name beside the address in a From: that is added; without control characters. Before open_body().
   void full_name(std::string name) { full_name_ = std::move(name); }
@@ -127,14 +138,20 @@ class Message {
   [[gnu::noinline]] async::Task<Commit> expand();
   /// Puts hold and filter into the envelope. Returns who takes the place of all recipients, if anybody does.
   std::optional<mail::Recipient> apply_effects();
+  Checks::Reporter reporter();
+  HeaderMapping header_mapping() const;
+  /// What checks have come to, taken over; an outcome when nothing is to be queued.
+  std::optional<Commit> settle_checks();
 
   Intake& intake_;
   mail::Envelope envelope_;
+  std::optional<Checks> checks_;  // before body_, which points to it
   std::optional<Body> body_;
   Effects effects_;
   std::optional<mail::Client> speaks_for_;
   std::string trace_tls_, full_name_, submitted_by_;
-  bool complete_header_ = false, keep_sender_ = false, unqueued_ = false, made_here_ = false;
+  bool complete_header_ = false, keep_sender_ = false, return_refused_ = false;
+  bool unqueued_ = false, made_here_ = false;
   std::uint64_t permit_ = 0;
 };
 

@@ -10,6 +10,7 @@
 /// Pure functions without I/O; views returned point into the argument. Any thread.
 /// Source:  RFC 5321 sections 4.1.2 and 4.1.3, RFC 6531 section 3.3, RFC 1123 section 2.1;
 ///          Postfix: recipient_delimiter, strict_rfc821_envelopes, resolve_numeric_domain.
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -106,5 +107,14 @@ struct ListedAddress {
 };
 /// At most max of them; what cannot be read as an address is skipped. Never fails: mail headers hold anything.
 std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max = 10000);
+
+/// Puts other addresses in place of those of a list (a header field's value); nothing else of the text changes. What
+/// `replace` answers is put there as it is; the address it was given: nothing changes. Only addresses that stand in one
+/// piece are asked about: "Jo Doe" without brackets or a comment inside an address is left alone. Returns whether
+/// something changed. Errors: what replace says; the text is as it was then.
+using AddressReplacer = std::function<Result<std::string>(std::string_view address)>;
+Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace);
+/// Addresses of one field beyond this are left as they are (Postfix header_address_token_limit has the same purpose).
+inline constexpr std::size_t kMaxReplaced = 10000;
 
 }  // namespace pen::mail

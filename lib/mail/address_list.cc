@@ -11,6 +11,13 @@ class ListReader {
  public:
   ListReader(std::string_view text, std::size_t max) : text_(text), max_(max) {}
 
+  /// Where the address stands in the text: what is between begin and end can be replaced by another one.
+  struct Place {
+    std::size_t begin = 0, end = 0;
+    bool clear = false;  // nothing but the address is there
+  };
+  const std::vector<Place>& places() const { return places_; }
+
   std::vector<ListedAddress> read() {
     while (at_ < text_.size() && found_.size() < max_) {
       const char c = text_[at_];
@@ -35,9 +42,11 @@ class ListReader {
           if (!in_group_ && !in_angle_) {
             bare_.clear();
             phrase_.clear();
+            place_ = {};
             in_group_ = true;
           } else if (in_angle_) {
             angle_.clear();  // a route: what follows is the address
+            place_ = {};
           }
           ++at_;
           break;
@@ -45,6 +54,7 @@ class ListReader {
           in_angle_ = true;
           had_angle_ = true;
           angle_.clear();
+          place_ = {};
           ++at_;
           break;
         case '>':
@@ -56,7 +66,7 @@ class ListReader {
           break;
         default:
           if (ascii_space(c)) {
-            if (!in_angle_) space_ = true;
+            space_ = space_ || !in_angle_;
             ++at_;
           } else if (c == '\\' && at_ + 1 < text_.size()) {
             put(text_.substr(at_, 2));
@@ -73,6 +83,12 @@ class ListReader {
 
  private:
   void put(std::string_view piece) {
+    if (in_angle_ || !had_angle_) {
+      const auto begin = static_cast<std::size_t>(piece.data() - text_.data());
+      if (place_.end == 0) place_ = {begin, begin, true};
+      if (place_.end != begin) place_.clear = false;
+      place_.end = begin + piece.size();
+    }
     if (in_angle_) {
       angle_ += piece;
       return;
@@ -116,11 +132,13 @@ class ListReader {
         std::string name;
         if (had_angle_) name = unquote_local(phrase_);
         found_.push_back({*std::move(address), std::move(name)});
+        places_.push_back(place_);
       }
     }
     bare_.clear();
     angle_.clear();
     phrase_.clear();
+    place_ = {};
     in_angle_ = had_angle_ = space_ = false;
   }
 
@@ -128,6 +146,8 @@ class ListReader {
   std::size_t max_;
   std::size_t at_ = 0;
   std::vector<ListedAddress> found_;
+  std::vector<Place> places_;
+  Place place_;
   std::string bare_, angle_, phrase_;
   bool in_angle_ = false, had_angle_ = false, in_group_ = false, space_ = false;
 };
@@ -136,6 +156,26 @@ class ListReader {
 
 std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max) {
   return ListReader(text, max).read();
+}
+
+Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace) {
+  ListReader reader(text, kMaxReplaced);
+  const std::vector<ListedAddress> found = reader.read();
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto& place = reader.places()[i];
+    if (!place.clear) continue;
+    PEN_TRY_ASSIGN(const std::string other, replace(found[i].address));
+    if (other == found[i].address) continue;
+    out += std::string_view(text).substr(done, place.begin - done);
+    out += other;
+    done = place.end;
+  }
+  if (done == 0) return false;
+  out += std::string_view(text).substr(done);
+  text = std::move(out);
+  return true;
 }
 
 }  // namespace pen::mail

@@ -13,6 +13,43 @@ std::size_t field_name_length(std::string_view line) {
   return colon < line.size() && line[colon] == ':' ? n : 0;
 }
 
+FieldUse field_use(std::string_view name) {
+  struct Row {
+    std::string_view name;
+    FieldUse use;
+  };
+  using enum FieldUse;
+  static constexpr Row kRows[] = {
+      {"From", sender_address},
+      {"To", recipient_address},
+      {"Cc", recipient_address},
+      {"Bcc", recipient_address},
+      {"Reply-To", sender_address},
+      {"Sender", sender_address},
+      {"Content-Type", mime},
+      {"Content-Transfer-Encoding", mime},
+      {"Content-Disposition", mime},
+      {"Content-Description", mime},
+      {"Content-ID", mime},
+      {"MIME-Version", mime},
+      {"Resent-From", sender_address},
+      {"Resent-Sender", sender_address},
+      {"Resent-Reply-To", recipient_address},
+      {"Resent-To", recipient_address},
+      {"Resent-Cc", recipient_address},
+      {"Resent-Bcc", recipient_address},
+      {"Errors-To", sender_address},
+      {"Return-Path", sender_address},
+      {"Return-Receipt-To", sender_address},
+      {"Disposition-Notification-To", sender_address},
+      {"Mail-Followup-To", sender_address},
+      {"Apparently-To", recipient_address},
+  };
+  for (const auto& row : kRows)
+    if (iequals(row.name, name)) return row.use;
+  return other;
+}
+
 HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, bool first_line) {
   if (start.empty()) return whole ? Line::separator : Line::undecided;
   // A mailbox separator that strayed into a message: it neither is a field nor ends the header.

@@ -18,6 +18,11 @@ namespace pen::mail {
 /// obsolete blanks of 4.5).
 std::size_t field_name_length(std::string_view line);
 
+/// What a field is to a mail system, by its name in any case.
+enum class FieldUse : std::uint8_t { other, sender_address, recipient_address, mime };
+/// Source: Postfix header_checks(5) (MIME related headers), canonical(5) (which fields hold addresses of which kind).
+FieldUse field_use(std::string_view name);
+
 /// What was seen of the header so far.
 struct HeaderSummary {
   unsigned received = 0;  // Received: fields

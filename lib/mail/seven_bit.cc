@@ -5,6 +5,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/header.h"
+#include "lib/mail/mime.h"
 
 namespace pen::mail {
 namespace {
@@ -21,49 +22,10 @@ std::string_view without_end(std::string_view line) {
   return line;
 }
 
-bool token_end(char c) { return ascii_space(c) || c == ';' || c == '(' || c == '\n'; }
-
-std::string first_token(std::string_view value) {
-  const auto text = trim(value);
-  const auto end = std::ranges::find_if(text, token_end);
-  return to_lower(text.substr(0, static_cast<std::size_t>(end - text.begin())));
-}
-
-/// The boundary parameter of a Content-Type value; empty: none.
-std::string boundary_of(std::string_view value) {
-  std::size_t at = 0;
-  while ((at = value.find(';', at)) != std::string_view::npos) {
-    std::string_view rest = value.substr(++at);
-    while (!rest.empty() && ascii_space(rest.front())) rest.remove_prefix(1);
-    if (!istarts_with(rest, "boundary")) continue;
-    rest = trim(rest.substr(8));
-    if (!rest.starts_with('=')) continue;
-    rest = trim(rest.substr(1));
-    if (!rest.starts_with('"'))
-      return std::string(rest.begin(), std::ranges::find_if(rest, token_end));
-    std::string boundary;
-    for (std::size_t i = 1; i < rest.size() && rest[i] != '"'; ++i) {
-      if (rest[i] == '\\' && i + 1 < rest.size()) ++i;
-      boundary += rest[i];
-    }
-    while (boundary.ends_with(' ')) boundary.pop_back();
-    return boundary;
-  }
-  return {};
-}
-
 /// A mailbox's "From " line that strayed into a header: no field, and not the header's end (as HeaderScanner takes it).
 /// Not only a first line: what was put on top of the message stands before it.
 bool stray_separator(std::string_view line) {
   return line.starts_with("From ") || line.starts_with(">From ");
-}
-
-/// A field's value on one line.
-std::string unfolded(std::string_view text) {
-  std::string value;
-  for (const char c : text)
-    if (c != '\r' && c != '\n') value += c == '\t' ? ' ' : c;
-  return value;
 }
 
 }  // namespace
@@ -181,13 +143,13 @@ void SevenBitForm::end_field(std::string& out) {
   const std::string field = std::exchange(field_, {});
   const auto colon = field.find(':');
   const auto name = trim(std::string_view(field).substr(0, colon));
-  const std::string value = unfolded(std::string_view(field).substr(colon + 1));
+  const std::string value = unfold(std::string_view(field).substr(colon + 1));
   if (iequals(name, "MIME-Version")) {
     has_version_ = true;
   } else if (iequals(name, "Content-Type") && type_.empty()) {
     type_ = value;
   } else if (iequals(name, "Content-Transfer-Encoding")) {
-    const std::string word = first_token(value);
+    const std::string word = mime_word(value);
     const bool untrue = word == "7bit" && top_ && eight_bit_;
     if (word == "8bit" || word == "binary" || untrue) {
       if (label_ == Label::none) label_ = Label::eight_bit;
@@ -199,7 +161,7 @@ void SevenBitForm::end_field(std::string& out) {
 }
 
 void SevenBitForm::end_header(std::string& out) {
-  const std::string type(type_.empty() ? std::string(default_type_) : first_token(type_));
+  const std::string type(type_.empty() ? std::string(default_type_) : mime_word(type_));
   const bool labelled_eight = label_ == Label::eight_bit;
   const auto label = [&](std::string_view word) {
     out += "Content-Transfer-Encoding: ";
@@ -209,7 +171,7 @@ void SevenBitForm::end_header(std::string& out) {
   in_ = In::as_is;
   if (label_ == Label::encoded) return;
   if (type.starts_with("multipart/")) {
-    std::string boundary = boundary_of(type_);
+    std::string boundary = mime_boundary(type_);
     const bool known = !boundary.empty() && boundary.size() <= kMaxBoundary;
     if (labelled_eight) label(known && multiparts_.size() < kMaxDepth ? "7bit" : "8bit");
     if (!known || multiparts_.size() >= kMaxDepth) return;

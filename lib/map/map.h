@@ -38,6 +38,8 @@ std::string_view error_module(MapError);
 std::string_view describe(MapError);
 
 inline constexpr std::size_t kMaxKey = 2048;  // longer keys are "not found" without a look-up
+// for regexp and pcre, which are asked about whole header fields
+inline constexpr std::size_t kMaxPatternKey = 1024 * 1024;
 inline constexpr std::size_t kMaxValue = 1024 * 1024;  // alias lists can be long
 inline constexpr std::size_t kMaxFile = 512u << 20;    // text tables are held in memory
 

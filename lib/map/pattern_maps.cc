@@ -18,7 +18,7 @@ namespace {
 
 // A pattern of the administrator's must not be made to run for minutes by a key of a stranger's.
 constexpr std::uint32_t kPcreMatchLimit = 1'000'000;
-constexpr std::uint32_t kPcreDepthLimit = 10'000;
+constexpr std::uint32_t kPcreDepthLimit = 100'000;  // a long header field is matched at all
 constexpr std::size_t kMaxResult = kMaxValue;
 
 std::unexpected<Error> bad_rule(const std::string& path, unsigned line, std::string_view why) {
@@ -155,12 +155,18 @@ class PcrePattern {
     struct FreeContext {
       void operator()(pcre2_match_context* c) const { pcre2_match_context_free(c); }
     };
-    std::unique_ptr<pcre2_match_data, FreeData> data(
-        pcre2_match_data_create_from_pattern(code_.get(), nullptr));
-    std::unique_ptr<pcre2_match_context, FreeContext> limits(pcre2_match_context_create(nullptr));
+    // One of each per thread: body_checks match every line of every message.
+    static thread_local const std::unique_ptr<pcre2_match_data, FreeData> data(
+        pcre2_match_data_create(Spans::kMax, nullptr));
+    static thread_local const std::unique_ptr<pcre2_match_context, FreeContext> limits = [] {
+      auto* made = pcre2_match_context_create(nullptr);
+      if (made != nullptr) {
+        pcre2_set_match_limit(made, kPcreMatchLimit);
+        pcre2_set_depth_limit(made, kPcreDepthLimit);
+      }
+      return std::unique_ptr<pcre2_match_context, FreeContext>(made);
+    }();
     if (!data || !limits) return fail(MapError::unreadable, "regular expression ran out of memory");
-    pcre2_set_match_limit(limits.get(), kPcreMatchLimit);
-    pcre2_set_depth_limit(limits.get(), kPcreDepthLimit);
     const int code = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(key.data()), key.size(),
                                  0, 0, data.get(), limits.get());
     if (code == PCRE2_ERROR_NOMATCH) return false;
@@ -171,7 +177,8 @@ class PcrePattern {
                       : "matching failed with PCRE2 error " + std::to_string(code));
     }
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(data.get());
-    spans.count = std::min(std::size_t{pcre2_get_ovector_count(data.get())}, Spans::kMax);
+    // 0: more groups than there is room for
+    spans.count = code == 0 ? Spans::kMax : static_cast<std::size_t>(code);
     for (std::size_t i = 0; i < spans.count; ++i) {
       const auto from = offsets[2 * i], to = offsets[2 * i + 1];
       spans.at[i] = from == PCRE2_UNSET || to < from
@@ -285,7 +292,8 @@ class PatternMap final : public Map {
                                  : &PatternTable<Pattern>::template load<style, false>) {}
 
   Value lookup(std::string_view key) override {
-    if (key.size() > kMaxKey || key.find('\0') != std::string_view::npos) return std::nullopt;
+    if (key.size() > kMaxPatternKey || key.find('\0') != std::string_view::npos)
+      return std::nullopt;
     PEN_TRY_ASSIGN(const auto table, file_.current());
     const std::string text(key);
     if constexpr (style == RuleStyle::word) {

@@ -12,20 +12,6 @@ namespace {
 // a → b → a is stopped here; a chain of honest rewrites is a handful.
 constexpr unsigned kMaxCanonicalSteps = 100;
 
-std::string_view word_of(Place place) {
-  switch (place) {
-    case Place::envelope_sender:
-      return "envelope_sender";
-    case Place::envelope_recipient:
-      return "envelope_recipient";
-    case Place::header_sender:
-      return "header_sender";
-    case Place::header_recipient:
-      return "header_recipient";
-  }
-  return {};
-}
-
 std::string with_extension(std::string_view address, const map::AddressHit& hit) {
   const auto at = mail::at_sign(address);
   std::string local = mail::unquote_local(address.substr(0, at));
@@ -36,7 +22,8 @@ std::string with_extension(std::string_view address, const map::AddressHit& hit)
   return out;
 }
 
-/// What the tables make of one address; nullopt: they do not have it.
+}  // namespace
+
 Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
                                                          const Tables& tables,
                                                          const map::MapList& maps,
@@ -67,6 +54,8 @@ Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
   if (out.empty()) return bad();
   return out;
 }
+
+namespace {
 
 class VirtualExpander {
  public:
@@ -133,6 +122,20 @@ class VirtualExpander {
 };
 
 }  // namespace
+
+std::string_view word_of(Place place) {
+  switch (place) {
+    case Place::envelope_sender:
+      return "envelope_sender";
+    case Place::envelope_recipient:
+      return "envelope_recipient";
+    case Place::header_sender:
+      return "header_sender";
+    case Place::header_recipient:
+      return "header_recipient";
+  }
+  return {};
+}
 
 Result<std::string> map_canonical(const Options& options, const Tables& tables,
                                   std::string_view address_in, Place place) {

@@ -77,6 +77,9 @@ Options from_settings(const config::Settings& s) {
   o.canonical_classes = join(s.canonical_classes);
   o.sender_canonical_classes = join(s.sender_canonical_classes);
   o.recipient_canonical_classes = join(s.recipient_canonical_classes);
+  o.masquerade_domains = join(s.masquerade_domains);
+  o.masquerade_classes = join(s.masquerade_classes);
+  o.masquerade_exceptions = join(s.masquerade_exceptions);
   o.propagate_unmatched_extensions = join(s.propagate_unmatched_extensions);
   o.transport_maps = join(s.transport_maps);
   o.relayhost = s.relayhost;

@@ -33,7 +33,8 @@ class ResolveImpl final : public Resolve {
     return rewrite_address(options_, address, remote_domain);
   }
   Result<std::string> canonical(std::string_view address, Place place) const override {
-    return map_canonical(options_, tables_, address, place);
+    PEN_TRY_ASSIGN(auto mapped, map_canonical(options_, tables_, address, place));
+    return tables_.masquerade.hide(std::move(mapped), place);
   }
   Result<Expansion> expand_virtual(std::string_view recipient) const override {
     return map_virtual(options_, tables_, recipient);
@@ -111,6 +112,7 @@ class ResolveImpl final : public Resolve {
 
   bool blocking() const override { return tables_.blocking(); }
   bool route_blocking() const override { return tables_.route_blocking(); }
+  bool canonical_blocking() const override { return tables_.canonical_blocking(); }
   bool route_by_domain() const override { return !tables_.route_asks_tables(); }
   std::vector<Error> problems() const override { return tables_.problems(); }
   const Options& options() const override { return options_; }
@@ -308,6 +310,7 @@ Result<Tables> Tables::open(const Options& options) {
                t.sender_relayhost));
   PEN_TRY(maps("sender_dependent_default_transport_maps",
                options.sender_dependent_default_transport_maps, t.sender_transport));
+  PEN_TRY_ASSIGN(t.masquerade, Masquerade::open(options));
   t.transport_parent_domains =
       list_contains(options.parent_domain_matches_subdomains, "transport_maps");
   t.own_addresses = options.own_addresses;
@@ -352,6 +355,11 @@ Result<map::AddressKeys> Tables::keys_for(const Options& options, std::string_vi
 bool Tables::blocking() const {
   return std::ranges::any_of(all(), [](const map::MapList* m) { return m->blocking(); }) ||
          route_blocking();
+}
+
+bool Tables::canonical_blocking() const {
+  return canonical.blocking() || sender_canonical.blocking() || recipient_canonical.blocking() ||
+         mydestination.blocking() || masquerade.blocking();
 }
 
 bool Tables::route_blocking() const {

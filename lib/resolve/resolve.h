@@ -45,6 +45,8 @@ struct Options {
       "envelope_sender, envelope_recipient, header_sender, header_recipient";
   std::string sender_canonical_classes = "envelope_sender, header_sender";
   std::string recipient_canonical_classes = "envelope_recipient, header_recipient";
+  std::string masquerade_domains, masquerade_exceptions;
+  std::string masquerade_classes = "envelope_sender, header_sender, header_recipient";
   std::string propagate_unmatched_extensions = "canonical, virtual";
   std::string transport_maps, relayhost;
   std::string sender_dependent_relayhost_maps, sender_dependent_default_transport_maps;
@@ -112,7 +114,8 @@ class Resolve {
   virtual std::string rewrite(
       std::string_view address,
       std::optional<std::string_view> remote_domain = std::nullopt) const = 0;
-  /// canonical_maps and the sender or recipient ones, for an address already rewritten.
+  /// The sender or recipient canonical_maps, canonical_maps, then masquerade_domains, as far as their classes name the
+  /// place; for an address already rewritten.
   virtual Result<std::string> canonical(std::string_view address, Place place) const = 0;
   /// Virtual alias expansion of one recipient, recursive, with limits.
   virtual Result<Expansion> expand_virtual(std::string_view recipient) const = 0;
@@ -129,6 +132,8 @@ class Resolve {
   /// Whether some table may wait long; and whether one that route() asks may.
   virtual bool blocking() const = 0;
   virtual bool route_blocking() const = 0;
+  /// Whether one that canonical() asks may.
+  virtual bool canonical_blocking() const = 0;
   /// Whether a route() that is not `routed` is so for all addresses of its domain and all senders, and changes with the
   /// configuration only: no table that could be edited meanwhile is asked.
   virtual bool route_by_domain() const = 0;

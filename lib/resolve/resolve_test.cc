@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/resolve/generic.h"
+
 using namespace pen;
 using namespace pen::resolve;
 
@@ -79,6 +81,47 @@ BOOST_AUTO_TEST_CASE(bang_paths_percent_hack_routes_and_trailing_dots_are_undone
 BOOST_AUTO_TEST_CASE(remote_mail_is_completed_with_the_remote_domain_or_not_at_all) {
   BOOST_TEST(rewrite_address(options, "jo", "invalid.example") == "jo@invalid.example");
   BOOST_TEST(rewrite_address(options, "jo", "") == "jo");
+}
+
+BOOST_AUTO_TEST_CASE(masquerading_hides_hosts_by_class_after_canonical_maps) {
+  options.masquerade_domains = "!keep.example.org, example.org other.example";
+  options.masquerade_exceptions = "root";
+  options.canonical_maps = "inline:{ jo@a.example = jo@Host.Example.ORG }";
+  auto r = open();
+  const auto at = [&](std::string_view a, Place place = Place::header_sender) {
+    return r->canonical(a, place).value();
+  };
+  BOOST_TEST(at("bo@a.b.example.org") == "bo@example.org");
+  BOOST_TEST(at("bo@example.org") == "bo@example.org");
+  BOOST_TEST(at("jo@a.example") == "jo@example.org");
+  BOOST_TEST(at("bo@a.keep.example.org") == "bo@a.keep.example.org");
+  BOOST_TEST(at("bo@keep.example.org") == "bo@keep.example.org");
+  BOOST_TEST(at("bo@badexample.org") == "bo@badexample.org");
+  BOOST_TEST(at("root@a.example.org") == "root@a.example.org");
+  BOOST_TEST(at("\"a@b\"@a.other.example") == "\"a@b\"@other.example");
+  BOOST_TEST(at("bo") == "bo");
+  BOOST_TEST(at("bo@a.example.org", Place::envelope_sender) == "bo@example.org");
+  BOOST_TEST(at("bo@a.example.org", Place::envelope_recipient) == "bo@a.example.org");
+  options.masquerade_exceptions = "texthash:/does/not/exist";
+  BOOST_TEST(!open()->canonical("bo@a.example.org", Place::header_sender).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(generic_maps_give_an_address_that_the_world_knows) {
+  const auto generic =
+      Generic::open(options,
+                    "inline:{ { jo = jo.doe@isp.example } { @mx.example.org = site@isp.example }"
+                    " { bo@example.org = @isp.example } }")
+          .value();
+  BOOST_TEST(generic.map("jo@example.org").value() == "jo.doe@isp.example");
+  BOOST_TEST(generic.map("jo+x@example.org").value() == "jo.doe@isp.example");
+  BOOST_TEST(generic.map("jo@elsewhere.example").value() == "jo@elsewhere.example");
+  BOOST_TEST(generic.map("any@mx.example.org").value() == "site@isp.example");
+  BOOST_TEST(generic.map("bo@example.org").value() == "bo@isp.example");
+  BOOST_TEST(generic.map("").value() == "");
+  options.propagate_unmatched_extensions = "generic";
+  const auto keeps = Generic::open(options, "inline:{ jo = jo.doe@isp.example }").value();
+  BOOST_TEST(keeps.map("jo+x@example.org").value() == "jo.doe+x@isp.example");
+  BOOST_TEST(!Generic::open(options, "texthash:/does/not/exist")->map("jo@example.org"));
 }
 
 BOOST_AUTO_TEST_CASE(canonical_tables_apply_by_class_and_keep_extensions) {

@@ -2,7 +2,7 @@
 /// The tables and lists of resolving, opened. Internal to lib/resolve.
 #include <array>
 
-#include "lib/resolve/resolve.h"
+#include "lib/resolve/masquerade.h"
 
 namespace pen::resolve {
 
@@ -10,6 +10,7 @@ struct Tables {
   map::MatchList mydestination, virtual_alias_domains, virtual_mailbox_domains, relay_domains;
   map::MapList virtual_alias, virtual_mailbox, relay_recipient, local_recipient, canonical,
       sender_canonical, recipient_canonical, transport, sender_relayhost, sender_transport;
+  Masquerade masquerade;
   bool transport_parent_domains = false;
   std::vector<std::string> own_addresses;
   std::string myorigin;
@@ -27,10 +28,20 @@ struct Tables {
   }
   bool blocking() const;
   bool route_blocking() const;
+  bool canonical_blocking() const;
   bool route_asks_tables() const;
   std::vector<Error> problems() const;
 };
 
+/// "envelope_sender" and so on, as the settings named *_classes list them.
+std::string_view word_of(Place place);
+
+/// What the tables make of one address, looked up once; nullopt: they do not have it. propagate: an extension that they
+/// did not name is put on the results.
+Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
+                                                         const Tables& tables,
+                                                         const map::MapList& maps,
+                                                         std::string_view address, bool propagate);
 Result<std::string> map_canonical(const Options& options, const Tables& tables,
                                   std::string_view address, Place place);
 Result<Expansion> map_virtual(const Options& options, const Tables& tables,

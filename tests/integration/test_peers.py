@@ -47,13 +47,13 @@ class Peers(Suite):
         wanted = messages()
         with Peer() as sink:
             port = free_port()
-            settings = {"relay_domains": "there.example, back.example", "local_header_rewrite_clients": "",
+            settings = {"relay_domains": "there.example, back.example", "local_header_rewrite_clients": "", "message_drop_headers": "",
                         "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{port}",
                                                   "back.example": f"smtp:[127.0.0.1]:{sink.port}"}),
                         "smtp_line_length_limit": "0", "hopcount_limit": "100"}
             with Instance({**settings, "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{port}"})}) as out:
                 with Instance({"relay_domains": "there.example", "transport_maps": inline(
-                        {"there.example": f"smtp:[127.0.0.1]:{sink.port}"}), "local_header_rewrite_clients": ""}) as back:
+                        {"there.example": f"smtp:[127.0.0.1]:{sink.port}"}), "local_header_rewrite_clients": "", "message_drop_headers": ""}) as back:
                     with make(port, back.port) as other:
                         with Client(out.port) as client:
                             for name, content in wanted.items():
@@ -77,7 +77,7 @@ class Peers(Suite):
     def lmtp(self, nexthop, dovecot):
         wanted = messages()
         settings = {"relay_domains": "box.example", "transport_maps": inline({"box.example": nexthop}),
-                    "local_header_rewrite_clients": "", "smtp_line_length_limit": "0"}
+                    "local_header_rewrite_clients": "", "message_drop_headers": "", "smtp_line_length_limit": "0"}
         with Instance(settings) as mx:
             with Client(mx.port) as client:
                 for content in wanted.values():

@@ -1,0 +1,229 @@
+#include "lib/intake/checks.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "lib/mail/header.h"
+#include "lib/mail/reply.h"
+
+namespace pen::intake {
+namespace {
+
+constexpr std::size_t kShown = 200;  // of a line in the log
+
+Result<map::MapList> open_maps(const CheckTables::Specs& specs, std::string_view name,
+                               const std::string& value) {
+  const std::string setting = specs.prefix + std::string(name);
+  auto maps = map::MapList::open(value, specs.open);
+  if (!maps) return fail(std::move(maps).error().within(setting));
+  for (const auto& table : maps->maps())
+    if (table->blocking()) return fail(CheckError::may_wait, setting + ": " + table->name());
+  return maps;
+}
+
+/// What an action puts into a message: one line, whatever the table's text holds.
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(line, [](char c) { return c == '\r' || c == '\n' || c == '\0'; }, ' ');
+  return line;
+}
+
+}  // namespace
+
+std::string_view error_module(CheckError) { return "content checks"; }
+std::string_view describe(CheckError) {
+  return "a table that asks another process cannot be used for content checks";
+}
+
+Result<std::shared_ptr<const CheckTables>> CheckTables::open(const Specs& specs) {
+  auto tables = std::make_shared<CheckTables>();
+  PEN_TRY_ASSIGN(tables->header, open_maps(specs, "header_checks", specs.header));
+  PEN_TRY_ASSIGN(tables->mime, open_maps(specs, "mime_header_checks", specs.mime));
+  PEN_TRY_ASSIGN(tables->nested, open_maps(specs, "nested_header_checks", specs.nested));
+  PEN_TRY_ASSIGN(tables->body, open_maps(specs, "body_checks", specs.body));
+  const bool fields = !tables->mime.empty() || !tables->nested.empty();
+  if (!fields && tables->header.empty() && tables->body.empty()) return nullptr;
+  tables->prefix = specs.prefix;
+  tables->body_size_limit = specs.body_size_limit;
+  tables->walk = specs.walk;
+  tables->walk.lines = !tables->body.empty();
+  // Where parts begin matters to body checks too: their size limit is per part.
+  tables->walk.mime = specs.walk.mime && (fields || !tables->body.empty());
+  return tables;
+}
+
+std::vector<Error> CheckTables::problems() const {
+  std::vector<Error> all;
+  for (const auto* maps : {&header, &mime, &nested, &body})
+    for (auto& problem : maps->problems()) all.push_back(std::move(problem));
+  return all;
+}
+
+bool Checks::field(mail::MimeWalker::Header header, std::string& text, std::string& before) {
+  using Header = mail::MimeWalker::Header;
+  if (!looking_) return true;
+  const auto name = std::string_view(text).substr(0, mail::field_name_length(text));
+  if (header == Header::part || mail::field_use(name) == mail::FieldUse::mime)
+    return act(tables_->mime, "mime_header_checks", true, text, before);
+  if (header == Header::inner)
+    return act(tables_->nested, "nested_header_checks", true, text, before);
+  return act(tables_->header, "header_checks", true, text, before);
+}
+
+bool Checks::body(std::string& text, std::uint64_t offset, std::string& before) {
+  const bool within = tables_->body_size_limit == 0 || offset < tables_->body_size_limit;
+  if (!looking_ || !within) return true;
+  return act(tables_->body, "body_checks", false, text, before);
+}
+
+void Checks::note(std::string_view action, std::string_view where, std::string_view line,
+                  std::string_view text) const {
+  const std::string shown = printable(line.substr(0, kShown), kShown);
+  reporter_.note({.action = action, .where = where, .content = shown, .text = text});
+}
+
+void Checks::warn(std::string_view setting, std::string_view what) const {
+  reporter_.warn(tables_->prefix + std::string(setting) + ": " + std::string(what));
+}
+
+bool Checks::act(const map::MapList& maps, std::string_view setting, bool in_header,
+                 std::string& text, std::string& before) {
+  if (maps.empty() || text.empty()) return true;
+  std::string key;
+  if (text.find('\0') != std::string::npos) {  // patterns see what stands behind it all the same
+    key = text;
+    std::ranges::replace(key, '\0', ' ');
+  }
+  const auto found = maps.lookup(key.empty() ? text : key);
+  if (!found) {
+    failed_ = tables_->prefix + std::string(setting) + ": " + found.error().message();
+    looking_ = false;
+    return true;
+  }
+  if (!*found) return true;
+  const std::string_view value = trim(**found);
+  const auto space = std::min(value.find_first_of(" \t"), value.size());
+  const std::string_view word = value.substr(0, space);
+  const std::string_view argument = trim(value.substr(space));
+  const std::string_view where = in_header ? "header" : "body";
+  const auto is = [&](std::string_view action) { return iequals(word, action); };
+
+  if (is("DUNNO") || is("OK")) return true;
+  if (is("IGNORE")) return false;
+  if (is("STRIP")) {
+    note("strip", where, text, argument);
+    return false;
+  }
+  if (is("WARN") || is("INFO")) {
+    note(is("WARN") ? "warning" : "info", where, text, argument);
+    return true;
+  }
+  if (is("PREPEND") || is("REPLACE")) {
+    const bool replace = is("REPLACE");
+    if (argument.empty()) {
+      warn(setting, std::string(replace ? "REPLACE" : "PREPEND") + " without text");
+    } else if (in_header && mail::field_name_length(argument) == 0) {
+      warn(setting, std::string(replace ? "REPLACE" : "PREPEND") +
+                        " in a header needs \"name: value\", not \"" + printable(argument, kShown) +
+                        "\"");
+    } else {
+      note(replace ? "replace" : "prepend", where, text, argument);
+      if (replace)
+        text = one_line(argument);
+      else
+        before += one_line(argument) + "\r\n";
+    }
+    return true;
+  }
+  if (side_ == Side::receiving && receiving(word, argument, setting, where, text)) return true;
+  warn(setting, "no action that can be done here: " + printable(word, kShown));
+  return true;
+}
+
+bool Checks::receiving(std::string_view word, std::string_view argument, std::string_view setting,
+                       std::string_view where, const std::string& line) {
+  const auto is = [&](std::string_view action) { return iequals(word, action); };
+  const bool address = argument.find('@') != std::string_view::npos;
+  if (is("REJECT")) {
+    const auto code = mail::enhanced_code(argument);
+    if (argument.empty()) {
+      refusal_ = "5.7.1 message content rejected";
+    } else if (!code) {
+      refusal_ = "5.7.1 " + one_line(argument);
+    } else {
+      refusal_ = one_line(argument);
+      if (code->front() == '2') {
+        warn(setting, "REJECT needs a status 4.x.x or 5.x.x, not " + std::string(*code));
+        refusal_.front() = '4';
+      }
+    }
+    looking_ = false;
+    note("reject", where, line, refusal_);
+  } else if (is("DISCARD")) {
+    effects_.discard = true;
+    looking_ = false;
+    note("discard", where, line, argument);
+  } else if (is("PASS")) {
+    looking_ = false;
+    note("pass", where, line, argument);
+  } else if (is("HOLD")) {
+    if (!effects_.hold) note("hold", where, line, argument);
+    effects_.hold = true;
+  } else if (is("FILTER")) {
+    if (argument.find(':') == std::string_view::npos) {
+      warn(setting,
+           "FILTER needs transport:destination, not \"" + printable(argument, kShown) + "\"");
+    } else {
+      effects_.filter = one_line(argument);
+      note("filter", where, line, argument);
+    }
+  } else if (is("REDIRECT")) {
+    if (!address) {
+      warn(setting, "REDIRECT needs user@domain, not \"" + printable(argument, kShown) + "\"");
+    } else {
+      effects_.redirect = one_line(argument);
+      looking_ = false;
+      note("redirect", where, line, argument);
+    }
+  } else if (is("BCC")) {
+    if (!address) {
+      warn(setting, "BCC needs user@domain, not \"" + printable(argument, kShown) + "\"");
+    } else if (std::string copy = one_line(argument);
+               std::ranges::find(effects_.bcc, copy) == effects_.bcc.end()) {
+      if (effects_.bcc.size() >= kMaxCopies) {
+        failed_ = tables_->prefix + std::string(setting) + ": too many BCC addresses";
+        looking_ = false;
+      } else {
+        effects_.bcc.push_back(std::move(copy));
+        note("bcc", where, line, argument);
+      }
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void Checks::refuse_nesting() {
+  if (!looking_) return;
+  refusal_ = "5.6.0 MIME nesting exceeds safety limit";
+  looking_ = false;
+  note("reject", "mime-error", "MIME nesting exceeds safety limit", refusal_);
+}
+
+std::string note_line(const NoteOrigin& from, const Checks::Note& note) {
+  std::string line;
+  const auto add = [&](std::initializer_list<std::string_view> parts) {
+    for (const auto part : parts) line += part;
+  };
+  add({from.queue_id, ": ", note.action, ": ", note.where, " ", note.content, " from ", from.origin,
+       ";"});
+  add({" from=<", from.sender, ">"});
+  if (!from.recipient.empty()) add({" to=<", from.recipient, ">"});
+  if (!from.proto.empty()) add({" proto=", from.proto});
+  if (!from.helo.empty()) add({" helo=<", from.helo, ">"});
+  if (!note.text.empty()) add({": ", note.text});
+  return line;
+}
+
+}  // namespace pen::intake

@@ -1,0 +1,111 @@
+#pragma once
+/// header_checks, body_checks and their kin: tables that are asked about each header field and each line of a body, and
+/// the actions that they answer with.
+///
+/// Use:     auto tables = CheckTables::open(specs);        // once per configuration; nullptr: nothing is to be checked
+///          Checks checks(tables, Checks::Side::receiving, reporter);          // one per message
+///          keep = checks.field(header, text, before);     // each field, as MimeWalker gives it; body() likewise
+///          checks.refusal(), checks.take_effects()        // at the end
+/// Rules:   REJECT, DISCARD, REDIRECT and PASS end all looking. Side::delivering has only the actions that change, drop
+///          or note a line; of the others the report says that they do nothing.
+/// Errors:  a table that cannot be read makes the message one for later (failed()): never an unchecked one.
+/// Bounds:  what actions gather: kMaxCopies addresses.
+/// Tables:  must answer at once: those that ask another process are refused by open().
+/// Source:  header_checks(5) of Postfix; docs/content-checks.md.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/intake/effects.h"
+#include "lib/mail/mime_walker.h"
+#include "lib/map/map.h"
+
+namespace pen::intake {
+
+enum class CheckError { may_wait = 1 };
+std::string_view error_module(CheckError);
+std::string_view describe(CheckError e);
+
+struct CheckTables {
+  /// Table lists as main.cf has them.
+  struct Specs {
+    std::string header, mime, nested, body;
+    std::string prefix = {};  // of the settings' names, for messages: "", "smtp_", "lmtp_"
+    std::uint64_t body_size_limit = 51200;  // of each part; 0: none
+    mail::MimeWalker::Options walk = {};  // limits; mime: false with disable_mime_input_processing
+    map::OpenOptions open = {};
+  };
+  map::MapList header, mime, nested, body;
+  std::string prefix;
+  std::uint64_t body_size_limit = 0;
+  mail::MimeWalker::Options walk;  // what the walker has to look for
+
+  /// nullptr: no tables are set. Errors: a specification that cannot be read, a table that may wait.
+  static Result<std::shared_ptr<const CheckTables>> open(const Specs& specs);
+  std::vector<Error> problems() const;
+};
+
+class Checks {
+ public:
+  enum class Side : std::uint8_t { receiving, delivering };
+  /// What there is to say of a line. text: the action's, or empty.
+  struct Note {
+    std::string_view action;   // "reject", "warning", …
+    std::string_view where;    // "header" or "body"
+    std::string_view content;  // the line, cut and printable
+    std::string_view text;
+  };
+  struct Reporter {
+    std::function<void(const Note&)> note;
+    std::function<void(const std::string&)> warn;  // what is wrong with a table
+  };
+  static constexpr std::size_t kMaxCopies = 1000;
+
+  Checks(std::shared_ptr<const CheckTables> tables, Side side, Reporter reporter)
+      : tables_(std::move(tables)), side_(side), reporter_(std::move(reporter)) {}
+
+  /// A field, "\n" between its lines. May change it, and append whole lines with CRLF that go before it. False: it is
+  /// dropped.
+  bool field(mail::MimeWalker::Header header, std::string& text, std::string& before);
+  /// A line of a body or a piece of one, which is at `offset` of its part.
+  bool body(std::string& text, std::uint64_t offset, std::string& before);
+
+  /// The walker does not go into a message as deep as this one is.
+  void refuse_nesting();
+
+  /// "5.7.1 text" or "4.7.1 text" when the message is refused; empty: it is not.
+  const std::string& refusal() const { return refusal_; }
+  /// A table could not be read; what was wrong.
+  const std::string& failed() const { return failed_; }
+  bool discarded() const { return effects_.discard; }
+  Effects take_effects() { return std::move(effects_); }
+  const CheckTables& tables() const { return *tables_; }
+
+ private:
+  bool act(const map::MapList& maps, std::string_view setting, bool in_header, std::string& text,
+           std::string& before);
+  bool receiving(std::string_view word, std::string_view argument, std::string_view setting,
+                 std::string_view where, const std::string& line);
+  void note(std::string_view action, std::string_view where, std::string_view line,
+            std::string_view text) const;
+  void warn(std::string_view setting, std::string_view what) const;
+
+  std::shared_ptr<const CheckTables> tables_;
+  Side side_;
+  Reporter reporter_;
+  bool looking_ = true;
+  std::string refusal_, failed_;
+  Effects effects_;
+};
+
+/// Who sent the message that a note is about, as log lines name them.
+struct NoteOrigin {
+  std::string_view queue_id, origin, sender, recipient, proto, helo;  // the last two may be empty
+};
+/// "QUEUEID: reject: header Subject: … from host[address]; from=<…> to=<…> proto=… helo=<…>: text", as Postfix's
+/// cleanup says it and log analysers read it.
+std::string note_line(const NoteOrigin& from, const Checks::Note& note);
+
+}  // namespace pen::intake

@@ -1,0 +1,17 @@
+#pragma once
+/// The few things in MIME fields that decide how a message is taken apart, for all who do (SevenBitForm, MimeWalker).
+///
+/// Source:  RFC 2045 section 5.1, RFC 2046 section 5.1.1. Pure.
+#include <string>
+#include <string_view>
+
+namespace pen::mail {
+
+/// The first word of a field's value in lower case: a type, an encoding. Ends at blank, ";" or comment.
+std::string mime_word(std::string_view value);
+/// The boundary parameter of a Content-Type value; empty: none.
+std::string mime_boundary(std::string_view value);
+/// A field's value on one line: line ends left out, tabs made blanks.
+std::string unfold(std::string_view text);
+
+}  // namespace pen::mail

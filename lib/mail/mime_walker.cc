@@ -1,0 +1,180 @@
+#include "lib/mail/mime_walker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/text.h"
+#include "lib/mail/header.h"
+#include "lib/mail/mime.h"
+
+namespace pen::mail {
+namespace {
+
+constexpr std::size_t kDashes = 2;  // in front of a boundary, and behind a last one
+
+}  // namespace
+
+MimeWalker::MimeWalker(Sink& sink, const Options& options) : sink_(sink), options_(options) {
+  options_.max_field = std::max(options_.max_field, HeaderScanner::kDecide);
+  if (options_.lines)  // a delimiter has to fit into what is looked at at once
+    options_.max_boundary =
+        std::min(options_.max_boundary, std::max<std::size_t>(options_.max_line, 80) - 4);
+}
+
+void MimeWalker::text(std::string_view part) {
+  while (!part.empty()) {
+    if (passing_) {
+      pass(part, false);
+      return;
+    }
+    const bool skim = !in_header_ && !options_.lines;
+    if (skim && line_.empty() && (parts_.empty() || part.front() != '-')) {
+      passing_ = true;
+      at_start_ = false;
+      continue;
+    }
+    const std::size_t most = in_header_       ? options_.max_field
+                             : options_.lines ? std::max<std::size_t>(options_.max_line, 80)
+                                              : options_.max_boundary + 2 * kDashes;
+    const auto taken = std::min(most - line_.size(), part.size());
+    line_ += part.substr(0, taken);
+    part.remove_prefix(taken);
+    if (line_.size() == most || (skim && line_ != "-" && !line_.starts_with("--"))) decide(false);
+  }
+}
+
+void MimeWalker::line_end() {
+  if (passing_)
+    pass({}, true);
+  else
+    decide(true);
+  passing_ = false;
+  at_start_ = true;
+  if (std::exchange(delimiter_, false))
+    begin_header(Header::part, parts_.back().digest ? "message/rfc822" : "text/plain");
+}
+
+void MimeWalker::finish() {
+  if (!at_start_ || !line_.empty()) line_end();
+  if (!in_header_) return;
+  end_field(true);
+  in_header_ = false;
+  sink_.end_of_header(header_, false);
+}
+
+void MimeWalker::pass(std::string_view text, bool ends) {
+  if (in_header_)
+    sink_.more_field(header_, text, ends);
+  else
+    put_body(text, ends);
+}
+
+void MimeWalker::put_body(std::string_view text, bool ends) {
+  sink_.body(text, ends);
+  offset_ += text.size() + (ends ? 1 : 0);
+}
+
+void MimeWalker::decide(bool whole) {
+  if (in_header_)
+    header_line(whole);
+  else
+    body_line(whole);
+  line_.clear();
+  at_start_ = whole;
+  if (!whole) passing_ = in_header_ || !options_.lines;
+}
+
+void MimeWalker::header_line(bool whole) {
+  if (line_.starts_with("--") && delimiter(whole)) return;
+  const auto kind = HeaderScanner::classify(line_, whole, std::exchange(first_line_, false));
+  switch (kind) {
+    case HeaderScanner::Line::separator:
+      end_field(true);
+      end_header(true);
+      return;
+    case HeaderScanner::Line::body:
+    case HeaderScanner::Line::undecided:
+      end_field(true);
+      end_header(false);
+      put_body(line_, whole);
+      return;
+    case HeaderScanner::Line::field:
+      end_field(true);
+      field_ = line_;
+      if (!whole) end_field(false);
+      return;
+    case HeaderScanner::Line::continuation:
+      break;
+  }
+  if (whole && !field_.empty() && field_.size() + 1 + line_.size() <= options_.max_field) {
+    field_ += '\n';
+    field_ += line_;
+    return;
+  }
+  end_field(true);  // what follows of it is not looked at
+  sink_.more_field(header_, line_, whole);
+}
+
+void MimeWalker::body_line(bool whole) {
+  if (at_start_ && line_.starts_with("--") && delimiter(whole)) return;
+  put_body(line_, whole);
+}
+
+bool MimeWalker::delimiter(bool whole) {
+  const std::string_view rest = std::string_view(line_).substr(kDashes);
+  for (std::size_t i = parts_.size(); i-- > 0;) {
+    const std::string& boundary = parts_[i].boundary;
+    if (!rest.starts_with(boundary)) continue;
+    const bool last = rest.substr(boundary.size()).starts_with("--");
+    parts_.resize(last ? i : i + 1);
+    if (in_header_) {
+      end_field(true);
+      in_header_ = false;
+      sink_.end_of_header(header_, false);
+    }
+    delimiter_ = !last;
+    put_body(line_, whole);
+    return true;
+  }
+  return false;
+}
+
+void MimeWalker::end_field(bool ends) {
+  if (field_.empty()) return;
+  const auto n = field_name_length(field_);
+  if (options_.mime && type_.empty() &&
+      iequals(std::string_view(field_).substr(0, n), "Content-Type"))
+    type_ = unfold(std::string_view(field_).substr(field_.find(':', n) + 1));
+  sink_.field(header_, field_, ends);
+  field_.clear();
+}
+
+void MimeWalker::begin_header(Header header, std::string_view default_type) {
+  in_header_ = true;
+  header_ = header;
+  first_line_ = true;
+  type_.clear();
+  default_type_ = default_type;
+}
+
+void MimeWalker::end_header(bool separator) {
+  in_header_ = false;
+  offset_ = 0;
+  sink_.end_of_header(header_, separator);
+  if (!options_.mime) return;
+  const std::string type = type_.empty() ? std::string(default_type_) : mime_word(type_);
+  if (type.starts_with("multipart/")) {
+    std::string boundary = mime_boundary(type_);
+    if (boundary.empty()) return;
+    if (parts_.size() >= options_.max_depth) {
+      too_deep_ = true;
+      return;
+    }
+    boundary.resize(std::min(boundary.size(), options_.max_boundary));
+    parts_.push_back({std::move(boundary), type == "multipart/digest"});
+  } else if (separator && (type == "message/rfc822" || type == "message/global")) {
+    begin_header(Header::inner, "text/plain");
+  }
+}
+
+}  // namespace pen::mail

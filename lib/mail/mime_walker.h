@@ -1,0 +1,97 @@
+#pragma once
+/// A message taken apart while it goes by: whole header fields (of the message, of its parts, of messages inside it), and
+/// lines of bodies. Nothing is lost: what it is fed comes out of it in order, as one thing or another.
+///
+/// Use:     MimeWalker walker(sink, options);
+///          scanner.feed(bytes, walker);      // it is a sink of mail::DataScanner and BdatScanner: lines without CRLF
+///          walker.finish();
+///          once plain() the rest is body that nobody asked for: the caller may stop feeding it
+/// Fields:  come unfolded but for their line ends: "\n" between lines. Of a field beyond max_field the rest comes as
+///          more_field(), and so do lines of a header that belong to no field (a stray "From ").
+/// Parts:   delimiters are found by their beginning, as careless programs write them; a delimiter is a line of the body.
+///          A body of a message/rfc822 or message/global part begins with a header. Beyond max_depth multiparts are not
+///          entered, and too_deep() says so.
+/// Bounds:  one field or line of at most max_field bytes, max_depth boundaries of max_boundary bytes.
+/// Source:  RFC 5322 section 2.2, RFC 2046 section 5.1; Postfix header_size_limit, mime_nesting_limit,
+///          mime_boundary_length_limit, line_length_limit, disable_mime_input_processing.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pen::mail {
+
+class MimeWalker {
+ public:
+  /// Whose header: the message's, a multipart's part's, that of a message inside.
+  enum class Header : std::uint8_t { message, part, inner };
+
+  struct Options {
+    bool mime = true;    // look for parts; else all after the first header is body
+    bool lines = false;  // bodies are wanted in whole lines
+    std::size_t max_field = 102400;
+    std::size_t max_line = 2048;  // longer lines of a body come in pieces of this size
+    std::size_t max_boundary = 2048;
+    std::size_t max_depth = 100;
+  };
+
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    /// Without its last line end. ends: false where its line goes on in more_field().
+    virtual void field(Header header, std::string_view text, bool ends) = 0;
+    /// A line, or a piece of one, that belongs to the field before and is not looked at. ends: the line ends with it.
+    virtual void more_field(Header header, std::string_view text, bool ends) = 0;
+    /// separator: the empty line after it is part of it; else the body follows directly.
+    virtual void end_of_header(Header header, bool separator) = 0;
+    /// A line of a body, or a piece of one. ends: the line ends with it.
+    virtual void body(std::string_view text, bool ends) = 0;
+  };
+
+  MimeWalker(Sink& sink, const Options& options);
+
+  void text(std::string_view part);
+  void line_end();
+  /// Ends a line that has no end, and an open header.
+  void finish();
+
+  bool in_header() const { return in_header_; }
+  /// At the start of a line after which nothing but body can come.
+  bool plain() const { return !in_header_ && parts_.empty() && !options_.lines && at_start_; }
+  /// Bytes of the body since its beginning, its part's or its message's.
+  std::uint64_t body_offset() const { return offset_; }
+  bool too_deep() const { return too_deep_; }
+
+ private:
+  struct Multipart {
+    std::string boundary;
+    bool digest = false;  // parts without a type are messages
+  };
+  void decide(bool whole);
+  void header_line(bool whole);
+  void body_line(bool whole);
+  bool delimiter(bool whole);
+  void end_field(bool ends);
+  void begin_header(Header header, std::string_view default_type);
+  void end_header(bool separator);
+  void put_body(std::string_view text, bool ends);
+  void pass(std::string_view text, bool ends);
+
+  Sink& sink_;
+  Options options_;
+  bool in_header_ = true;
+  Header header_ = Header::message;
+  bool first_line_ = true;  // of a header
+  std::string line_;        // what came of the present line, or piece of it, and is not decided
+  bool at_start_ = true;    // line_ is the beginning of its line
+  bool passing_ = false;    // the rest of the line goes through as it comes
+  bool delimiter_ = false;  // the present line is one, and its parts have headers
+  std::string field_;       // empty: none, or one that is longer than is looked at
+  std::string type_;        // value of Content-Type
+  std::string_view default_type_ = "text/plain";
+  std::vector<Multipart> parts_;  // innermost last
+  std::uint64_t offset_ = 0;
+  bool too_deep_ = false;
+};
+
+}  // namespace pen::mail

@@ -1,0 +1,200 @@
+#include "lib/mail/mime_walker.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "lib/mail/wire.h"
+
+using namespace pen;
+using namespace pen::mail;
+
+namespace {
+
+/// What came out, one event a line, and all of it put together again.
+struct Events final : MimeWalker::Sink {
+  std::string log, whole;
+  void put(std::string_view what, std::string_view text, bool ends) {
+    log += std::string(what) + "(" + std::string(text) + (ends ? ")\n" : "…)\n");
+    for (const char c : text) {
+      if (c == '\n') whole += '\r';
+      whole += c;
+    }
+    if (ends) whole += "\r\n";
+  }
+  static std::string_view word(MimeWalker::Header h) {
+    return h == MimeWalker::Header::message ? "message"
+           : h == MimeWalker::Header::part  ? "part"
+                                            : "inner";
+  }
+  void field(MimeWalker::Header h, std::string_view text, bool ends) override {
+    put(word(h), text, ends);
+  }
+  void more_field(MimeWalker::Header, std::string_view text, bool ends) override {
+    put("more", text, ends);
+  }
+  void end_of_header(MimeWalker::Header h, bool separator) override {
+    log += "end " + std::string(word(h)) + "\n";
+    if (separator) whole += "\r\n";
+  }
+  void body(std::string_view text, bool ends) override { put("body", text, ends); }
+};
+
+struct Walk {
+  MimeWalker::Options options;
+  Walk() { options.lines = true; }
+  std::string whole;
+  bool too_deep = false, plain = false;
+  std::string walk(std::string_view text, std::size_t step = 1000000) {
+    Events events;
+    MimeWalker walker(events, options);
+    BdatScanner scanner({.replace_bare_cr = false});
+    for (std::size_t at = 0; at < text.size(); at += step)
+      scanner.feed(text.substr(at, step), walker);
+    scanner.finish(walker);
+    plain = walker.plain();
+    walker.finish();
+    whole = events.whole;
+    too_deep = walker.too_deep();
+    return events.log;
+  }
+};
+
+constexpr std::string_view kMixed =
+    "Subject: a\r\n folded\r\nContent-Type: Multipart/Mixed;\r\n boundary=\"b:1\"\r\n\r\n"
+    "prolog\r\n--b:1\r\nContent-Type: text/plain\r\n\r\ntext\r\n"
+    "--b:1\r\nContent-Type: message/rfc822\r\n\r\nSubject: in\r\nContent-Type: multipart/digest; "
+    "boundary=in\r\n\r\n"
+    "--in\r\n\r\nSubject: digested\r\n\r\nbody\r\n--in--\r\n--b:1--\r\nepilog\r\n";
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(mime_walker, Walk)
+
+BOOST_AUTO_TEST_CASE(fields_of_message_parts_and_inner_messages_are_told_apart) {
+  BOOST_TEST(
+      walk(kMixed) ==
+      "message(Subject: a\n folded)\nmessage(Content-Type: Multipart/Mixed;\n boundary=\"b:1\")\n"
+      "end message\nbody(prolog)\nbody(--b:1)\npart(Content-Type: text/plain)\nend part\n"
+      "body(text)\nbody(--b:1)\npart(Content-Type: message/rfc822)\nend part\n"
+      "inner(Subject: in)\ninner(Content-Type: multipart/digest; boundary=in)\nend inner\n"
+      "body(--in)\nend part\ninner(Subject: digested)\nend inner\nbody(body)\nbody(--in--)\n"
+      "body(--b:1--)\nbody(epilog)\n");
+  BOOST_TEST(whole == kMixed);
+}
+
+BOOST_AUTO_TEST_CASE(how_it_is_cut_changes_nothing) {
+  for (const bool lines : {true, false}) {
+    options.lines = lines;
+    walk(kMixed);
+    BOOST_TEST(whole == kMixed);
+    for (std::size_t step = 1; step < 40; ++step) {
+      const std::string cut = walk(kMixed, step);
+      BOOST_TEST(whole == kMixed);
+      if (lines) BOOST_TEST(cut == walk(kMixed));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_mime_all_after_the_header_is_body) {
+  options.mime = false;
+  const auto log = walk(kMixed);
+  BOOST_TEST(log.find("part(") == std::string::npos);
+  BOOST_TEST(log.find("body(Subject: digested)") != std::string::npos);
+  options.lines = false;
+  walk("Subject: a\r\n\r\nbody\r\n");
+  BOOST_TEST(plain);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_of_one_part_is_plain_after_its_header_and_a_multipart_is_not) {
+  options.lines = false;
+  walk("Subject: a\r\n\r\nbody\r\n");
+  BOOST_TEST(plain);
+  walk("Content-Type: multipart/mixed; boundary=a\r\n\r\nbody\r\n");
+  BOOST_TEST(!plain);
+  walk("Content-Type: multipart/mixed; boundary=a\r\n\r\n--a--\r\n");
+  BOOST_TEST(plain);
+}
+
+BOOST_AUTO_TEST_CASE(a_field_beyond_the_limit_is_seen_cut_and_carried_whole) {
+  options.max_field = 1000;
+  const std::string line = "Subject: " + std::string(1500, 'x') + "\r\n", more = " more\r\n";
+  const std::string text = line + more + "To: a\r\n\r\n";
+  const auto log = walk(text);
+  BOOST_TEST(whole == text);
+  BOOST_TEST(log == "message(" + line.substr(0, 1000) + "…)\nmore(" + line.substr(1000, 509) +
+                        "…)\nmore()\nmore( more)\nmessage(To: a)\nend message\n");
+  std::string folded = "Subject: a\r\n";
+  for (int i = 0; i < 30; ++i) folded += " " + std::string(60, 'y') + "\r\n";
+  const auto folded_log = walk(folded + "To: b\r\n\r\n");
+  BOOST_TEST(whole == folded + "To: b\r\n\r\n");
+  BOOST_TEST(folded_log.find("more( yyy") != std::string::npos);
+  BOOST_TEST(folded_log.find("message(To: b)") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(long_body_lines_come_in_pieces) {
+  options.max_line = 100;
+  const std::string text =
+      "A: b\r\n\r\n" + std::string(250, 'z') + "\r\n" + std::string(100, 'q') + "\r\n";
+  const auto log = walk(text);
+  BOOST_TEST(log.ends_with("body(" + std::string(100, 'z') + "…)\nbody(" + std::string(100, 'z') +
+                           "…)\nbody(" + std::string(50, 'z') + ")\nbody(" + std::string(100, 'q') +
+                           "…)\nbody()\n"));
+  BOOST_TEST(whole == text);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_header_is_body) {
+  BOOST_TEST(walk("no header\r\n") == "end message\nbody(no header)\n");
+  BOOST_TEST(walk("From jo Mon\r\nTo: a\r\n\r\n") ==
+             "more(From jo Mon)\nmessage(To: a)\nend message\n");
+  BOOST_TEST(walk("To: a\r\nbody at once\r\n") ==
+             "message(To: a)\nend message\nbody(body at once)\n");
+  BOOST_TEST(walk("") == "end message\n");
+  BOOST_TEST(walk("To: a") == "message(To: a)\nend message\n");
+  // A part whose header a delimiter ends, and one that begins with text.
+  const std::string parts =
+      "Content-Type: multipart/x; boundary=b\r\n\r\n--b\r\nA: 1\r\n--b\r\ntext\r\n--b--\r\n";
+  BOOST_TEST(walk(parts).ends_with(
+      "body(--b)\npart(A: 1)\nend part\nbody(--b)\nend part\nbody(text)\nbody(--b--)\n"));
+  BOOST_TEST(whole == parts);
+}
+
+BOOST_AUTO_TEST_CASE(nesting_beyond_the_limit_is_told) {
+  std::string text;
+  for (int i = 0; i < 4; ++i)
+    text += "Content-Type: multipart/mixed; boundary=b" + std::to_string(i) + "\r\n\r\n--b" +
+            std::to_string(i) + "\r\n";
+  options.max_depth = 4;
+  walk(text);
+  BOOST_TEST(!too_deep);
+  options.max_depth = 3;
+  walk(text);
+  BOOST_TEST(too_deep);
+  BOOST_TEST(whole == text);
+}
+
+BOOST_AUTO_TEST_CASE(addresses_are_replaced_where_they_stand) {
+  const auto replaced = [](std::string text) {
+    const auto changed = replace_addresses(text, [](std::string_view a) -> Result<std::string> {
+      if (a.find('@') == std::string_view::npos) return std::string(a) + "@here";
+      return to_lower(a) == "x@old" ? "y@new" : std::string(a);
+    });
+    return (changed.value() ? "" : "=") + text;
+  };
+  BOOST_TEST(replaced("X@old") == "y@new");
+  BOOST_TEST(replaced(" \"X, x@old\" <x@old> (x@old),\n\tjo, a@b") ==
+             " \"X, x@old\" <y@new> (x@old),\n\tjo@here, a@b");
+  BOOST_TEST(replaced("Friends: x@old, <@r:x@old>;") == "Friends: y@new, <@r:y@new>;");
+  BOOST_TEST(replaced("undisclosed-recipients:;") == "=undisclosed-recipients:;");
+  BOOST_TEST(replaced("Jo Doe") == "=Jo Doe");
+  BOOST_TEST(replaced("jo (Jo Doe)") == "jo@here (Jo Doe)");
+  BOOST_TEST(replaced("<>") == "=<>");
+  BOOST_TEST(replaced("a@b, c@d") == "=a@b, c@d");
+  std::string kept = "x@old";
+  BOOST_TEST(!replace_addresses(kept, [](std::string_view) -> Result<std::string> {
+                return fail(AddressError::malformed, "x");
+              }).has_value());
+  BOOST_TEST(kept == "x@old");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

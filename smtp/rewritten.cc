@@ -1,0 +1,135 @@
+#include "smtp/rewritten.h"
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "lib/mail/header.h"
+#include "lib/resolve/from_settings.h"
+
+namespace pen::smtp {
+
+using intake::Checks;
+using intake::CheckTables;
+
+namespace {
+
+Checks::Reporter reporter(std::string queue_id) {
+  const auto note = [queue_id](const Checks::Note& n) {
+    log::info("{}: {}: {} {}{}{}", queue_id, n.action, n.where, n.content,
+              n.text.empty() ? "" : ": ", n.text);
+  };
+  const auto warn = [queue_id](const std::string& what) { log::warning("{}: {}", queue_id, what); };
+  return {note, warn};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s, bool lmtp) {
+  CheckTables::Specs specs;
+  specs.prefix = lmtp ? "lmtp_" : "smtp_";
+  specs.header = join(lmtp ? s.lmtp_header_checks : s.smtp_header_checks);
+  specs.mime = join(lmtp ? s.lmtp_mime_header_checks : s.smtp_mime_header_checks);
+  specs.nested = join(lmtp ? s.lmtp_nested_header_checks : s.smtp_nested_header_checks);
+  specs.body = join(lmtp ? s.lmtp_body_checks : s.smtp_body_checks);
+  specs.body_size_limit = 0;
+  specs.walk.max_field = static_cast<std::size_t>(s.header_size_limit);
+  specs.walk.max_line = static_cast<std::size_t>(s.line_length_limit);
+  specs.walk.max_boundary = static_cast<std::size_t>(s.mime_boundary_length_limit);
+  specs.walk.max_depth = static_cast<std::size_t>(s.mime_nesting_limit);
+  specs.open.default_type = s.default_database_type;
+  auto rules = std::make_shared<ContentRules>();
+  rules->walk = specs.walk;
+  rules->walk.mime = false;
+  PEN_TRY_ASSIGN(rules->checks, CheckTables::open(specs));
+  if (const auto& maps = lmtp ? s.lmtp_generic_maps : s.smtp_generic_maps; !maps.empty()) {
+    const std::string name = specs.prefix + "generic_maps";
+    auto generic = resolve::Generic::open(resolve::from_settings(s), join(maps));
+    if (!generic) return fail(std::move(generic).error().within(name));
+    if (generic->blocking()) return fail(intake::CheckError::may_wait, name);
+    rules->generic = *std::move(generic);
+  }
+  if (!rules->checks && !rules->generic) return nullptr;
+  return rules;
+}
+
+std::vector<Error> ContentRules::problems() const {
+  std::vector<Error> all = checks ? checks->problems() : std::vector<Error>();
+  if (generic)
+    for (auto& problem : generic->problems()) all.push_back(std::move(problem));
+  return all;
+}
+
+Result<bool> map_envelope(const ContentRules& rules, ipc::delivery::Job& job) {
+  if (!rules.generic) return false;
+  PEN_TRY_ASSIGN(std::string sender, rules.generic->map(job.sender));
+  std::vector<std::string> recipients;
+  recipients.reserve(job.recipients.size());
+  for (const auto& r : job.recipients) {
+    PEN_TRY_ASSIGN(recipients.emplace_back(), rules.generic->map(r.recipient.address));
+  }
+  bool changed = sender != job.sender;
+  job.sender = std::move(sender);
+  for (std::size_t i = 0; i < recipients.size(); ++i) {
+    mail::Recipient& r = job.recipients[i].recipient;
+    if (recipients[i] == r.address) continue;
+    changed = true;
+    if (r.original.empty()) r.original = r.address;
+    r.address = std::move(recipients[i]);
+  }
+  return changed;
+}
+
+RewrittenContent::RewrittenContent(const ContentRules& rules, std::string queue_id)
+    : RewrittenChecks{rules.checks ? std::optional<Checks>(std::in_place, rules.checks,
+                                                           Checks::Side::delivering,
+                                                           reporter(std::move(queue_id)))
+                                   : std::nullopt},
+      CheckedContent(RewrittenChecks::checks ? &*RewrittenChecks::checks : nullptr,
+                     rules.checks ? rules.checks->walk : rules.walk),
+      rules_(rules) {}
+
+void RewrittenContent::feed(std::string_view chunk, std::string& to) {
+  out_ = &to;
+  while (!chunk.empty()) {
+    if (plain_) {
+      to += chunk;
+      return;
+    }
+    const auto lf = chunk.find('\n');
+    const auto piece = chunk.substr(0, lf == std::string_view::npos ? lf : lf + 1);
+    scanner_.feed(piece, walker());
+    chunk.remove_prefix(piece.size());
+    plain_ = lf != std::string_view::npos && walker().plain();
+  }
+}
+
+void RewrittenContent::finish(std::string& to) {
+  if (plain_) return;
+  out_ = &to;
+  scanner_.finish(walker());
+  walker().finish();
+}
+
+void RewrittenContent::checked() {
+  if (failed_.empty()) failed_ = RewrittenChecks::checks->failed();
+}
+
+bool RewrittenContent::message_field(std::string_view, std::string& text, bool kept, bool whole) {
+  if (!kept || !rules_.generic || !whole) return kept;
+  const auto name = mail::field_name_length(text);
+  const auto use = mail::field_use(std::string_view(text).substr(0, name));
+  if (use != mail::FieldUse::sender_address && use != mail::FieldUse::recipient_address)
+    return true;
+  const auto start = text.find(':') + 1;
+  std::string value = text.substr(start);
+  const auto changed = mail::replace_addresses(
+      value, [&](std::string_view address) { return rules_.generic->map(address); });
+  if (!changed) {
+    if (failed_.empty()) failed_ = changed.error().message();
+  } else if (*changed) {
+    text.replace(start, std::string::npos, value);
+  }
+  return true;
+}
+
+}  // namespace pen::smtp

@@ -1,0 +1,64 @@
+#pragma once
+/// What smtp_header_checks and its kin and smtp_generic_maps make of mail on its way out.
+///
+/// Use:     settings.rules = open_rules(config, lmtp);        // nullptr, as a rule: content then goes as it is stored
+///          RewrittenContent content(*settings.rules, queue_id);
+///          out.clear(); content.feed(chunk, out); send out; …     // in order, cut anywhere
+///          content.finish(out);  if (!content.failed().empty()) … // the message must not end here
+///          map_envelope(*settings.rules, job)
+/// Rules:   the stored message stays as it is: what is changed is changed for one delivery. Such content goes by DATA, for
+///          its size is not known beforehand; binary content is not looked at.
+/// Bounds:  one header field or line of a body in memory.
+/// Source:  header_checks(5) (FILTERS WHILE DELIVERING MAIL), generic(5) of Postfix; docs/content-checks.md.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/config/config.h"
+#include "lib/intake/checked_content.h"
+#include "lib/ipc/delivery.h"
+#include "lib/mail/wire.h"
+#include "lib/resolve/generic.h"
+
+namespace pen::smtp {
+
+struct ContentRules {
+  std::shared_ptr<const intake::CheckTables> checks;  // nullptr: none
+  std::optional<resolve::Generic> generic;
+  mail::MimeWalker::Options walk;  // without checks
+  std::vector<Error> problems() const;
+};
+
+/// The rules of a service; nullptr: nothing is set. Errors: a table that cannot be used.
+Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& settings, bool lmtp);
+
+/// Puts generic addresses into the envelope. True: something changed. Errors: of tables: temporary.
+Result<bool> map_envelope(const ContentRules& rules, ipc::delivery::Job& job);
+
+/// Before CheckedContent, which is given a pointer to it.
+struct RewrittenChecks {
+  std::optional<intake::Checks> checks;
+};
+class RewrittenContent final : private RewrittenChecks, private intake::CheckedContent {
+ public:
+  RewrittenContent(const ContentRules& rules, std::string queue_id);
+  /// Appends to out.
+  void feed(std::string_view chunk, std::string& out);
+  void finish(std::string& out);
+  /// A table that could not be read; empty: all is well.
+  const std::string& failed() const { return failed_; }
+
+ private:
+  void out(std::string_view part) override { *out_ += part; }
+  void out_end() override { *out_ += "\r\n"; }
+  void checked() override;
+  bool message_field(std::string_view original, std::string& text, bool kept, bool whole) override;
+
+  const ContentRules& rules_;
+  mail::BdatScanner scanner_{{.replace_bare_cr = false}};
+  std::string* out_ = nullptr;
+  bool plain_ = false;  // what follows goes as it is
+  std::string failed_;
+};
+
+}  // namespace pen::smtp
