@@ -28,6 +28,18 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+/// What tables are asked about: without the blanks that a field may have before its colon, and without NUL, so that
+/// neither hides what stands behind it from a pattern. Empty: the text as it stands.
+std::string look_up_key(const std::string& text, bool in_header) {
+  const auto name = in_header ? mail::field_name_length(text) : 0;
+  const bool blanks = name > 0 && text[name] != ':';
+  if (!blanks && text.find('\0') == std::string::npos) return {};
+  std::string key = text;
+  if (blanks) key.erase(name, key.find(':', name) - name);
+  std::ranges::replace(key, '\0', ' ');
+  return key;
+}
+
 }  // namespace
 
 std::string_view error_module(CheckError) { return "content checks"; }
@@ -89,11 +101,7 @@ void Checks::warn(std::string_view setting, std::string_view what) const {
 bool Checks::act(const map::MapList& maps, std::string_view setting, bool in_header,
                  std::string& text, std::string& before) {
   if (maps.empty() || text.empty()) return true;
-  std::string key;
-  if (text.find('\0') != std::string::npos) {  // patterns see what stands behind it all the same
-    key = text;
-    std::ranges::replace(key, '\0', ' ');
-  }
+  const std::string key = look_up_key(text, in_header);
   const auto found = maps.lookup(key.empty() ? text : key);
   if (!found) {
     failed_ = tables_->prefix + std::string(setting) + ": " + found.error().message();

@@ -138,6 +138,27 @@ BOOST_AUTO_TEST_CASE(each_kind_of_header_has_its_table) {
   BOOST_TEST(notes[6] == "warning: body To: in: body");
 }
 
+BOOST_AUTO_TEST_CASE(blanks_before_a_colon_hide_no_field_and_stay) {
+  specs.header = table("h", "/^Subject:.*win money/ WARN\n/^X-Gone:/ IGNORE\n");
+  specs.mime = table("m", "/^X-Part:/ WARN\n/^Content-Type: multipart/ WARN\n");
+  specs.nested = table("n", "/^X-Inner:/ WARN\n");
+  const std::string text =
+      "Content-Type \t: multipart/mixed; boundary=b\r\nSubject : win money\r\nX-Gone\t: 1\r\n\r\n"
+      "--b\r\nX-Part : 1\r\nContent-Type : message/rfc822\r\n\r\nX-Inner : 1\r\n\r\n--b--\r\n";
+  std::string expected = text;
+  expected.erase(expected.find("X-Gone"), 12);
+  BOOST_TEST(stored(text) == kTrace + expected);
+  BOOST_TEST(notes ==
+             (std::vector<std::string>{
+                 "warning: header Content-Type ?: multipart/mixed; boundary=b: ",
+                 "warning: header Subject : win money: ", "warning: header X-Part : 1: ",
+                 "warning: header X-Inner : 1: "}));
+  specs.prefix = "smtp_";
+  open(Checks::Side::delivering);
+  std::string gone = "X-Gone : 1", before;
+  BOOST_TEST(!checks->field(mail::MimeWalker::Header::message, gone, before));
+}
+
 BOOST_AUTO_TEST_CASE(a_refusal_has_a_status_and_ends_all_looking) {
   specs.header =
       table("h",
