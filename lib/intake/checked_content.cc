@@ -35,7 +35,7 @@ void CheckedContent::field(Header header, std::string_view text, bool ends) {
   }
   const bool replaced = checks_ != nullptr && text_ != text;
   if (header == Header::message) keep = message_field(text, text_, keep, ends || replaced);
-  dropping_ = !keep || (replaced && !ends);
+  dropping_ = !keep || replaced;  // what more there is of it
   if (keep) put(text_, ends || replaced);
 }
 

@@ -148,11 +148,10 @@ BOOST_AUTO_TEST_CASE(blanks_before_a_colon_hide_no_field_and_stay) {
   std::string expected = text;
   expected.erase(expected.find("X-Gone"), 12);
   BOOST_TEST(stored(text) == kTrace + expected);
-  BOOST_TEST(notes ==
-             (std::vector<std::string>{
-                 "warning: header Content-Type ?: multipart/mixed; boundary=b: ",
-                 "warning: header Subject : win money: ", "warning: header X-Part : 1: ",
-                 "warning: header X-Inner : 1: "}));
+  BOOST_TEST(notes == (std::vector<std::string>{
+                          "warning: header Content-Type ?: multipart/mixed; boundary=b: ",
+                          "warning: header Subject : win money: ", "warning: header X-Part : 1: ",
+                          "warning: header X-Inner : 1: "}));
   specs.prefix = "smtp_";
   open(Checks::Side::delivering);
   std::string gone = "X-Gone : 1", before;
@@ -261,6 +260,16 @@ BOOST_AUTO_TEST_CASE(long_fields_are_matched_and_nul_hides_nothing) {
   // What is seen decides about the whole field.
   BOOST_TEST(stored("A: needle" + std::string(30000, 'a') + "\r\n x\r\nB: 1\r\n\r\n") ==
              kTrace + "B: 1\r\n\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_replaced_goes_whole_however_long_it_is) {
+  specs.header = table("h", "/^To:/ REPLACE To: undisclosed-recipients:;\n/^Cc:/ IGNORE\n");
+  options.max_field = 1000;
+  std::string lines;
+  for (int i = 0; i < 50; ++i) lines += " someone" + std::to_string(i) + "@hidden.example,\r\n";
+  for (const std::string& rest : {lines, " " + std::string(3000, 'x') + "\r\n more\r\n"})
+    BOOST_TEST(stored("To: a@b,\r\n" + rest + "Cc: a@b,\r\n" + rest + "A: 1\r\n\r\n") ==
+               kTrace + "To: undisclosed-recipients:;\r\nA: 1\r\n\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(header_addresses_are_mapped_where_they_stand) {

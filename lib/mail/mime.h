@@ -4,13 +4,14 @@
 /// Source:  RFC 2045 section 5.1, RFC 2046 section 5.1.1. Pure.
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pen::mail {
 
-/// The first word of a field's value in lower case: a type, an encoding. Ends at blank, ";" or comment.
+/// The first word of a field's value in lower case: a type, an encoding. Comments, and blanks around "/", do not count.
 std::string mime_word(std::string_view value);
-/// The boundary parameter of a Content-Type value; empty: none.
-std::string mime_boundary(std::string_view value);
+/// The boundary parameters of an unfolded Content-Type value, in order: one, as a rule. None is empty.
+std::vector<std::string> mime_boundaries(std::string_view value);
 /// A field's value on one line: line ends left out, tabs made blanks.
 std::string unfold(std::string_view text);
 

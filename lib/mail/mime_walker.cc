@@ -50,8 +50,7 @@ void MimeWalker::line_end() {
     decide(true);
   passing_ = false;
   at_start_ = true;
-  if (std::exchange(delimiter_, false))
-    begin_header(Header::part, parts_.back().digest ? "message/rfc822" : "text/plain");
+  if (std::exchange(delimiter_, false)) begin_header(Header::part);
 }
 
 void MimeWalker::finish() {
@@ -96,7 +95,7 @@ void MimeWalker::header_line(bool whole) {
     case HeaderScanner::Line::undecided:
       end_field(true);
       end_header(false);
-      put_body(line_, whole);
+      body_line(whole);  // it may be a delimiter of what this header began
       return;
     case HeaderScanner::Line::field:
       end_field(true);
@@ -106,13 +105,20 @@ void MimeWalker::header_line(bool whole) {
     case HeaderScanner::Line::continuation:
       break;
   }
-  if (whole && !field_.empty() && field_.size() + 1 + line_.size() <= options_.max_field) {
-    field_ += '\n';
-    field_ += line_;
-    return;
+  std::string_view rest = line_;
+  if (!field_.empty()) {
+    const auto room = options_.max_field - field_.size();
+    if (room > 1) {
+      const auto taken = std::min(rest.size(), room - 1);
+      field_ += '\n';
+      field_ += rest.substr(0, taken);
+      rest.remove_prefix(taken);
+      if (whole && rest.empty()) return;
+    }
+    end_field(false);  // what follows of it is not looked at
+    if (room <= 1) sink_.more_field(header_, {}, true);
   }
-  end_field(true);  // what follows of it is not looked at
-  sink_.more_field(header_, line_, whole);
+  sink_.more_field(header_, rest, whole);
 }
 
 void MimeWalker::body_line(bool whole) {
@@ -126,10 +132,15 @@ bool MimeWalker::delimiter(bool whole) {
     const std::string& boundary = parts_[i].boundary;
     if (!rest.starts_with(boundary)) continue;
     const bool last = rest.substr(boundary.size()).starts_with("--");
-    parts_.resize(last ? i : i + 1);
+    digest_ = parts_[i].digest;
+    // What is inside ends; the other boundaries of the same header do not.
+    const auto depth = parts_[i].depth;
+    std::erase_if(parts_, [&](const Multipart& part) { return part.depth > depth; });
+    if (last) parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
     if (in_header_) {
       end_field(true);
       in_header_ = false;
+      offset_ = 0;
       sink_.end_of_header(header_, false);
     }
     delimiter_ = !last;
@@ -141,40 +152,52 @@ bool MimeWalker::delimiter(bool whole) {
 
 void MimeWalker::end_field(bool ends) {
   if (field_.empty()) return;
-  const auto n = field_name_length(field_);
-  if (options_.mime && type_.empty() &&
-      iequals(std::string_view(field_).substr(0, n), "Content-Type"))
-    type_ = unfold(std::string_view(field_).substr(field_.find(':', n) + 1));
+  const std::string_view field = field_;
+  const auto n = field_name_length(field);
+  if (options_.mime && iequals(field.substr(0, n), "Content-Type"))
+    take_type(field.substr(field.find(':', n) + 1));
   sink_.field(header_, field_, ends);
   field_.clear();
 }
 
-void MimeWalker::begin_header(Header header, std::string_view default_type) {
+void MimeWalker::take_type(std::string_view value) {
+  const std::string unfolded = unfold(value);
+  const std::string type = mime_word(unfolded);
+  if (!type.empty()) typed_ = true;
+  if (type == "message/rfc822" || type == "message/global") message_ = true;
+  if (!type.starts_with("multipart/")) return;
+  for (auto& boundary : mime_boundaries(unfolded)) {
+    boundary.resize(std::min(boundary.size(), options_.max_boundary));
+    const bool known = std::ranges::find(found_, boundary, &Multipart::boundary) != found_.end();
+    if (!known && found_.size() <= options_.max_depth)
+      found_.push_back({std::move(boundary), type == "multipart/digest", 0});
+  }
+}
+
+void MimeWalker::begin_header(Header header) {
   in_header_ = true;
   header_ = header;
   first_line_ = true;
-  type_.clear();
-  default_type_ = default_type;
+  typed_ = message_ = false;
+  found_.clear();
 }
 
 void MimeWalker::end_header(bool separator) {
   in_header_ = false;
   offset_ = 0;
   sink_.end_of_header(header_, separator);
-  if (!options_.mime) return;
-  const std::string type = type_.empty() ? std::string(default_type_) : mime_word(type_);
-  if (type.starts_with("multipart/")) {
-    std::string boundary = mime_boundary(type_);
-    if (boundary.empty()) return;
+  const bool message = message_ || (digest_ && !typed_);
+  digest_ = false;  // of its parts, not of what is in them
+  const auto depth = parts_.empty() ? 0 : parts_.back().depth + 1;
+  for (auto& part : found_) {
     if (parts_.size() >= options_.max_depth) {
       too_deep_ = true;
-      return;
+      break;
     }
-    boundary.resize(std::min(boundary.size(), options_.max_boundary));
-    parts_.push_back({std::move(boundary), type == "multipart/digest"});
-  } else if (separator && (type == "message/rfc822" || type == "message/global")) {
-    begin_header(Header::inner, "text/plain");
+    part.depth = depth;
+    parts_.push_back(std::move(part));
   }
+  if (separator && message) begin_header(Header::inner);
 }
 
 }  // namespace pen::mail

@@ -9,8 +9,9 @@
 /// Fields:  come unfolded but for their line ends: "\n" between lines. Of a field beyond max_field the rest comes as
 ///          more_field(), and so do lines of a header that belong to no field (a stray "From ").
 /// Parts:   delimiters are found by their beginning, as careless programs write them; a delimiter is a line of the body.
-///          A body of a message/rfc822 or message/global part begins with a header. Beyond max_depth multiparts are not
-///          entered, and too_deep() says so.
+///          A body of a message/rfc822 or message/global part begins with a header. Where a header has several types or
+///          boundaries, any of them may be the one that a reader goes by: all count. Beyond max_depth boundaries parts are
+///          not entered, and too_deep() says so.
 /// Bounds:  one field or line of at most max_field bytes, max_depth boundaries of max_boundary bytes.
 /// Source:  RFC 5322 section 2.2, RFC 2046 section 5.1; Postfix header_size_limit, mime_nesting_limit,
 ///          mime_boundary_length_limit, line_length_limit, disable_mime_input_processing.
@@ -65,14 +66,16 @@ class MimeWalker {
  private:
   struct Multipart {
     std::string boundary;
-    bool digest = false;  // parts without a type are messages
+    bool digest = false;    // parts without a type are messages
+    std::size_t depth = 0;  // the same for the boundaries of one header
   };
   void decide(bool whole);
   void header_line(bool whole);
   void body_line(bool whole);
   bool delimiter(bool whole);
   void end_field(bool ends);
-  void begin_header(Header header, std::string_view default_type);
+  void take_type(std::string_view value);
+  void begin_header(Header header);
   void end_header(bool separator);
   void put_body(std::string_view text, bool ends);
   void pass(std::string_view text, bool ends);
@@ -87,8 +90,10 @@ class MimeWalker {
   bool passing_ = false;    // the rest of the line goes through as it comes
   bool delimiter_ = false;  // the present line is one, and its parts have headers
   std::string field_;       // empty: none, or one that is longer than is looked at
-  std::string type_;        // value of Content-Type
-  std::string_view default_type_ = "text/plain";
+  bool typed_ = false;      // the header has a Content-Type
+  bool message_ = false;    // what the header is of is a message
+  bool digest_ = false;     // and is so without a type
+  std::vector<Multipart> found_;  // boundaries of the header
   std::vector<Multipart> parts_;  // innermost last
   std::uint64_t offset_ = 0;
   bool too_deep_ = false;

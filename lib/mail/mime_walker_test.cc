@@ -159,6 +159,78 @@ BOOST_AUTO_TEST_CASE(what_is_no_header_is_body) {
   BOOST_TEST(whole == parts);
 }
 
+BOOST_AUTO_TEST_CASE(one_giant_continuation_line_is_seen_up_to_the_limit) {
+  options.max_field = 1000;
+  for (const std::size_t size : {980U, 991U, 992U, 2000U}) {
+    const std::string line = " win money" + std::string(size, ' ');
+    const std::string text = "Subject:\r\n" + line + "\r\n more\r\nTo: a\r\n\r\n";
+    const auto log = walk(text);
+    BOOST_TEST(whole == text);
+    BOOST_TEST(walk(text, 1).starts_with(log.substr(0, 990)));
+    BOOST_TEST(whole == text);
+    BOOST_TEST(log.starts_with("message(Subject:\n" + line.substr(0, 991)), size);
+    BOOST_TEST(log.ends_with("message(To: a)\nend message\n"));
+  }
+  // Nothing of the last line fits: the field goes on with it all the same.
+  const std::string full = "Subject:" + std::string(991, 'x');
+  BOOST_TEST(walk(full + "\r\n more\r\n\r\n") ==
+             "message(" + full + "…)\nmore()\nmore( more)\nend message\n");
+}
+
+BOOST_AUTO_TEST_CASE(boundaries_are_found_behind_strings_and_comments_and_all_of_them_count) {
+  const auto parts = [&](std::string_view type, std::string_view delimiters) {
+    std::string text = std::string(type) + "\r\n\r\n";
+    for (const char d : delimiters) text += std::string("--") + d + "\r\nX-" + d + ": 1\r\n\r\n";
+    std::string found;
+    const auto log = walk(text);
+    for (std::size_t at = 0; (at = log.find("part(X-", at)) != std::string::npos; ++at)
+      found += log[at + 7];
+    BOOST_TEST(whole == text);
+    return found;
+  };
+  BOOST_TEST(parts("Content-Type: multipart/mixed; x=\"; boundary=n\"; boundary=y", "ny") == "y");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; x=\"\\\"; boundary=n\"; boundary=y", "ny") ==
+             "y");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; (c (;)\\)) boundary (c) = (c) y (c)", "y") ==
+             "y");
+  BOOST_TEST(parts("Content-Type: (c) multipart/mixed (;boundary=n); boundary=\"y\"", "ny") == "y");
+  BOOST_TEST(parts("Content-Type: multipart / mixed; boundary=y", "y") == "y");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=; xboundary=n; boundary=y", "ny") ==
+             "y");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=\"y", "y") == "y");
+  // Whichever a reader goes by: one does not end the others.
+  BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=a; boundary=b", "abab") == "abab");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=a\r\nContent-Type: text/plain\r\n"
+                   "Content-Type: multipart/mixed; boundary=b",
+                   "bab") == "bab");
+  BOOST_TEST(walk("Content-Type: multipart/mixed; boundary=a; boundary=b\r\n\r\n--a--\r\n--b\r\n"
+                  "X: 1\r\n\r\n--b--\r\n--b\r\nX: 2\r\n")
+                 .ends_with("body(--a--)\nbody(--b)\npart(X: 1)\nend part\nbody(--b--)\n"
+                            "body(--b)\nbody(X: 2)\n"));
+  BOOST_TEST(walk("Content-Type: message/rfc822\r\nContent-Type: text/plain\r\n\r\nA: 1\r\n\r\n")
+                 .ends_with("inner(A: 1)\nend inner\n"));
+  options.max_depth = 2;
+  parts("Content-Type: multipart/mixed; boundary=a; boundary=b; boundary=a", "ab");
+  BOOST_TEST(!too_deep);
+  parts("Content-Type: multipart/mixed; boundary=a; boundary=b; boundary=c", "ab");
+  BOOST_TEST(too_deep);
+}
+
+BOOST_AUTO_TEST_CASE(a_delimiter_may_end_the_header_that_it_is_of) {
+  const std::string text =
+      "Content-Type: multipart/mixed; boundary=b\r\n--b\r\nContent-Type: multipart/x; boundary=in"
+      "\r\n--in\r\nX: 1\r\n\r\ntext\r\n--in--\r\n--b--\r\n";
+  for (const bool lines : {true, false}) {
+    options.lines = lines;
+    const auto log = walk(text);
+    BOOST_TEST(whole == text);
+    BOOST_TEST(log.starts_with(
+        "message(Content-Type: multipart/mixed; boundary=b)\nend message\nbody(--b)\n"
+        "part(Content-Type: multipart/x; boundary=in)\nend part\nbody(--in)\npart(X: 1)\nend "
+        "part\n"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(nesting_beyond_the_limit_is_told) {
   std::string text;
   for (int i = 0; i < 4; ++i)

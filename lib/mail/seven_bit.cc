@@ -171,7 +171,8 @@ void SevenBitForm::end_header(std::string& out) {
   in_ = In::as_is;
   if (label_ == Label::encoded) return;
   if (type.starts_with("multipart/")) {
-    std::string boundary = mime_boundary(type_);
+    auto boundaries = mime_boundaries(type_);
+    std::string boundary = boundaries.empty() ? std::string() : std::move(boundaries.front());
     const bool known = !boundary.empty() && boundary.size() <= kMaxBoundary;
     if (labelled_eight) label(known && multiparts_.size() < kMaxDepth ? "7bit" : "8bit");
     if (!known || multiparts_.size() >= kMaxDepth) return;

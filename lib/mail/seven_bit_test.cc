@@ -223,4 +223,12 @@ BOOST_AUTO_TEST_CASE(what_is_held_back_is_bounded) {
   BOOST_TEST(out.size() > chunk.size());
 }
 
+BOOST_AUTO_TEST_CASE(parts_are_found_behind_strings_and_comments) {
+  check(
+      "Content-Type: (c) multipart/mixed; x=\"; boundary=n\"; (c) boundary=y\r\n\r\n"
+      "--y\r\nContent-Transfer-Encoding: (c) 8bit\r\n\r\n\xe4\r\n--y--\r\n",
+      "Content-Type: (c) multipart/mixed; x=\"; boundary=n\"; (c) boundary=y\r\n\r\n"
+      "--y\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=E4\r\n--y--\r\n");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
