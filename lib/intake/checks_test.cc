@@ -262,6 +262,16 @@ BOOST_AUTO_TEST_CASE(long_fields_are_matched_and_nul_hides_nothing) {
              kTrace + "B: 1\r\n\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(folding_that_an_action_takes_over_stays) {
+  specs.header = table("h",
+                       "/^X-To:(.*)/ REPLACE To:$1\n/^Cc:(.*)/ PREPEND X-Cc:$1\n"
+                       "/^Received:(.*)/ REPLACE X-Received:$1\n");
+  specs.body = table("b", "/^a(.*)/ REPLACE b$1\n");
+  BOOST_TEST(stored("X-To: a@b,\r\n\tc@d,\r\n e@f\r\nCc: g@h,\r\n i@j\r\n\r\na\r\n") ==
+             "X-Received: us\r\n\there\r\nTo: a@b,\r\n\tc@d,\r\n e@f\r\n"
+             "X-Cc: g@h,\r\n i@j\r\nCc: g@h,\r\n i@j\r\n\r\nb\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_replaced_goes_whole_however_long_it_is) {
   specs.header = table("h", "/^To:/ REPLACE To: undisclosed-recipients:;\n/^Cc:/ IGNORE\n");
   options.max_field = 1000;
@@ -282,7 +292,7 @@ BOOST_AUTO_TEST_CASE(header_addresses_are_mapped_where_they_stand) {
       stored(
           "From: Jo <jo>\r\nX-To: jo,\r\n\tother@x\r\nSubject: jo\r\nSender: a@b\r\n\r\njo\r\n") ==
       kTrace +
-          "From: Jo <jo@sender>\r\nTo: jo@recipient, \tother@x\r\nSubject: jo\r\nSender: "
+          "From: Jo <jo@sender>\r\nTo: jo@recipient,\r\n\tother@x\r\nSubject: jo\r\nSender: "
           "a@b\r\n\r\njo\r\n");
   stored("From: broken@x\r\n\r\n");
   BOOST_TEST((problem == ContentProblem::lookup_failed));
