@@ -83,14 +83,15 @@ void ContentBuilder::decide(bool whole) {
   if (kind == Line::body) {
     end_header(false);
   } else {
+    // What is dropped was there all the same: a loop must end, and nothing is put in its place.
+    header_.line(line_, kind);
+    count_hops();
     if (kind == Line::field) dropping_ = dropped(line_);
     if (dropping_) {
       decided_ = true;
       line_.clear();
       return;
     }
-    header_.line(line_, kind);
-    count_hops();
   }
   decided_ = true;
   keep(line_);

@@ -104,6 +104,36 @@ BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
              kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(fields_that_are_dropped_were_there_all_the_same) {
+  const std::vector<std::string> drop = {"received", "date", "from", "message-id", "bcc"};
+  ContentOptions options;
+  options.drop_fields = drop;
+  options.hop_limit = 3;
+  options.date = "Date: now";
+  options.from = "From: us";
+  options.message_id = "Message-ID: <new@x>";
+  const auto both_ways = [&](const std::string& input, const std::string& kept) {
+    for (const bool inspected : {false, true}) {
+      if (inspected)
+        options.map_address = [](std::string_view a, bool) -> Result<std::string> {
+          return std::string(a);
+        };
+      else
+        options.map_address = {};
+      const auto b = build(input, 5, options);
+      BOOST_TEST(b.content == kTrace + kept, "inspected: " << inspected << "\n" << b.content);
+      BOOST_TEST((b.problem == (input.find("Received: b") == std::string::npos
+                                    ? ContentProblem::none
+                                    : ContentProblem::too_many_hops)));
+      BOOST_TEST(b.summary.message_id_value == "<a@b>");
+    }
+  };
+  const std::string seen =
+      "Received: a\r\n by c\r\nDate: then\r\nFrom: x\r\nMessage-ID:\r\n <a@b>\r\nBcc: y\r\n";
+  both_ways(seen + "To: z\r\n\r\nDate: body\r\n", "To: z\r\n\r\nDate: body\r\n");
+  both_ways(seen + "Received: b\r\n\r\n", "\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
   fakes::SetResolve resolve;
   resolve.aliases["list@example.org"] = {"a@x", "b@y"};
