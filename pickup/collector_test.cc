@@ -179,6 +179,26 @@ BOOST_AUTO_TEST_CASE(mail_that_goes_round_is_not_queued_again_but_its_sender_tol
   BOOST_TEST(!notice.content.contains("body\r\n"));
 }
 
+BOOST_AUTO_TEST_CASE(refused_mail_comes_back_and_goes_to_no_filter) {
+  intake.settings.content_filter = "scan:[127.0.0.1]:10025";
+  intake::CheckTables::Specs specs;
+  specs.header =
+      "regexp:" + scratch.write("checks", "/^Subject: secret/ REJECT 5.7.1 no secrets\n");
+  auto tables = intake::CheckTables::open(specs);
+  BOOST_REQUIRE(tables);
+  intake.settings.checks = *tables;
+  submit("Subject: secret\n\nx\n");
+  pass();
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  BOOST_TEST(queue.stored.front().envelope.transport.starts_with("error:5.7.1 "));
+  BOOST_TEST(queue.stored.front().envelope.filter == "");
+  submit("Subject: open\n\nx\n");
+  pass();
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);
+  BOOST_TEST(queue.stored.back().envelope.transport == "");
+  BOOST_TEST(queue.stored.back().envelope.filter == "scan:[127.0.0.1]:10025");
+}
+
 BOOST_AUTO_TEST_CASE(what_nobody_sent_and_cannot_be_queued_is_set_aside_alone) {
   const auto id = submit(around() + "\nx\n", "");
   BOOST_TEST(pass()->counts().returned == 0U);
