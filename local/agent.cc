@@ -74,12 +74,12 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
   };
   auto expansion = co_await pool_.run(std::move(work));
   if (!expansion) co_return expansion_trouble(expansion.error());
-  co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion), {});
+  co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion),
+                               Way{{}, std::make_shared<Tour>()});
 }
 
 async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipient recipient,
-                                                   Expansion expansion,
-                                                   std::vector<std::string> followed) {
+                                                   Expansion expansion, Way way) {
   Expansion& e = expansion;
   // Nobody is to be told of a notice that cannot be delivered.
   if (message->envelope.sender.empty()) {
@@ -88,14 +88,17 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
     for (auto& group : e.forwards) group.sender.clear();
   }
   if (e.only_user)
-    co_return co_await to_user(message, recipient, *e.only_user, e.sender, false, followed);
+    co_return co_await to_user(message, recipient, *e.only_user, e.sender, false, std::move(way));
+  way.tour->destinations += e.direct.size();
+  if (way.tour->destinations > kMaxTargets)
+    co_return expansion_trouble(fail(LocalError::too_many).error());
   e.forwards = one_for_each_sender(std::move(e.forwards));
   Step step;
   step.queue_id = message->envelope.queue_id;
   step.address = recipient.address;
   step.original = recipient.original;
   step.orcpt = recipient.orcpt;
-  step.followed = followed;
+  step.followed = way.followed;
   const Step group_step = step;
   std::vector<std::string> keys;
   std::vector<mail::DeliveryStatus> each;
@@ -108,16 +111,16 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
     step.owner = direct.owner;
     keys.push_back(encode(step));
     const auto* before = progress_.find(keys.back());
-    each.push_back(before != nullptr ? *before
-                                     : co_await one(message, recipient, direct, followed));
+    each.push_back(before != nullptr ? *before : co_await one(message, recipient, direct, way));
   }
   for (auto& group : e.forwards) {
     step = group_step;
     step.sender = group.sender;
     keys.push_back(encode(step));
     const auto* before = progress_.find(keys.back());
-    each.push_back(before != nullptr ? *before
-                                     : co_await send_on(message, recipient, std::move(group), {}));
+    each.push_back(before != nullptr
+                       ? *before
+                       : co_await send_on(message, recipient, std::move(group), e.through, {}));
   }
   if (each.empty())
     co_return e.discard
@@ -143,11 +146,11 @@ Delivery Agent::delivery(const Message& message, const mail::Recipient& recipien
 }
 
 async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient recipient,
-                                             Direct direct, std::vector<std::string> followed) {
+                                             Direct direct, Way way) {
   if (direct.kind == Direct::Kind::user || direct.kind == Direct::Kind::mailbox) {
     const bool skip_forward = direct.kind == Direct::Kind::mailbox;
     co_return co_await to_user(message, recipient, direct.text, direct.sender, skip_forward,
-                               std::move(followed));
+                               std::move(way));
   }
   auto run = [shared = shared_, delivery = delivery(message, recipient, direct.sender), direct] {
     return deliver_directly(*shared, delivery, direct);
@@ -157,10 +160,10 @@ async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient re
 
 async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipient recipient,
                                                  std::string user, std::string sender,
-                                                 bool skip_forward,
-                                                 std::vector<std::string> followed) {
+                                                 bool skip_forward, Way way) {
   Delivery task = delivery(message, recipient, sender);
-  task.followed = followed;
+  task.followed = way.followed;
+  task.tour = way.tour;
   auto run = [shared = shared_, task = std::move(task), user, skip_forward] {
     return deliver_to_user(*shared, task, user, skip_forward);
   };
@@ -169,12 +172,12 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
   if (!out.relay_to.empty()) {
     if (!mail::has_domain(out.relay_to)) out.relay_to += "@" + shared_->rules.myorigin;
     Group group{sender, {std::move(out.relay_to)}};
-    co_return co_await send_on(message, recipient, std::move(group), {});
+    co_return co_await send_on(message, recipient, std::move(group), {}, {});
   }
   if (!out.pass_to.empty()) {
     // Aliases are behind it: who takes the mail must be told whose mailbox is meant.
     Group group{sender, {user_address(user, shared_->rules, recipient.address)}};
-    co_return co_await send_on(message, recipient, std::move(group), std::move(out.pass_to));
+    co_return co_await send_on(message, recipient, std::move(group), {}, std::move(out.pass_to));
   }
   // The list that led to the user is told of what happens, unless a list that he leads to has its own owner.
   const auto keep = [&](std::string& own) {
@@ -183,12 +186,13 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
   keep(out.forward->sender);
   for (auto& direct : out.forward->direct) keep(direct.sender);
   for (auto& group : out.forward->forwards) keep(group.sender);
-  followed.push_back(std::move(out.forward_file));
-  co_return co_await carry_out(message, recipient, *std::move(out.forward), std::move(followed));
+  way.followed.push_back(std::move(out.forward_file));
+  co_return co_await carry_out(message, recipient, *std::move(out.forward), std::move(way));
 }
 
 async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient,
-                                                 Group group, std::string transport) {
+                                                 Group group, std::vector<std::string> through,
+                                                 std::string transport) {
   mailbox::Successor next;
   const mail::Envelope& old = message->envelope;
   next.envelope.sender = group.sender.empty() ? old.sender : group.sender;
@@ -213,8 +217,10 @@ async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipien
     }
     next.envelope.recipients.push_back(std::move(r));
   }
+  through.insert(through.begin(), recipient.address);
   if (shared_->rules.mark_forwards && !passed)
-    next.fields = fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(recipient.address));
+    for (const auto& address : through)
+      next.fields += fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(address));
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot forward: " + id.error().message());
   if (passed)

@@ -33,16 +33,21 @@ class Agent {
 
  private:
   using Message = std::shared_ptr<const mailbox::Incoming>;
-  // followed: the forward files that led to the expansion, as in Delivery
+  /// How a destination was reached, as in Delivery.
+  struct Way {
+    std::vector<std::string> followed;
+    std::shared_ptr<Tour> tour;
+  };
   async::Task<mail::DeliveryStatus> carry_out(Message message, mail::Recipient recipient,
-                                              Expansion expansion,
-                                              std::vector<std::string> followed);
+                                              Expansion expansion, Way way);
   async::Task<mail::DeliveryStatus> one(Message message, mail::Recipient recipient, Direct direct,
-                                        std::vector<std::string> followed);
+                                        Way way);
   async::Task<mail::DeliveryStatus> to_user(Message message, mail::Recipient recipient,
                                             std::string user, std::string sender, bool skip_forward,
-                                            std::vector<std::string> followed);
+                                            Way way);
+  /// through: as in Expansion.
   async::Task<mail::DeliveryStatus> send_on(Message message, mail::Recipient recipient, Group group,
+                                            std::vector<std::string> through,
                                             std::string transport);
   Delivery delivery(const Message& message, const mail::Recipient& recipient,
                     const std::string& sender);

@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_user_within_his_own_alias_has_his_forward_file_followed) 
 BOOST_AUTO_TEST_CASE(a_forward_file_that_names_its_user_in_any_way_ends_in_the_mailbox) {
   aliases = alias("self", user);
   rules.ours = [](const std::string& address) -> Result<bool> {
-    return address.ends_with("@second.example");
+    return address.ends_with("@second.example") || address.ends_with("@here.example");
   };
   std::size_t boxes = 0;
   for (const auto& self :
@@ -329,6 +329,62 @@ BOOST_AUTO_TEST_CASE(a_forward_file_for_an_extension_may_lead_to_the_one_without
   BOOST_TEST((deliver(user + "+lists@here.example").action == mail::Action::expanded));
   BOOST_TEST(box().size() == 1U);
   BOOST_TEST(outbox.sent.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(forward_files_that_lead_to_one_another_are_followed_once_each) {
+  prepare_commands();
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
+  rules.forward_filter = "+/-_.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  std::string every = "\"|echo 1 >> " + out("count") + "\"\n" + user + "\n";
+  constexpr int kFiles = 7;  // 7! ways through them
+  for (int i = 1; i <= kFiles; ++i) every += user + "+" + std::to_string(i) + "\n";
+  const auto plain = forward_file("fwd", every);
+  for (int i = 1; i <= kFiles; ++i) forward_file("fwd+" + std::to_string(i), every);
+  rules.forward_paths = {plain + "${recipient_delimiter}${extension}", plain};
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::delivered));
+  BOOST_TEST(text_of("count").size() == 2U * (kFiles + 1));
+  BOOST_TEST(box().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_mailbox_gets_the_message_once_whatever_leads_to_it) {
+  const auto& u = user;
+  for (const auto& [alias_value, forward] :
+       std::vector<std::pair<std::string, std::string>>{{"", "\\" + u + ", staff"},
+                                                        {"", u + ", " + u + "+x"},
+                                                        {u + ", \\" + u, ""},
+                                                        {u + ", " + u + "+x", ""}}) {
+    fs::remove_all(scratch.path() / user);
+    aliases = "inline:{ {staff = " + u + ", carol}" +
+              (alias_value.empty() ? "" : ", {" + u + " = " + alias_value + "}") + " }";
+    rules.forward_paths.clear();
+    if (!forward.empty()) rules.forward_paths = {forward_file("fwd", forward + "\n")};
+    BOOST_TEST((deliver(u + "@here.example").action != mail::Action::failed));
+    BOOST_TEST(box().size() == 1U, alias_value + " / " + forward);
+    deliver(u + "@here.example");  // another message
+    BOOST_TEST(box().size() == 2U, alias_value + " / " + forward);
+  }
+  prepare_commands();  // a command may tell extensions apart
+  rules.forward_paths.clear();
+  rules.mailbox_command = "echo .$EXTENSION >> " + out("got");
+  aliases = alias(u, u + ", " + u + "+x, \\" + u);
+  deliver(u + "@here.example");
+  BOOST_TEST(text_of("got") == ".\n.x\n");
+}
+
+BOOST_AUTO_TEST_CASE(members_whose_forward_files_name_their_list_get_and_send_no_second_copy) {
+  rules.forward_paths = {forward_file("fwd", "team\n")};
+  aliases = alias("team", user + ", far@x.example");
+  deliver(user + "@here.example");
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+  const auto& first = outbox.sent[0];
+  BOOST_TEST(first.envelope.recipients.at(0).address == "far@x.example");
+  BOOST_TEST(first.fields ==
+             "Delivered-To: " + user + "@here.example\r\nDelivered-To: team@here.example\r\n");
+  BOOST_TEST(box().size() == 1U);
+  message->header = "Delivered-To: team@here.example\r\n\r\n";  // to the list, by which it came
+  deliver(user + "@here.example");
+  BOOST_TEST(outbox.sent.size() == 1U);
+  BOOST_TEST(box().size() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(the_same_place_by_alias_and_by_forward_file_is_two_when_one_is_tried_again) {

@@ -115,7 +115,8 @@ class ToUser {
         skip_forward_(skip_forward),
         name_(to_lower(mail::unquote_local(user))),
         split_(mail::split_extension(name_, rules_.delimiters)),
-        base_(split_.user) {
+        base_(split_.user),
+        box_(name_) {
     facts_.message = &task.message->envelope;
     as_user_ = task.recipient;
     as_user_.original = task.recipient.shown_original();
@@ -133,7 +134,7 @@ class ToUser {
     auto way =
         transport(rules_.mailbox_transports, "mailbox_transport_maps", rules_.mailbox_transport);
     if (!way) return settled(deferred("4.3.0", way.error().message()));
-    if (!*found) return way->empty() ? unknown() : pass(*way);
+    if (!*found) return way->empty() ? unknown() : pass_once(*way);
     account_ = **std::move(found);
     const bool root = account_.identity.uid == 0;
     if (root) {
@@ -153,21 +154,31 @@ class ToUser {
     if (rules_.require_home) work_.home = account_.home;
     if (!skip_forward_ && !root && task_.followed.size() < kMaxFollowed)
       work_.forward_files = forward_files();
-    if (!way->empty() && work_.forward_files.empty()) return pass(*way);
-    if (!way->empty())
-      work_.only_look = true;
-    else if (auto command = mailbox_command(); !command)
-      return settled(deferred("4.3.0", command.error().message()));
-    else if (!command->empty())
-      run(*std::move(command));
-    else
-      aim();
+    if (!way->empty() && work_.forward_files.empty()) return pass_once(*way);
+    if (way->empty()) {
+      auto command = mailbox_command();
+      if (!command) return settled(deferred("4.3.0", command.error().message()));
+      box_ = command->empty() ? account_.name : name_;
+      if (command->empty())
+        aim();
+      else
+        run(*std::move(command));
+    }
+    const bool again = task_.tour->boxes.contains(box_);
+    if (again && work_.forward_files.empty()) return settled(done_before());
+    work_.only_look = again || !way->empty();
     return child(*way);
   }
 
  private:
   static Outcome settled(mail::DeliveryStatus status) { return {.status = std::move(status)}; }
   static Outcome pass(std::string way) { return {.pass_to = std::move(way)}; }
+  Outcome pass_once(std::string way) const {
+    return task_.tour->boxes.insert(box_).second ? pass(std::move(way)) : settled(done_before());
+  }
+  static mail::DeliveryStatus done_before() {
+    return mail::make_status(mail::Action::delivered, "2.0.0", "delivered there already");
+  }
 
   /// What the table says for the user, else the setting; "": neither.
   Result<std::string> transport(const map::MapList& maps, std::string_view setting,
@@ -227,13 +238,20 @@ class ToUser {
   }
 
   Outcome child(const std::string& way) {
+    const bool only_look = work_.only_look;
     auto answer =
         mailbox::deliver_in_child(std::move(work_), task_.message->body, rules_.time_limit);
     if (!answer.file_found) {
-      const bool looked = !way.empty() && answer.status.action == mail::Action::delivered;
-      return looked ? pass(way) : settled(std::move(answer.status));
+      const bool looked = only_look && answer.status.action == mail::Action::delivered;
+      if (looked) return way.empty() ? settled(done_before()) : pass_once(way);
+      if (!only_look) task_.tour->boxes.insert(box_);
+      return settled(std::move(answer.status));
     }
+    if (!task_.tour->files.insert(answer.file_path).second) return settled(done_before());
     ForwardFile file{std::move(answer.file_text), account_.name, account_.identity.uid, {}};
+    file.been.push_back(task_.recipient.address);
+    for (const auto address : mailbox::delivered_to(task_.message->header))
+      file.been.emplace_back(address);
     const bool own_for_extension =
         !split_.extension.empty() && answer.file_path.ends_with(split_.extension);
     if (split_.delimiter != '\0' && !path_like_extension() && !own_for_extension)
@@ -256,6 +274,7 @@ class ToUser {
   std::string name_;
   mail::Extension split_;  // of name_
   std::string base_;
+  std::string box_;  // as Tour knows it
   mailbox::Account account_;
   mail::Recipient as_user_;  // the recipient with the address that the aliases led to
   CommandFacts facts_;

@@ -6,6 +6,7 @@
 /// Thread:  any number at once, on handler threads; what is called concurrently must not change.
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "lib/mailbox/incoming.h"
@@ -19,6 +20,15 @@ struct Shared {
   map::MapList aliases;
 };
 
+/// What one try at a recipient has done so far, whatever way it came there: so that forward files that lead to one another
+/// cost each of them once, and a mailbox gets the message once. Its deliveries are made one after the other.
+struct Tour {
+  std::set<std::string> files;  // forward files that were followed
+  // accounts with mailboxes; names with extension where a command or transport takes the mail, which may go by it
+  std::set<std::string> boxes;
+  std::size_t destinations = 0;  // kMaxTargets at most
+};
+
 /// One delivery to be made.
 struct Delivery {
   std::shared_ptr<const mailbox::Incoming> message;
@@ -28,6 +38,7 @@ struct Delivery {
   unsigned long long unique = 0, random = 0;  // for the names of files
   // forward files that led here, the outermost first: not followed again, the user has a mailbox
   std::vector<std::string> followed = {};
+  std::shared_ptr<Tour> tour = std::make_shared<Tour>();
 };
 
 /// How far a delivery came: one of the four.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
@@ -54,28 +55,34 @@ class Walk {
       Context inner{Place::alias, value->owner, {}, outer.sender, {}};
       if (!whole) inner.extension = key.substr(split.user.size());
       PEN_TRY(owner_alias(candidate, inner));
+      visited_.insert(candidate);
+      const bool only_home = only_home_;
+      only_home_ = only_home || been_.contains(candidate);
       path_.push_back(candidate);
       PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text));
       PEN_TRY(all(targets, inner));
       path_.pop_back();
+      only_home_ = only_home;
       return {};
     }
+    if (only_home_) return {};
     if (seen_users_.insert(key).second) users_.push_back({local, domain, outer.sender});
     return {};
   }
 
   Result<void> forward_file(const ForwardFile& file) {
     own_ = to_lower(file.user);
+    for (const auto& address : file.been) addresses_been_.insert(to_lower(address));
     PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
     return all(targets, {Place::forward, file.uid, file.user, {}, file.extension});
   }
 
   Expansion finish() {
     const bool alone = out_.forwards.empty() && out_.direct.size() + users_.size() == 1;
-    if (alone && !users_.empty()) {
+    if (alone && !users_.empty() && !elsewhere(users_.front())) {
       out_.only_user = users_.front().name;
       out_.sender = users_.front().sender;
-    } else if (alone && out_.direct.front().kind == Direct::Kind::user) {
+    } else if (alone && users_.empty() && out_.direct.front().kind == Direct::Kind::user) {
       out_.only_user = out_.direct.front().text;
       out_.sender = out_.direct.front().sender;
       out_.direct.clear();
@@ -89,6 +96,14 @@ class Walk {
   struct User {
     std::string name, domain, sender;
   };
+
+  /// A user whom an alias names, and whose mail goes another way or may do so: it is sent on, and routed then. The name
+  /// that is being expanded has its route behind it.
+  bool elsewhere(const User& user) const {
+    if (!out_.aliased || !lookups_.ours) return false;
+    const auto here = ours(user.name + "@" + user.domain);
+    return !here || !*here;
+  }
 
   Result<void> owner_alias(const std::string& name, Context& inner) {
     PEN_TRY_ASSIGN(const auto owner, lookups_.alias("owner-" + name));
@@ -125,7 +140,7 @@ class Walk {
         return {};
       case Kind::file:
         if (t.text == "/dev/null")
-          out_.discard = true;
+          out_.discard = out_.discard || !only_home_;
         else if (among(rules_.files, context.place))
           add({Direct::Kind::file, t.text, context.owner, context.sender, context.account});
         else
@@ -158,54 +173,95 @@ class Walk {
   Result<void> address(const std::string& text, const Context& context) {
     std::string domain(mail::domain_part(text));
     const std::string local(mail::local_part(text));
-    const bool here = domain.empty() || iequals(domain, rules_.domain) || ours(text);
+    PEN_TRY_ASSIGN(const bool here, is_here(text));
     if (domain.empty()) domain = rules_.domain;
     std::string user = local;
     if (!context.extension.empty() && among(rules_.propagate, context.place))
       user = mail::quote_local(mail::unquote_local(local) + context.extension);
     if (here && own_.empty()) return name(user, domain, context);
-    if (!here || !follow_home(user, domain, context)) forward(user + "@" + domain, context.sender);
+    bool followed = false;
+    if (here) {
+      PEN_TRY_ASSIGN(followed, follow_home(user, domain, context));
+    }
+    if (!followed) forward(user + "@" + domain, context.sender);
     return {};
   }
 
-  bool ours(const std::string& address) const {
+  Result<bool> ours(const std::string& address) const {
     if (!lookups_.ours) return false;
-    const auto answer = lookups_.ours(address);
-    return answer && *answer;
+    return lookups_.ours(address);
+  }
+  /// Whether it is a local name.
+  Result<bool> is_here(const std::string& address) const {
+    const auto domain = mail::domain_part(address);
+    if (domain.empty() || iequals(domain, rules_.domain)) return true;
+    return ours(address);
   }
 
-  /// In a forward file: takes in what a local name leads to, if that is the file's user among others. False: it is not,
-  /// or cannot be known; then the name can be sent on, and its own delivery will tell.
-  bool follow_home(const std::string& local, const std::string& domain, const Context& context) {
-    if (!followed_.insert(to_lower(local + "@" + domain)).second) return true;
-    if (tried_ > kMaxTargets) return false;
-    Walk trial(rules_, lookups_);
-    trial.path_ = {own_};
+  /// A walk from one name, for follow_home. Errors: a look-up that may succeed later. False: the name leads round in a
+  /// circle, which its own delivery will tell.
+  Result<bool> attempt(Walk& trial, const std::string& local, const std::string& domain,
+                       const std::string& sender) {
+    if (tried_ > kMaxTargets) return fail(LocalError::too_many);
     trial.read_ = read_;
-    const auto done = trial.name(local, domain, {Place::alias, {}, {}, context.sender, {}});
+    auto done = trial.name(local, domain, {Place::alias, {}, {}, sender, {}});
     read_ = trial.read_;
     tried_ += 1 + trial.count_;
-    const auto home = [&](const Direct& d) {
-      return (d.kind == Direct::Kind::user || d.kind == Direct::Kind::mailbox) &&
-             mail::split_extension(d.text, rules_.delimiters).user == own_;
-    };
+    if (!done && !done.error().is(LocalError::loop))
+      return std::unexpected(std::move(done).error());
+    return done.has_value();
+  }
+
+  /// All aliases that the message has been through: those of the addresses it has been delivered to, and within them.
+  Result<void> find_been() {
+    for (const auto& address : std::exchange(addresses_been_, {})) {
+      PEN_TRY_ASSIGN(const bool here, is_here(address));
+      if (!here) continue;
+      Walk walked(rules_, lookups_);
+      PEN_TRY(attempt(walked, std::string(mail::local_part(address)), rules_.domain, {}));
+      been_.merge(walked.visited_);
+    }
+    return {};
+  }
+
+  /// In a forward file: takes in what a local name leads to, if that is the file's user among others. False: it is not;
+  /// then the name is sent on.
+  Result<bool> follow_home(const std::string& local, const std::string& domain,
+                           const Context& context) {
+    if (!followed_.insert(to_lower(local + "@" + domain)).second) return true;
+    PEN_TRY(find_been());
+    Walk trial(rules_, lookups_);
+    trial.path_ = {own_};
+    trial.been_.swap(been_);
+    PEN_TRY_ASSIGN(const bool done, attempt(trial, local, domain, context.sender));
+    been_.swap(trial.been_);
+    const auto home = [&](const Direct& d) { return trial.is_home(d); };
     if (!done || std::ranges::none_of(trial.out_.direct, home)) return false;
     for (auto& direct : trial.out_.direct) add(std::move(direct));
     for (const auto& group : trial.out_.forwards)
       for (const auto& to : group.to) forward(to, group.sender);
     for (const auto& user : trial.users_) forward(user.name + "@" + user.domain, user.sender);
     out_.discard = out_.discard || trial.out_.discard;
+    if (trial.out_.aliased) out_.through.push_back(local + "@" + domain);
+    been_.merge(trial.visited_);
     return true;
+  }
+
+  /// The user of the forward file that this walk is for.
+  bool is_home(const Direct& d) const {
+    return (d.kind == Direct::Kind::user || d.kind == Direct::Kind::mailbox) &&
+           mail::split_extension(d.text, rules_.delimiters).user == path_.front();
   }
 
   /// Once each with the same rights.
   void add(Direct direct) {
+    if (only_home_ && !is_home(direct)) return;
     if (seen_direct_.insert({direct.kind, direct.text, direct.owner, direct.account}).second)
       out_.direct.push_back(std::move(direct));
   }
   /// Once each, case of ASCII letters apart.
   void forward(const std::string& address, const std::string& sender) {
-    if (!seen_forwards_.insert(to_lower(address)).second) return;
+    if (only_home_ || !seen_forwards_.insert(to_lower(address)).second) return;
     auto group = std::ranges::find(out_.forwards, sender, &Group::sender);
     if (group == out_.forwards.end()) group = out_.forwards.insert(group, {sender, {}});
     group->to.push_back(address);
@@ -218,7 +274,11 @@ class Walk {
   std::vector<std::string> path_;
   std::set<std::string> seen_users_, seen_forwards_, followed_;
   std::set<std::tuple<Direct::Kind, std::string, std::optional<uid_t>, std::string>> seen_direct_;
-  std::string own_;  // whose forward file this is; empty: it is an alias
+  std::set<std::string> visited_;         // aliases
+  std::set<std::string> been_;            // aliases that the message has been through before
+  std::set<std::string> addresses_been_;  // that been_ is still to be found from
+  bool only_home_ = false;  // within one of been_: nothing counts but the user at the root of path_
+  std::string own_;         // whose forward file this is; empty: it is an alias
   std::size_t count_ = 0, files_ = 0, read_ = 0;  // files_: within one another
   std::size_t tried_ = 0;                         // names looked at by follow_home
 };

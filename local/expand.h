@@ -5,7 +5,8 @@
 ///          forward becomes a recipient of a new message, and only `direct` is delivered here: commands, files, and
 ///          names that came up again within their own alias (bob: bob, carol), which sent on would expand for ever.
 /// Circles: an address in a forward file that leads back to its user, by himself, an extension, an alias or another
-///          domain that is delivered to here, is followed at once and not sent on: the next round would find it again.
+///          domain that is delivered to here, is followed at once and not sent on: the next round would find it again. Of an
+///          alias that the message has been through already (`been`) only the user is taken: its others have the mail.
 /// Rights:  a command or file is used with the rights of the user it is for (forward files); in aliases with those of
 ///          the owner of the alias table, else of the :include: file; where that is root or nobody in particular, with
 ///          default_privs.
@@ -43,7 +44,8 @@ struct Lookups {
   std::function<Result<OwnedText>(const std::string& path, std::optional<uid_t> reader,
                                   const std::string& account)>
       include;
-  /// Whether mail for an address in another domain than the recipient's comes here too. Not set, or an error: no.
+  /// Whether mail for an address comes here, by its domain and its route. Not set: what is in the recipient's domain does.
+  /// An error: try later.
   std::function<Result<bool>(const std::string& address)> ours = {};
 };
 
@@ -87,6 +89,8 @@ struct Expansion {
   std::string sender;  // for only_user
   std::vector<Direct> direct;
   std::vector<Group> forwards;
+  // aliases that a forward file took in whole: an address each, for Delivered-To of what is sent on
+  std::vector<std::string> through;
   bool discard = false;  // /dev/null was among the destinations
   bool aliased = false;  // at least one alias was followed
 };
@@ -101,6 +105,8 @@ struct ForwardFile {
   std::string user;
   uid_t uid = 0;
   std::string extension;  // "+lists": what the file's name left out
+  // addresses that the message has been delivered to (Delivered-To), by anybody's word, and the recipient's
+  std::vector<std::string> been = {};
 };
 /// The same from the content of a forward file. What leads back to the user is a Direct of kind user or mailbox; the
 /// caller knows which forward files it has followed already.

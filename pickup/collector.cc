@@ -19,7 +19,7 @@ using intake::Outcome;
 using submission::DropReader;
 using State = DropReader::State;
 
-constexpr std::size_t kChunk = 64 * 1024, kBatch = 1000, kMaxTold = 100;
+constexpr std::size_t kChunk = 64 * 1024, kBatch = 1000, kMaxTold = 1000;
 
 /// The names in a directory, some at a time, so that a pass costs no memory however many there are.
 class Listing {
@@ -73,23 +73,17 @@ mail::Envelope envelope_of(const std::string& name, submission::Submission given
   envelope.ret = given.ret;
   envelope.body_type = given.body_type;
   envelope.client.protocol = "local";
-  envelope.smtputf8 = !ascii(envelope.sender);
+  envelope.smtputf8 = given.smtputf8 || !ascii(envelope.sender);
   envelope.recipients = std::move(given.recipients);
   for (const auto& recipient : envelope.recipients)
     envelope.smtputf8 = envelope.smtputf8 || !ascii(recipient.address);
   return envelope;
 }
 
-/// Bytes of the header at the start of a message, with the empty line.
-std::size_t header_size(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    const auto line = text.substr(at, end - at);
-    at = std::min(end + 1, text.size());
-    if (line.empty() || line == "\r") break;
-  }
-  return at;
+/// The queue id of the one notice that may be made of a message: always the same, so that qmgr drops what is told again
+/// because the file could not be taken away. No generator's: none ends in a z. "": a new one each time.
+std::string notice_id(const std::string& name) {
+  return name.size() < mail::kMaxQueueId ? name + "z" : std::string();
 }
 
 std::string status_of(Outcome outcome) {
@@ -126,10 +120,9 @@ async::Task<void> Collector::look_through(async::Cancel* cancel) {
     }
     if (!names || names->empty()) break;
     for (std::string& name : *names) {
+      if (told_.contains(name)) continue;
       if (!mail::is_queue_id(name)) {
-        if (told_.size() < kMaxTold && told_.insert(name).second)
-          log::warning("{}/{}: not a name that pendrop gives: left alone", options_.drop_directory,
-                       name);
+        leave(name, "not a name that pendrop gives");
         continue;
       }
       if (stop_ || !co_await room.acquire({.cancel = cancel})) break;
@@ -169,6 +162,9 @@ async::Task<void> Collector::take_file(const std::string& name) {
     }
     case State::damaged:
       co_await set_aside(name, reader->why());
+      co_return;
+    case State::foreign:
+      leave(name, reader->why());
       co_return;
     case State::complete:
       co_await take_message(name, reader);
@@ -252,7 +248,13 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
 async::Task<void> Collector::give_back(const std::string& name, mail::Envelope original,
                                        std::string head, Outcome outcome, std::string why,
                                        async::Until until) {
-  original.body.size = original.body.header_size = header_size(head);
+  // As it would have been sent: without Bcc:, without stray carriage returns.
+  intake::ContentBuilder content({.drop_fields = intake_.settings.drop_fields});
+  mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
+  scanner.feed(head, content);
+  scanner.finish(content);
+  original.body = content.finish();
+  head = content.take();
   mail::DsnRequest request;
   request.original = &original;
   request.now = loop_.clock().wall_now();
@@ -304,7 +306,7 @@ async::Task<void> Collector::answer_probe(const std::string& name, Reader reader
   }
   ++counts_.probes;
   auto removed = co_await pool_.run([reader] { return reader->remove(); });
-  if (!removed) put_off(name, removed.error().message());  // a second report is what that costs
+  if (!removed) put_off(name, removed.error().message());
 }
 
 async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& request,
@@ -313,6 +315,7 @@ async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& reque
   intake::Derived notice;
   notice.envelope = std::move(report.envelope);
   notice.envelope.client.protocol = "local";
+  notice.queue_id = notice_id(request.original->queue_id);
   notice.before = std::move(report.before);
   notice.after = std::move(report.after);
   notice.original_bytes = std::min<std::uint64_t>(report.original_bytes, head.size());
@@ -331,6 +334,13 @@ async::Task<void> Collector::set_aside(const std::string& name, std::string why)
   else
     log::error("{}: not taken: {}: and cannot be moved to {}: {}", name, why, to,
                Error::from_errno(error).message());
+}
+
+void Collector::leave(const std::string& name, std::string_view why) {
+  ++counts_.left;
+  if (told_.size() >= kMaxTold) told_.clear();
+  told_.insert(name);
+  log::warning("{}/{}: left alone: {}", options_.drop_directory, name, why);
 }
 
 void Collector::put_off(const std::string& name, std::string_view why) {

@@ -6,8 +6,9 @@
 ///          collector->wake();                  // something may have come
 /// Promise: a file is removed after qmgr said that its message is on stable storage, under the queue id that pendrop
 ///          gave it. So a crash loses nothing, and what is submitted again after one is taken once (docs/submission.md
-///          says how long qmgr remembers). A file that is no message goes to the corrupt directory with a warning; so
-///          does one that the queue will never take, once a notice with its header is on its way to the sender.
+///          says how long qmgr remembers). A file of another version of the suite stays. One that is no message goes to the corrupt directory with a warning; so
+///          does one that the queue will never take, once a notice with its header is on its way to the sender: one
+///          notice, which has a queue id made from the message's.
 /// Bounds:  at_once messages in hand, each with Body::kDrainAt bytes at most; names of one batch of the directory.
 /// Thread:  the loop's; file calls run on the pool.
 #include <set>
@@ -43,7 +44,7 @@ class Collector {
   void wake() { woken_.set(); }
 
   struct Counts {
-    std::uint64_t taken = 0, set_aside = 0, put_off = 0, returned = 0, probes = 0;
+    std::uint64_t taken = 0, set_aside = 0, put_off = 0, left = 0, returned = 0, probes = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -63,6 +64,8 @@ class Collector {
   async::Task<void> give_back(const std::string& name, mail::Envelope original, std::string head,
                               intake::Outcome outcome, std::string why, async::Until until);
   async::Task<void> set_aside(const std::string& name, std::string why);
+  /// It is not ours to take: this process does not look at it again.
+  void leave(const std::string& name, std::string_view why);
   void put_off(const std::string& name, std::string_view why);
 
   async::Loop& loop_;
@@ -75,7 +78,7 @@ class Collector {
   Counts counts_;
   bool waits_ = false;          // something was put off in this pass
   bool stop_ = false;           // the queue takes nothing now
-  std::set<std::string> told_;  // names that are no queue ids, said once each
+  std::set<std::string> told_;  // names that were left, each with a warning
 };
 
 }  // namespace pen::pickup

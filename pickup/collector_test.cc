@@ -9,6 +9,7 @@
 
 #include "lib/async/test_support.h"
 #include "lib/intake/fakes.h"
+#include "lib/mail/queue_id.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::pickup {
@@ -36,6 +37,7 @@ struct World {
                         .expansion_waits = false};
   std::string drop = scratch.file("maildrop"), corrupt = scratch.file("corrupt");
   int ids = 0;
+  bool smtputf8 = false;
 
   World() {
     fs::create_directory(drop);
@@ -45,6 +47,7 @@ struct World {
     submission::Submission s;
     s.sender = std::move(sender);
     s.full_name = "Ada";
+    s.smtputf8 = smtputf8;
     s.arrival = WallTime(seconds(1795334400));
     s.recipients = {{.address = "user", .original = {}, .orcpt = {}, .notify = 0}};
     auto w = submission::DropWriter::create(drop, std::move(s), [this] {
@@ -68,7 +71,11 @@ struct World {
     async::Cancel cancel;
     async::Gate gate(loop);
     gate.spawn("collector", Collector::run(collector, &cancel));
-    const auto idle = [&] { return fs_count(drop) == 0 || collector->counts().put_off > 0; };
+    const auto files = fs_count(drop);
+    const auto idle = [&] {
+      const auto& c = collector->counts();
+      return fs_count(drop) == 0 || c.put_off > 0 || c.taken + c.set_aside + c.left >= files;
+    };
     for (int i = 0; i < 10000 && !idle(); ++i) loop.run_once(milliseconds(5));
     cancel.raise();
     BOOST_REQUIRE(async::testing::run(loop, gate.drained()));
@@ -197,6 +204,56 @@ BOOST_AUTO_TEST_CASE(refused_mail_comes_back_and_goes_to_no_filter) {
   BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);
   BOOST_TEST(queue.stored.back().envelope.transport == "");
   BOOST_TEST(queue.stored.back().envelope.filter == "scan:[127.0.0.1]:10025");
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_shows_the_header_as_it_would_have_been_sent) {
+  submit(around() +
+         "Bcc: secret@example.org,\n more@example.org\nSubject: a\rb \xc3\xa4\n\nbody\n");
+  pass();
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  const auto& notice = queue.stored.front();
+  BOOST_TEST(!notice.content.contains("secret@"));
+  BOOST_TEST(!notice.content.contains("more@"));
+  BOOST_TEST(notice.content.contains("\r\nSubject: a b \xc3\xa4\r\n"));
+  BOOST_TEST(!notice.content.contains("body\r\n"));
+  BOOST_TEST((notice.envelope.body_type == mail::BodyType::eight_bit_mime));
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_that_is_made_again_has_the_same_queue_id) {
+  const auto id = submit(around() + "\nx\n");
+  fs::remove(corrupt);  // nothing can be set aside
+  pass();
+  pass();
+  BOOST_TEST(fs::exists(drop + "/" + id));
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);  // qmgr would have dropped the second
+  BOOST_TEST(queue.stored[0].envelope.queue_id == queue.stored[1].envelope.queue_id);
+  BOOST_TEST(queue.stored[0].envelope.queue_id == id + "z");
+  BOOST_TEST(mail::is_queue_id(queue.stored[0].envelope.queue_id));
+  BOOST_TEST((queue.stored[0].envelope.arrival > WallTime()));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_another_version_is_left_where_it_is) {
+  const auto newer = submit("x\n\n"), good = submit("x\n\n");
+  {
+    std::fstream f(drop + "/" + newer, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekp(8);
+    f.put(2);
+  }
+  const auto seen = pass();
+  BOOST_TEST(seen->counts().left == 1U);
+  BOOST_TEST(seen->counts().set_aside == 0U);
+  BOOST_TEST(fs::exists(drop + "/" + newer));
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  BOOST_TEST(queue.stored.front().envelope.queue_id == good);
+}
+
+BOOST_AUTO_TEST_CASE(mail_that_was_declared_smtputf8_stays_so) {
+  submit("Subject: \xc3\xa4\n\n");
+  smtputf8 = true;
+  submit("Subject: \xc3\xa4\n\n");
+  pass();
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);
+  BOOST_TEST(queue.stored[0].envelope.smtputf8 != queue.stored[1].envelope.smtputf8);
 }
 
 BOOST_AUTO_TEST_CASE(what_nobody_sent_and_cannot_be_queued_is_set_aside_alone) {

@@ -131,13 +131,13 @@ std::string SmtpDialogue::mail_from(std::string_view args) {
   mail_->envid = std::move(parsed->envid);
   mail_->ret = parsed->ret;
   mail_->body_type = parsed->body;
-  smtputf8_ = parsed->smtputf8;
+  mail_->smtputf8 = parsed->smtputf8;
   return "250 2.1.0 Ok";
 }
 
 std::string SmtpDialogue::rcpt_to(std::string_view args) {
   if (!mail_) return "503 5.5.1 Error: need MAIL command";
-  auto parsed = mail::parse_rcpt(args, extensions_, smtputf8_);
+  auto parsed = mail::parse_rcpt(args, extensions_, mail_->smtputf8);
   if (!parsed) return mail::command_refusal(parsed.error(), true);
   if (mail_->recipients.size() >= options_.recipient_limit)
     return "452 4.5.3 Error: too many recipients";
@@ -197,7 +197,6 @@ std::size_t SmtpDialogue::take_content(std::string_view in, std::string& replies
 void SmtpDialogue::reset() {
   message_.reset();
   mail_.reset();
-  smtputf8_ = false;
 }
 
 int serve_smtp(SmtpDialogue& dialogue, int in, int out, seconds timeout) {

@@ -68,7 +68,7 @@ class SmtpDialogue {
   Outlets outlets_;
   mail::CommandOptions extensions_;
   std::string line_;
-  bool too_long_ = false, ended_ = false, lf_only_ = false, smtputf8_ = false;
+  bool too_long_ = false, ended_ = false, lf_only_ = false;
   std::optional<submission::Submission> mail_;
   std::unique_ptr<Message> message_;  // while its content comes
   Sink sink_;

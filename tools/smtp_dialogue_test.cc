@@ -98,6 +98,15 @@ BOOST_AUTO_TEST_CASE(several_messages_go_in_one_session_each_for_itself) {
   BOOST_TEST(taken[1].mail.recipients.size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_declared_smtputf8_is_submitted_so_even_if_its_addresses_are_ascii) {
+  const std::string rest = "RCPT TO:<c@d>\r\nDATA\r\nx\r\n.\r\n";
+  BOOST_TEST(codes("EHLO x\r\nMAIL FROM:<a@b> SMTPUTF8\r\n" + rest + "MAIL FROM:<a@b>\r\n" +
+                   rest) == "250 250 250 354 250 250 250 354 250");
+  BOOST_REQUIRE_EQUAL(taken.size(), 2U);
+  BOOST_TEST(taken[0].mail.smtputf8);
+  BOOST_TEST(!taken[1].mail.smtputf8);
+}
+
 BOOST_AUTO_TEST_CASE(a_client_of_bare_line_feeds_is_understood) {
   for (const std::size_t piece : {0U, 1U}) {
     dialogue_.reset();

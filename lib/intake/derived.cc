@@ -30,6 +30,10 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   envelope.transport = std::move(derived.envelope.transport);
   envelope.client = std::move(derived.envelope.client);
   envelope.discharges = std::move(derived.envelope.discharges);
+  if (!derived.queue_id.empty()) {
+    envelope.queue_id = std::move(derived.queue_id);
+    envelope.arrival = intake.loop.clock().wall_now();
+  }
   message.made_here();
   message.permit(derived.permit);
   message.keep_sender(derived.keep_sender);

@@ -16,8 +16,10 @@ namespace pen::intake {
 
 struct Derived {
   mail::Envelope envelope;  // queue_id, arrival and body facts are filled in
-  std::string fields;       // whole header fields, CRLF after each
-  std::string before;       // CRLF lines
+  // "": a new one. Its own: with one that is known already nothing is queued, and that is success.
+  std::string queue_id;
+  std::string fields;  // whole header fields, CRLF after each
+  std::string before;  // CRLF lines
   ipc::Content original;
   std::uint64_t original_bytes = 0;
   std::string after;

@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_talks_while_it_reads_does_not_block) {
 }
 
 BOOST_AUTO_TEST_CASE(at_the_time_limit_a_command_is_killed_with_all_it_began) {
-  const auto s = run("sleep 1000 & echo $! > pid; wait", kMail, seconds(1));
+  const auto s = run("sleep 1000 & echo $! > pid; wait", kMail, seconds(5));
   BOOST_TEST((s.action == mail::Action::failed));
   BOOST_TEST(s.dsn == "5.3.0");
   BOOST_TEST(s.text.starts_with("Command time limit exceeded: \"sleep 1000"));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "lib/base/text.h"
@@ -114,20 +115,25 @@ std::string prepended_fields(std::string_view sender, std::string_view original_
   return out;
 }
 
-bool was_delivered_to(std::string_view header, std::string_view address) {
+std::vector<std::string_view> delivered_to(std::string_view header) {
+  std::vector<std::string_view> found;
   header = header.substr(0, kMaxHeader);
   while (!header.empty()) {
     const auto lf = std::min(header.find('\n'), header.size());
     auto line = header.substr(0, lf);
     header.remove_prefix(std::min(lf + 1, header.size()));
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (line.empty()) return false;
+    if (line.empty()) break;
     constexpr std::string_view kField = "Delivered-To:";
-    if (istarts_with(line, kField) &&
-        iequals(trim(line.substr(kField.size())), field_safe(address)))
-      return true;
+    if (istarts_with(line, kField)) found.push_back(trim(line.substr(kField.size())));
   }
-  return false;
+  return found;
+}
+
+bool was_delivered_to(std::string_view header, std::string_view address) {
+  const std::string written = field_safe(address);
+  return std::ranges::any_of(delivered_to(header),
+                             [&](std::string_view said) { return iequals(said, written); });
 }
 
 std::string MaildirName::temporary() const {

@@ -11,6 +11,7 @@
 /// Source:  RFC 5321 section 4.4 (Return-Path), RFC 4155, prepend_delivered_header, Postfix local(8).
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/time.h"
 
@@ -48,6 +49,8 @@ std::string field_safe(std::string_view address);
 std::string prepended_fields(std::string_view sender, std::string_view original_to,
                              std::string_view delivered_to);
 
+/// What the Delivered-To fields of a header say, in order.
+std::vector<std::string_view> delivered_to(std::string_view header);
 /// True when the header (CRLF or LF lines, up to the empty line) holds a Delivered-To field with
 /// this address: the mail loops. Case of the address does not matter. Looks at the first kMaxHeader
 /// bytes.

@@ -172,6 +172,8 @@ Result<DropReader> DropReader::open(const std::string& directory, const std::str
     } else if (done.error().sys_errno() != 0) {
       return fail(std::move(done).error().within(r.path_));
     } else {
+      if (done.error().is(FormatError::other_version) || done.error().is(FormatError::bad_envelope))
+        r.state_ = State::foreign;
       r.why_ = done.error().message();
     }
   }
@@ -189,15 +191,32 @@ Result<void> DropReader::examine(const std::string& name) {
   end_ -= kTrailerSize;
   at_ = size;
   if (trailer_.content_size != end_ - at_) return fail(FormatError::damaged, "length");
-  PEN_TRY_ASSIGN(submission_, parse_head(bytes));
+  sum_.add(bytes);
+  auto parsed = parse_head(bytes);
+  if (!parsed) {
+    PEN_TRY(read_all());  // which of the two: damaged, or nothing that we know
+    return std::unexpected(std::move(parsed).error());
+  }
+  submission_ = *std::move(parsed);
   if (submission_.queue_id != name)
     return fail(FormatError::damaged, "it is " + submission_.queue_id + " by its content");
-  sum_.add(bytes);
   return {};
+}
+
+Result<void> DropReader::read_all() {
+  constexpr std::size_t kPiece = 64 * 1024;
+  for (;;) {
+    PEN_TRY_ASSIGN(const std::string piece, next(kPiece));
+    if (piece.empty()) return {};
+  }
 }
 
 Result<std::string> DropReader::read(std::size_t most) {
   PEN_CHECK(state_ == State::complete);
+  return next(most);
+}
+
+Result<std::string> DropReader::next(std::size_t most) {
   const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(most, end_ - at_));
   if (want == 0) {
     if (!sum_fits(trailer_, sum_)) return fail(FormatError::damaged, "checksum");

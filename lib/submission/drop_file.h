@@ -5,7 +5,8 @@
 ///          content; finish() writes the trailer, sets the mode's S_IXUSR, syncs, and only then lets go of the lock.
 ///          Destroying an unfinished writer removes the file.
 /// Reader:  open() takes the lock or leaves the file alone. With the lock: S_IXUSR and a right checksum make it a
-///          message; S_IXUSR and anything wrong make it damaged; no S_IXUSR means that its writer died.
+///          message; S_IXUSR and anything wrong make it damaged; no S_IXUSR means that its writer died. A file that is
+///          whole but means nothing to us is another version's, before or after an upgrade.
 /// Crash:   docs/submission.md. A name is never used again (queue ids), and nothing is renamed: one fsync() of a new
 ///          file makes its name durable too.
 /// Errors:  errno of the file calls, FormatError.
@@ -67,6 +68,7 @@ class DropReader {
     being_written,  // somebody holds the lock
     abandoned,      // the writer died before it could promise anything
     damaged,        // why() says how
+    foreign,        // of another version of the suite, which may take it; why()
     gone,
   };
   /// Looks at directory/name. Errors: it cannot be opened or locked.
@@ -91,6 +93,8 @@ class DropReader {
  private:
   DropReader() = default;
   Result<void> examine(const std::string& name);
+  Result<void> read_all();
+  Result<std::string> next(std::size_t most);
   State state_ = State::damaged;
   std::string path_, why_;
   Submission submission_;

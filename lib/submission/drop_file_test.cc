@@ -182,6 +182,39 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_taken_is_not_written_over) {
   BOOST_TEST(take("4bGNsx3Ynxz2").value() == content);
 }
 
+BOOST_AUTO_TEST_CASE(a_whole_file_of_another_version_is_told_from_a_damaged_one) {
+  const std::string name = "4bGNsx3Ynxz1";
+  // A Submission with a field more than we know, and then one with a field that we do not permit.
+  for (const std::string& more : {std::string(3, '\1'), std::string(1, '\7')}) {
+    const Submission s = [&] {
+      Submission given = sample();
+      given.queue_id = name;
+      return given;
+    }();
+    const std::string envelope = encode(s) + more;
+    std::string whole = head(s).substr(0, kPrefixSize - 4);
+    whole += static_cast<char>(envelope.size());
+    whole += std::string(3, '\0') + envelope + content;
+    Sum sum;
+    sum.add(whole);
+    whole += trailer(content.size(), sum);
+    put(name, whole);
+    BOOST_REQUIRE(::chmod(scratch.file(name).c_str(), 0744) == 0);
+    BOOST_TEST((DropReader::open(directory, name).value().state() == State::foreign));
+    whole[whole.size() - 100] = 'y';
+    put(name, whole);
+    const auto damaged = DropReader::open(directory, name).value();
+    BOOST_TEST((damaged.state() == State::damaged));
+    BOOST_TEST(damaged.why().find("checksum") != std::string::npos);
+  }
+  std::filesystem::remove(scratch.file(name));
+  write();
+  std::string newer = bytes(name);
+  newer[8] = 2;
+  put(name, newer);
+  BOOST_TEST((DropReader::open(directory, name).value().state() == State::foreign));
+}
+
 BOOST_AUTO_TEST_CASE(links_directories_and_pipes_are_no_messages) {
   write();
   const std::string name = names().front();

@@ -40,8 +40,20 @@ struct Submission {
   std::string envid;
   mail::Ret ret = mail::Ret::unspecified;
   mail::BodyType body_type = mail::BodyType::unspecified;
-  bool probe = false;  // no message: the sender is to be told what would come of one
-  PEN_FIELDS(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe)
+  bool probe = false;     // no message: the sender is to be told what would come of one
+  bool smtputf8 = false;  // it was declared so; addresses say it by themselves
+  template <class Visitor>
+  void visit_fields(Visitor&& visitor) {
+    visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe,
+            smtputf8);
+  }
+  /// What came later is only written where it says something: a reader that does not know it takes all the rest.
+  template <class Visitor>
+  void visit_fields(Visitor&& visitor) const {
+    visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type);
+    if (probe || smtputf8) visitor(probe);
+    if (smtputf8) visitor(smtputf8);
+  }
   bool operator==(const Submission&) const = default;
 };
 

@@ -16,6 +16,18 @@ Submission sample() {
   return s;
 }
 
+/// As version 1 began.
+struct First {
+  std::string queue_id;
+  WallTime arrival{};
+  std::string sender, full_name;
+  std::vector<mail::Recipient> recipients;
+  std::string envid;
+  mail::Ret ret = mail::Ret::unspecified;
+  mail::BodyType body_type = mail::BodyType::unspecified;
+  PEN_FIELDS(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type)
+};
+
 BOOST_AUTO_TEST_SUITE(submission_format)
 
 BOOST_AUTO_TEST_CASE(a_head_is_read_as_it_was_written) {
@@ -33,6 +45,18 @@ BOOST_AUTO_TEST_CASE(a_head_cut_short_or_of_another_version_is_refused) {
   std::string long_one = bytes;
   long_one[15] = 1;  // 16 MiB of envelope
   BOOST_TEST(head_size(long_one).error().is(FormatError::damaged));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_reader_may_not_know_is_only_written_where_it_says_something) {
+  Submission s = sample();
+  BOOST_REQUIRE(decode<First>(encode(s)));
+  BOOST_TEST(decode<First>(encode(s))->envid == s.envid);
+  for (const int more : {0, 1, 2, 3}) {
+    s.probe = (more & 1) != 0;
+    s.smtputf8 = (more & 2) != 0;
+    BOOST_TEST((parse_head(head(s)).value() == s));
+    BOOST_TEST(decode<First>(encode(s)).has_value() == (more == 0));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {

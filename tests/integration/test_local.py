@@ -129,7 +129,7 @@ class Local(Suite):
 
     def test_mail_whose_command_takes_too_long_comes_back_with_the_reason(self):
         _, settings = account()
-        with Peer() as back, Instance({**relay_to(back, "sender.example"), **settings, "command_time_limit": "1s"},
+        with Peer() as back, Instance({**relay_to(back, "sender.example"), **settings, "command_time_limit": "5s"},
                                       start=False) as mx:
             self.aliases(mx, 'slow: "|echo begun; exec sleep 1000"\n')
             mx.start()
