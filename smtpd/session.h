@@ -35,8 +35,7 @@ class Session {
     intake::Message message;
     mail::CommandOptions options;
     bool smtputf8 = false;
-    bool local =
-        false;  // its header is completed: local_header_rewrite_clients, or XFORWARD's SOURCE
+    bool local = false;                       // its header is completed, here or behind the filter
     std::optional<std::uint64_t> announced;   // SIZE
     std::size_t refused = 0;                  // RCPT commands beyond the recipient limit
     std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/async/file.h"
 #include "lib/base/log.h"
@@ -67,7 +68,7 @@ async::Task<bool> Session::proxy_rcpt(const mail::Recipient& recipient) {
   std::optional<mail::Reply> answer;
   if (!transaction_->proxy) {
     std::optional<std::uint64_t> size = transaction_->announced;
-    if (size) *size += kOwnFields;
+    if (size) *size += std::min(kOwnFields, std::numeric_limits<std::uint64_t>::max() - *size);
     answer = co_await open_proxy(size);
   }
   if (!answer) {

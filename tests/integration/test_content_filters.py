@@ -211,7 +211,7 @@ class BeforeQueue(Filtered):
         to, content = "ada@virtual.test.example", mail("asked", body="x" * 70 + "\r\n")
         for options in ("", "speed_adjust"):
             with self.subTest(options), Filter(features=("SIZE 0",)) as scan, self.before(
-                    scan, {"smtpd_proxy_options": options}) as mx, Client(mx.port) as client:
+                    scan, {"smtpd_proxy_options": options, "message_size_limit": "0"}) as mx, Client(mx.port) as client:
                 with self.assertRaises(Refused) as no:
                     client.send("s@sender.example", [to], content, mail="SMTPUTF8")
                 self.assertEqual(no.exception.reply,
@@ -222,9 +222,11 @@ class BeforeQueue(Filtered):
                 self.assertEqual([w for w in said.parameters if not w.startswith("SIZE=")], ["ENVID=e1", "RET=HDRS"])
                 self.assertEqual(said.recipient_parameters, [["NOTIFY=NEVER", "ORCPT=rfc822;a@b"]])
                 client.send("s@sender.example", [to], content, mail=f"SIZE={len(content)}")
+                client.send("s@sender.example", [to], content, mail="SIZE=" + 20 * "9")  # more than can be added to
                 sizes = [[int(w[5:]) for w in m.parameters if w.startswith("SIZE=")] for m in scan.messages]
                 if not options:
                     self.assertEqual(sizes[0], [])  # nothing was announced
+                    self.assertEqual(sizes[2], [2**64 - 1])
                 for said, size in zip(scan.messages, sizes):
                     for s in size:
                         self.assertLessEqual(len(said.content), s)
