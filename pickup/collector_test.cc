@@ -186,6 +186,26 @@ BOOST_AUTO_TEST_CASE(mail_that_goes_round_is_not_queued_again_but_its_sender_tol
   BOOST_TEST(!notice.content.contains("body\r\n"));
 }
 
+BOOST_AUTO_TEST_CASE(refused_mail_comes_back_and_goes_to_no_filter) {
+  intake.settings.content_filter = "scan:[127.0.0.1]:10025";
+  intake::CheckTables::Specs specs;
+  specs.header =
+      "regexp:" + scratch.write("checks", "/^Subject: secret/ REJECT 5.7.1 no secrets\n");
+  auto tables = intake::CheckTables::open(specs);
+  BOOST_REQUIRE(tables);
+  intake.settings.checks = *tables;
+  submit("Subject: secret\n\nx\n");
+  pass();
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  BOOST_TEST(queue.stored.front().envelope.transport.starts_with("error:5.7.1 "));
+  BOOST_TEST(queue.stored.front().envelope.filter == "");
+  submit("Subject: open\n\nx\n");
+  pass();
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);
+  BOOST_TEST(queue.stored.back().envelope.transport == "");
+  BOOST_TEST(queue.stored.back().envelope.filter == "scan:[127.0.0.1]:10025");
+}
+
 BOOST_AUTO_TEST_CASE(a_notice_shows_the_header_as_it_would_have_been_sent) {
   submit(around() +
          "Bcc: secret@example.org,\n more@example.org\nSubject: a\rb \xc3\xa4\n\nbody\n");
@@ -207,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_notice_that_is_made_again_has_the_same_queue_id) {
   BOOST_TEST(fs::exists(drop + "/" + id));
   BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);  // qmgr would have dropped the second
   BOOST_TEST(queue.stored[0].envelope.queue_id == queue.stored[1].envelope.queue_id);
-  BOOST_TEST(queue.stored[0].envelope.queue_id != id);
+  BOOST_TEST(queue.stored[0].envelope.queue_id == id + "z");
   BOOST_TEST(mail::is_queue_id(queue.stored[0].envelope.queue_id));
   BOOST_TEST((queue.stored[0].envelope.arrival > WallTime()));
 }

@@ -19,7 +19,8 @@ bool refuses_requiretls(const mail::DeliveryStatus& status) {
 
 /// "transport:nexthop" of a message that is not routed by its recipients; empty: it is.
 std::string way_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
-  if (e.filter.empty()) return e.transport;
+  // A refused message has error: here, and what has its transport is past the filter.
+  if (!e.transport.empty() || e.filter.empty()) return e.transport;
   const auto colon = e.filter.find(':');
   const bool has_nexthop =
       colon != std::string::npos && !trim(std::string_view(e.filter).substr(colon + 1)).empty();

@@ -73,6 +73,7 @@ class Qmgr : public Ports {
     e.body.size = body.size();
     e.discharges = std::move(discharges);
     e.filter = filter;
+    e.transport = transport;
     e.hold = hold;
     outside_.wanted[id] = to;
     manager_->enqueue(std::move(e), permit, body, 0, 0,
@@ -279,7 +280,7 @@ class Qmgr : public Ports {
   std::string later_text = "later", notice_goes_to = "ok-notice@local.example";
   // of what is sent
   std::uint8_t notify_bits = 0;
-  std::string filter;
+  std::string filter, transport;
   bool hold = false;
   std::vector<std::string> ways_asked;  // the transports that routes were asked for
   std::size_t routes_asked = 0;

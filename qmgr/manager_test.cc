@@ -340,6 +340,10 @@ BOOST_AUTO_TEST_CASE(a_filter_takes_the_place_of_every_recipients_route) {
     qmgr->run();
     BOOST_TEST(qmgr->ways_asked.back() == "scan:[127.0.0.1]:10025");
   }
+  qmgr->transport = "error:5.7.1 refused";  // what is refused goes to no filter
+  qmgr->send("C1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->ways_asked.back() == "error:5.7.1 refused");
 }
 
 BOOST_AUTO_TEST_CASE(a_removed_message_with_a_job_on_the_wire_ends_with_it) {

@@ -175,7 +175,9 @@ void Engine::skip_rest(Transaction& t) {
 /// a reply is awaited.
 bool Engine::send_commands(Transaction& t, std::string& out) {
   if (t.at == At::xforward) {
-    const auto lines = mail::xforward_commands(offers_.xforward, t.job->client, t.job->queue_id);
+    const mail::Client& client = t.job->client;
+    const auto lines =
+        mail::xforward_commands(offers_.xforward, client, t.job->queue_id, client.address.empty());
     for (; t.next_xforward < lines.size(); ++t.next_xforward) {
       if (!pipelining() && t.owed > 0) return false;
       out += lines[t.next_xforward];

@@ -28,7 +28,10 @@ Result<AuthPolicy> AuthPolicy::open(const config::Settings& s, const map::OpenOp
       options(auth.secured, s.smtpd_sasl_tls_security_options, "smtpd_sasl_tls_security_options"));
   const auto list = [&](map::MatchList& into, map::MatchList::Kind kind,
                         const std::vector<std::string>& items, const char* name) -> Result<void> {
-    auto opened = map::MatchList::open(kind, join(items), {.parent_domains = true, .open = open});
+    auto opened = map::MatchList::open(
+        kind, join(items),
+        {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
+         .open = open});
     if (!opened) return fail(std::move(opened).error().within(name));
     into = *std::move(opened);
     return {};

@@ -70,6 +70,18 @@ BOOST_AUTO_TEST_CASE(a_session_that_has_ended_counts_no_more) {
   BOOST_TEST(codes(rig, "192.0.2.7", {}) == "220");
 }
 
+BOOST_AUTO_TEST_CASE(who_speaks_for_others_by_xclient_is_not_limited) {
+  const char* mail = "MAIL FROM:<a@x.example>";
+  const char *one = "XCLIENT ADDR=198.51.100.1", *two = "XCLIENT ADDR=198.51.100.2";
+  Limited rig(
+      "smtpd_authorized_xclient_hosts = 192.0.2.7\nsmtpd_client_message_rate_limit = 1\n"
+      "smtpd_client_connection_rate_limit = 1\n");
+  for (int i = 0; i < 2; ++i)
+    BOOST_TEST(codes(rig, "192.0.2.7", {one, mail, "RSET", two, mail}) ==
+               "220 220 250 250 220 250");
+  BOOST_TEST(codes(rig, "192.0.2.8", {mail, "RSET", mail}) == "220 250 250 450");
+}
+
 BOOST_AUTO_TEST_CASE(nothing_is_asked_where_nothing_is_limited) {
   const char* mail = "MAIL FROM:<a@x.example>";
   const char* rcpt = "RCPT TO:<user@example.org>";

@@ -74,10 +74,13 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   if (!guards_relaying(p.relay) && !guards_relaying(p.recipient))
     return fail(PolicyError::open_relay);
 
+  const std::string with_subdomains = join(s.parent_domain_matches_subdomains);
   const auto open_list = [&](map::MatchList& into, map::MatchList::Kind kind,
                              const std::vector<std::string>& items,
                              const char* name) -> Result<void> {
-    auto list = map::MatchList::open(kind, join(items), {.parent_domains = true, .open = p.open});
+    auto list = map::MatchList::open(
+        kind, join(items),
+        {.parent_domains = list_contains(with_subdomains, name), .open = p.open});
     if (!list) return fail(std::move(list).error().within(name));
     into = *std::move(list);
     return {};
@@ -112,9 +115,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
   if (!s.requiretls_enable) p.discarded_keywords |= keyword::kRequireTls;
   if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
-  p.parent_domains = std::ranges::any_of(s.parent_domain_matches_subdomains, [](const auto& item) {
-    return item == "smtpd_access_maps";
-  });
+  p.parent_domains = list_contains(with_subdomains, "smtpd_access_maps");
   p.tls = tls_mode(config);
   if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
   if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)

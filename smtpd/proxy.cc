@@ -89,7 +89,7 @@ async::Task<mail::Reply> Proxy::command(std::string text, const char* step) {
   co_return co_await receive(step);
 }
 
-async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident) {
+async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, bool local) {
   auto connected = co_await async::connect(loop_, settings_.address, until());
   if (!connected) co_return broken(fmt::format("connect: {}", connected.error().message()));
   stream_.emplace(*std::move(connected));
@@ -108,7 +108,8 @@ async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident) {
     co_return broken("EHLO: " + reply.text);
   }
   offers_ = mail::parse_offers(reply.lines, {});
-  for (auto& line : mail::xforward_commands(offers_.xforward, client, ident)) {
+  offers_.dsn = true;  // the client was offered it: what it asks for is the filter's to refuse
+  for (auto& line : mail::xforward_commands(offers_.xforward, client, ident, local)) {
     const mail::Reply told = co_await command(std::move(line), "XFORWARD");
     if (broken_) co_return told;
     // It is for the log only.
@@ -119,7 +120,7 @@ async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident) {
 }
 
 async::Task<mail::Reply> Proxy::mail(const mail::MailLine& line) {
-  if (!offers_.smtputf8 && !mail::all_ascii(line.sender))
+  if (!offers_.smtputf8 && (line.smtputf8 || !mail::all_ascii(line.sender)))
     co_return made_up(553, "5.6.7 SMTPUTF8 is required, but was not offered by the content filter");
   std::string text;
   mail::append_mail(text, line, offers_);

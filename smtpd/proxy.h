@@ -3,7 +3,7 @@
 /// command at a time, and whose replies are the client's.
 ///
 /// Use:     Proxy proxy(loop, *policy.proxy, ends);
-///          mail::Reply r = co_await proxy.open(client, ident); r = co_await proxy.mail(line); … rcpt() … data();
+///          mail::Reply r = co_await proxy.open(client, ident, local); r = co_await proxy.mail(line); … rcpt() … data();
 ///          co_await proxy.content(text);  …;  r = co_await proxy.end_of_data();  co_await proxy.say_goodbye();
 /// Replies: the filter's; where there is none, or none that fits, 451 4.3.0, and then for ever: what failed has been logged.
 ///          Only a positive reply to end_of_data() means that anybody has the message.
@@ -50,9 +50,10 @@ class Proxy {
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
 
-  /// Connects, says EHLO and, where it is offered, XFORWARD.
-  async::Task<mail::Reply> open(mail::Client client, std::string ident);
-  /// SMTPUTF8 that is needed and not offered is refused here, with 553 5.6.7.
+  /// Connects, says EHLO and, where it is offered, XFORWARD; local: its SOURCE.
+  async::Task<mail::Reply> open(mail::Client client, std::string ident, bool local);
+  /// SMTPUTF8 that the client said and the filter does not offer is refused here, with 553 5.6.7. DSN parameters are passed
+  /// on whether it offers them or not.
   async::Task<mail::Reply> mail(const mail::MailLine& line);
   async::Task<mail::Reply> rcpt(const mail::Recipient& recipient);
   /// A good reply is 354.

@@ -259,7 +259,8 @@ async::Task<void> Session::say_goodbye() {
 }
 
 bool Session::client_limited() const {
-  return server_.clients &&
+  // Who may say XCLIENT speaks for many, who would share the count of the one address that connects.
+  return server_.clients && !may_xclient() &&
          !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false);
 }
 

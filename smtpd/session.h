@@ -35,6 +35,8 @@ class Session {
     intake::Message message;
     mail::CommandOptions options;
     bool smtputf8 = false;
+    bool local = false;                       // its header is completed, here or behind the filter
+    std::optional<std::uint64_t> announced;   // SIZE
     std::size_t refused = 0;                  // RCPT commands beyond the recipient limit
     std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on
     bool bdat_failed = false;
@@ -101,7 +103,7 @@ class Session {
   async::Task<bool> may_say_attributes(bool permitted);
   bool may_xforward() const;
   bool may_xclient() const;
-  /// Puts what XFORWARD has told into the message.
+  /// Puts the client that XFORWARD has told of into the message.
   void take_forwarded(intake::Message& message) const;
   /// The same for the line that begins with client=; empty: nothing was told.
   std::string forwarded_shown() const;
@@ -110,8 +112,9 @@ class Session {
   bool proxied() const { return policy_->proxy.has_value(); }
   /// Content goes to the filter as it comes.
   bool streams_to_proxy() const { return transaction_->proxy != nullptr; }
-  /// Connects to the filter and says MAIL. nullopt: the filter took it.
-  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> open_proxy();
+  /// Connects to the filter and says MAIL. size: bytes of the content; nullopt: not known. nullopt: the filter took it.
+  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> open_proxy(
+      std::optional<std::uint64_t> size);
   /// Passes RCPT on, opening first; answers. True: the filter took the recipient.
   [[gnu::noinline]] async::Task<bool> proxy_rcpt(const mail::Recipient& recipient);
   /// Passes DATA on. nullopt: go on.

@@ -76,7 +76,6 @@ void Session::take_forwarded(intake::Message& message) const {
   mail::Client client = forwarded_->client;
   if (client.name.empty()) client.name = "unknown";
   message.speaks_for(std::move(client));
-  if (forwarded_->local) message.complete_header(*forwarded_->local);
 }
 
 std::string Session::forwarded_shown() const {

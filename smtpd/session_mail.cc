@@ -99,6 +99,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
       new Transaction{.message = intake::Message(server_.intake, std::move(mail->sender)),
                       .options = options,
                       .smtputf8 = mail->smtputf8,
+                      .announced = mail->size,
                       .bdat = nullptr,
                       .proxy = nullptr});
   transaction_->message.effects() = std::move(effects);
@@ -124,16 +125,17 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   if (secured()) transaction_->message.trace_tls(tls_->trace);
   // what was announced; replaced by the facts when the content has come
   e.body.size = mail->size.value_or(0);
-  transaction_->message.complete_header(
-      (policy_->local_rewrite_interfaces && peer_.own_address) ||
-      (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
-      (policy_->local_rewrite_logins && login_) ||
-      (policy_->local_rewrite_clientcerts && known_certificate()));
+  transaction_->local =
+      forwarded_ && forwarded_->local
+          ? *forwarded_->local
+          : (policy_->local_rewrite_interfaces && peer_.own_address) ||
+                (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
+                (policy_->local_rewrite_logins && login_) ||
+                (policy_->local_rewrite_clientcerts && known_certificate());
+  // What is done on the way into the queue is done behind a proxy filter, which hears whether the client is local.
+  transaction_->message.unqueued(proxied());
+  transaction_->message.complete_header(transaction_->local && !proxied());
   take_forwarded(transaction_->message);
-  if (proxied()) {  // what is done on the way into the queue is done behind the filter
-    transaction_->message.unqueued(true);
-    transaction_->message.complete_header(false);
-  }
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/async/file.h"
 #include "lib/base/log.h"
@@ -11,6 +12,8 @@
 namespace pen::smtpd {
 namespace {
 constexpr std::uint64_t kPiece = 128 * 1024;
+// What the fields that are put in front of the client's content may need.
+constexpr std::uint64_t kOwnFields = 1024;
 }  // namespace
 
 bool Session::proxy_loop() const {
@@ -40,16 +43,16 @@ async::Task<void> Session::refuse_as(mail::Reply answer, const char* where) {
   co_await refuse(lines.back());
 }
 
-async::Task<std::optional<mail::Reply>> Session::open_proxy() {
+async::Task<std::optional<mail::Reply>> Session::open_proxy(std::optional<std::uint64_t> size) {
   transaction_->proxy = std::make_unique<Proxy>(server_.loop, *policy_->proxy, server_.proxy_ends);
   const mail::Envelope& e = transaction_->message.envelope();
   mail::Client client = forwarded_ ? forwarded_->client : e.client;
-  mail::Reply answer =
-      co_await transaction_->proxy->open(std::move(client), forwarded_ ? forwarded_->ident : "");
+  mail::Reply answer = co_await transaction_->proxy->open(
+      std::move(client), forwarded_ ? forwarded_->ident : "", transaction_->local);
   if (answer.positive())
     answer =
         co_await transaction_->proxy->mail({.sender = e.sender,
-                                            .size = e.body.size,
+                                            .size = size,
                                             .body_type = e.body_type,
                                             .smtputf8 = e.smtputf8,
                                             .envid = e.envid,
@@ -63,7 +66,11 @@ async::Task<std::optional<mail::Reply>> Session::open_proxy() {
 async::Task<bool> Session::proxy_rcpt(const mail::Recipient& recipient) {
   const char* where = "MAIL";
   std::optional<mail::Reply> answer;
-  if (!transaction_->proxy) answer = co_await open_proxy();
+  if (!transaction_->proxy) {
+    std::optional<std::uint64_t> size = transaction_->announced;
+    if (size) *size += std::min(kOwnFields, std::numeric_limits<std::uint64_t>::max() - *size);
+    answer = co_await open_proxy(size);
+  }
   if (!answer) {
     where = "RCPT";
     answer = co_await transaction_->proxy->rcpt(recipient);
@@ -94,8 +101,7 @@ async::Task<void> Session::move_content() {
 }
 
 async::Task<std::optional<mail::Reply>> Session::catch_up() {
-  transaction_->message.envelope().body.size = transaction_->message.body()->facts().size;
-  if (auto no = co_await open_proxy()) co_return no;
+  if (auto no = co_await open_proxy(transaction_->message.body()->facts().size)) co_return no;
   Proxy& proxy = *transaction_->proxy;
   for (const auto& recipient : transaction_->message.envelope().recipients) {
     mail::Reply answer = co_await proxy.rcpt(recipient);

@@ -565,6 +565,27 @@ BOOST_AUTO_TEST_CASE(xclient_makes_the_session_another_clients) {
   BOOST_TEST(codes(rig.say(far)) == "454");
 }
 
+BOOST_AUTO_TEST_CASE(a_listed_name_is_that_host_and_with_a_dot_in_front_all_below_it) {
+  const auto told = [](const std::string& settings, const char* name) {
+    Rig rig(settings);
+    BOOST_TEST_REQUIRE(rig.problem == "");
+    rig.names.client_name.name = name;
+    rig.connect();
+    const std::string first = codes(rig.say("XCLIENT PORT=1\r\n"));
+    return first + " " + codes(rig.say("XFORWARD PORT=1\r\n"));
+  };
+  const auto hosts = [](const std::string& item) {
+    return "smtpd_authorized_xclient_hosts = " + item +
+           "\nsmtpd_authorized_xforward_hosts = " + item + "\n";
+  };
+  BOOST_TEST(told(hosts("proxy.example"), "proxy.example") == "220 250");
+  BOOST_TEST(told(hosts("proxy.example"), "a.proxy.example") == "550 550");
+  BOOST_TEST(told(hosts(".proxy.example"), "a.proxy.example") == "220 250");
+  BOOST_TEST(told(hosts(".proxy.example"), "proxy.example") == "550 550");
+  const std::string parents = "parent_domain_matches_subdomains = smtpd_authorized_xclient_hosts\n";
+  BOOST_TEST(told(parents + hosts("proxy.example"), "a.proxy.example") == "220 550");
+}
+
 BOOST_AUTO_TEST_CASE(helo_can_be_required) {
   Rig rig("smtpd_helo_required = yes\n");
   rig.connect();

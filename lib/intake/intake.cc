@@ -309,6 +309,8 @@ std::optional<mail::Recipient> Message::apply_effects() {
     envelope_.recipients.clear();
     return to;
   }
+  // A message that has been refused, or has a transport already, goes nowhere else.
+  if (!envelope_.transport.empty()) return std::nullopt;
   if (!effects_.filter.empty())
     envelope_.filter = std::move(effects_.filter);
   else if (!made_here_)

@@ -39,7 +39,7 @@ std::string encoded(std::string_view value) {
   return out;
 }
 
-std::string value_of(std::uint8_t bit, const Client& client, std::string_view ident) {
+std::string value_of(std::uint8_t bit, const Client& client, std::string_view ident, bool local) {
   switch (bit) {
     case xforward::kName:
       return client.name == "unknown" ? std::string() : client.name;
@@ -54,7 +54,7 @@ std::string value_of(std::uint8_t bit, const Client& client, std::string_view id
     case xforward::kIdent:
       return std::string(ident);
     default:
-      return client.address.empty() ? "LOCAL" : "REMOTE";
+      return local ? "LOCAL" : "REMOTE";
   }
 }
 
@@ -107,7 +107,7 @@ std::uint8_t xforward_offers(std::string_view attributes) {
 }
 
 std::vector<std::string> xforward_commands(std::uint8_t offers, const Client& client,
-                                           std::string_view ident) {
+                                           std::string_view ident, bool local) {
   std::vector<std::string> commands;
   // Two commands, as Postfix has them: a server that knows NAME, ADDR and PORT only is asked no more.
   constexpr std::uint8_t kFirst = xforward::kName | xforward::kAddr | xforward::kPort;
@@ -115,7 +115,7 @@ std::vector<std::string> xforward_commands(std::uint8_t offers, const Client& cl
     std::string line;
     for (const Row& row : kRows) {
       if ((offers & row.bit) == 0 || ((row.bit & kFirst) != 0) != first) continue;
-      const std::string value = value_of(row.bit, client, ident);
+      const std::string value = value_of(row.bit, client, ident, local);
       line += ' ';
       line += row.name;
       line += '=';

@@ -38,7 +38,8 @@ inline constexpr std::string_view kAll = "NAME ADDR PORT PROTO HELO IDENT SOURCE
 /// What a line of an EHLO reply after "XFORWARD" offers.
 std::uint8_t xforward_offers(std::string_view attributes);
 /// The commands that tell of the client, for a peer that offers these attributes. ident: the queue id; empty: none yet.
+/// local: SOURCE=LOCAL, the header is to be completed as that of a local client.
 std::vector<std::string> xforward_commands(std::uint8_t offers, const Client& client,
-                                           std::string_view ident);
+                                           std::string_view ident, bool local);
 
 }  // namespace pen::mail

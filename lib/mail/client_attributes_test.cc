@@ -47,21 +47,21 @@ BOOST_AUTO_TEST_CASE(what_is_told_is_what_the_peer_wants_to_know) {
   c.port = 4711;
   c.helo = "a b";
   c.protocol = "ESMTP";
-  const auto all = xforward_commands(xforward_offers(std::string(xforward::kAll)), c, "4bQ");
+  const auto all = xforward_commands(xforward_offers(std::string(xforward::kAll)), c, "4bQ", false);
   const std::vector<std::string> expected{
       "XFORWARD NAME=mx.example ADDR=IPV6:2001:db8::1 PORT=4711\r\n",
       "XFORWARD PROTO=ESMTP HELO=a+20b IDENT=4bQ SOURCE=REMOTE\r\n"};
   BOOST_TEST(all == expected, boost::test_tools::per_element());
   const auto read = parse_client_attributes(std::string_view(all[0]).substr(9, all[0].size() - 11));
   BOOST_TEST(client_address((*read)[1].value) == c.address);
-  BOOST_TEST(xforward_commands(xforward_offers("name nonsense"), c, "").front() ==
+  BOOST_TEST(xforward_commands(xforward_offers("name nonsense"), c, "", false).front() ==
              "XFORWARD NAME=mx.example\r\n");
-  BOOST_TEST(xforward_commands(0, c, "4bQ").empty());
+  BOOST_TEST(xforward_commands(0, c, "4bQ", false).empty());
   c = {};
-  BOOST_TEST(xforward_commands(xforward_offers("ADDR PROTO SOURCE"), c, "").back() ==
+  BOOST_TEST(xforward_commands(xforward_offers("ADDR PROTO SOURCE"), c, "", true).back() ==
              "XFORWARD PROTO=[UNAVAILABLE] SOURCE=LOCAL\r\n");
   c.name = c.helo = std::string(300, '(');
-  for (const auto& line : xforward_commands(255, c, std::string(300, ' ')))
+  for (const auto& line : xforward_commands(255, c, std::string(300, ' '), true))
     BOOST_TEST(line.size() <= 512U);
 }
 

@@ -81,9 +81,9 @@ void append_mail(std::string& out, const MailLine& line, const Offers& offers) {
   out += "MAIL FROM:<";
   out += line.sender;
   out += '>';
-  if (offers.size) {
+  if (offers.size && line.size) {
     out += " SIZE=";
-    out += std::to_string(line.size);
+    out += std::to_string(*line.size);
   }
   if (line.body_type == BodyType::binary_mime) {
     if (offers.binary_mime && offers.chunking) out += " BODY=BINARYMIME";

@@ -34,7 +34,7 @@ bool sendable_address(std::string_view address);
 /// What MAIL says of a message.
 struct MailLine {
   std::string_view sender;
-  std::uint64_t size = 0;
+  std::optional<std::uint64_t> size = {};  // bytes; nullopt: not known
   BodyType body_type = BodyType::unspecified;
   bool eight_bit_body = false;  // BODY=8BITMIME whatever the client said
   bool smtputf8 = false;

@@ -197,6 +197,46 @@ class BeforeQueue(Filtered):
             mx.wait_log(r"NOQUEUE: proxy-reject: END-OF-MESSAGE: 554 5\.7\.1 a worm; from=<s@sender\.example> "
                         r"to=<ada@virtual\.test\.example> proto=ESMTP helo=<client\.example>")
 
+    def test_the_smtpd_behind_hears_whether_the_header_is_to_be_completed(self):
+        for clients, source in (("permit_mynetworks", "LOCAL"), ("", "REMOTE")):
+            with self.subTest(source), Filter() as scan, self.before(scan, {"local_header_rewrite_clients": clients}) as mx:
+                send(mx.port, "s@sender.example", ["ada@virtual.test.example"], b"Subject: bare\r\n\r\nhello\r\n")
+                got = self.only(mx, "ada")[0]
+                self.assertEqual(scan.messages[0].xforward["SOURCE"], source)
+                for field in (b"\nDate: ", b"\nMessage-ID: ", b"\nFrom: "):
+                    self.assertEqual(field.lower() in got.lower(), source == "LOCAL", (field, got))
+                self.assertNotIn(b"\nDate: ", scan.messages[0].content.replace(b"\r\n", b"\n"))
+
+    def test_nothing_that_a_client_asks_for_vanishes_where_the_filter_offers_little(self):
+        to, content = "ada@virtual.test.example", mail("asked", body="x" * 70 + "\r\n")
+        for options in ("", "speed_adjust"):
+            with self.subTest(options), Filter(features=("SIZE 0",)) as scan, self.before(
+                    scan, {"smtpd_proxy_options": options, "message_size_limit": "0"}) as mx, Client(mx.port) as client:
+                with self.assertRaises(Refused) as no:
+                    client.send("s@sender.example", [to], content, mail="SMTPUTF8")
+                self.assertEqual(no.exception.reply,
+                                 "553 5.6.7 SMTPUTF8 is required, but was not offered by the content filter")
+                client.expect("RSET", "250")
+                client.send("s@sender.example", [to], content, mail="RET=HDRS ENVID=e1", rcpt="NOTIFY=NEVER ORCPT=rfc822;a@b")
+                said = scan.messages[0]
+                self.assertEqual([w for w in said.parameters if not w.startswith("SIZE=")], ["ENVID=e1", "RET=HDRS"])
+                self.assertEqual(said.recipient_parameters, [["NOTIFY=NEVER", "ORCPT=rfc822;a@b"]])
+                client.send("s@sender.example", [to], content, mail=f"SIZE={len(content)}")
+                client.send("s@sender.example", [to], content, mail="SIZE=" + 20 * "9")  # more than can be added to
+                sizes = [[int(w[5:]) for w in m.parameters if w.startswith("SIZE=")] for m in scan.messages]
+                if not options:
+                    self.assertEqual(sizes[0], [])  # nothing was announced
+                    self.assertEqual(sizes[2], [2**64 - 1])
+                for said, size in zip(scan.messages, sizes):
+                    for s in size:
+                        self.assertLessEqual(len(said.content), s)
+                self.assertEqual(len(sizes[1]), 1)
+                # and what the filter says to it is the client's to hear
+                scan.replies["MAIL"] = lambda session, line: "555 5.5.4 RET is not known" if "RET=" in line else None
+                with self.assertRaises(Refused) as no:
+                    client.send("s@sender.example", [to], content, mail="RET=FULL")
+                self.assertEqual(no.exception.reply, "555 5.5.4 RET is not known")
+
     def test_nothing_is_taken_while_the_filter_is_down(self):
         port = free_port()
         for options in ("", "speed_adjust"):
