@@ -71,6 +71,7 @@ Result<std::shared_ptr<const CheckTables>> CheckTables::open(const Specs& specs)
   tables->prefix = specs.prefix;
   tables->body_size_limit = specs.body_size_limit;
   tables->walk = specs.walk;
+  tables->clock = specs.open.clock;
   tables->walk.lines = !tables->body.empty();
   // Where parts begin matters to body checks too: their size limit is per part.
   tables->walk.mime = specs.walk.mime && (fields || !tables->body.empty());
@@ -111,18 +112,33 @@ void Checks::warn(std::string_view setting, std::string_view what) const {
   reporter_.warn(tables_->prefix + std::string(setting) + ": " + std::string(what));
 }
 
+void Checks::fail_with(std::string_view setting, std::string_view what) {
+  failed_ = tables_->prefix + std::string(setting) + ": " + std::string(what);
+  looking_ = false;
+}
+
+std::optional<std::string> Checks::look_up(const map::MapList& maps, std::string_view setting,
+                                           std::string_view key) {
+  if (slow_time_ > kMaxSlowTime) {
+    fail_with(setting, "matching takes too long");
+    return std::nullopt;
+  }
+  const auto start = tables_->clock->now();
+  auto found = maps.lookup(key);
+  const auto spent = tables_->clock->now() - start;
+  if (spent > kFairLookup) slow_time_ += spent - kFairLookup;
+  if (found) return *std::move(found);
+  fail_with(setting, found.error().message());
+  return std::nullopt;
+}
+
 bool Checks::act(const map::MapList& maps, std::string_view setting, bool in_header,
                  std::string& text, std::string& before) {
   if (maps.empty() || text.empty()) return true;
   const std::string key = look_up_key(text, in_header);
-  const auto found = maps.lookup(key.empty() ? text : key);
-  if (!found) {
-    failed_ = tables_->prefix + std::string(setting) + ": " + found.error().message();
-    looking_ = false;
-    return true;
-  }
-  if (!*found) return true;
-  const std::string_view value = trim(**found);
+  const auto found = look_up(maps, setting, key.empty() ? text : key);
+  if (!found) return true;
+  const std::string_view value = trim(*found);
   const auto space = std::min(value.find_first_of(" \t"), value.size());
   const std::string_view word = value.substr(0, space);
   const std::string_view argument = trim(value.substr(space));
@@ -215,8 +231,7 @@ bool Checks::receiving(std::string_view word, std::string_view argument, std::st
     } else if (std::string copy = one_line(argument);
                std::ranges::find(effects_.bcc, copy) == effects_.bcc.end()) {
       if (effects_.bcc.size() >= kMaxCopies) {
-        failed_ = tables_->prefix + std::string(setting) + ": too many BCC addresses";
-        looking_ = false;
+        fail_with(setting, "too many BCC addresses");
       } else {
         effects_.bcc.push_back(std::move(copy));
         note("bcc", where, line, argument);

@@ -9,15 +9,18 @@
 /// Rules:   REJECT, DISCARD, REDIRECT and PASS end all looking. Side::delivering has only the actions that change, drop
 ///          or note a line; of the others the report says that they do nothing.
 /// Errors:  a table that cannot be read makes the message one for later (failed()): never an unchecked one.
-/// Bounds:  what actions gather: kMaxCopies addresses.
+/// Bounds:  what actions gather: kMaxCopies addresses. Time: look-ups that each take longer than kFairLookup may together
+///          take kMaxSlowTime beyond it for one message; then it is one for later. One look-up is not cut short.
 /// Tables:  must answer at once: those that ask another process are refused by open().
 /// Source:  header_checks(5) of Postfix; docs/content-checks.md.
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "lib/base/time.h"
 #include "lib/intake/effects.h"
 #include "lib/mail/mime_walker.h"
 #include "lib/map/map.h"
@@ -41,6 +44,7 @@ struct CheckTables {
   std::string prefix;
   std::uint64_t body_size_limit = 0;
   mail::MimeWalker::Options walk;  // what the walker has to look for
+  const Clock* clock = nullptr;    // measures look-ups
 
   /// nullptr: no tables are set. Errors: a specification that cannot be read, a table that may wait.
   static Result<std::shared_ptr<const CheckTables>> open(const Specs& specs);
@@ -62,6 +66,8 @@ class Checks {
     std::function<void(const std::string&)> warn;  // what is wrong with a table
   };
   static constexpr std::size_t kMaxCopies = 1000;
+  static constexpr milliseconds kFairLookup{10};
+  static constexpr milliseconds kMaxSlowTime{2000};
 
   Checks(std::shared_ptr<const CheckTables> tables, Side side, Reporter reporter)
       : tables_(std::move(tables)), side_(side), reporter_(std::move(reporter)) {}
@@ -88,6 +94,10 @@ class Checks {
            std::string& before);
   bool receiving(std::string_view word, std::string_view argument, std::string_view setting,
                  std::string_view where, const std::string& line);
+  /// What is found; errors, and what makes the message one for later: nothing, and failed_ says why.
+  std::optional<std::string> look_up(const map::MapList& maps, std::string_view setting,
+                                     std::string_view key);
+  void fail_with(std::string_view setting, std::string_view what);
   void note(std::string_view action, std::string_view where, std::string_view line,
             std::string_view text) const;
   void warn(std::string_view setting, std::string_view what) const;
@@ -96,6 +106,7 @@ class Checks {
   Side side_;
   Reporter reporter_;
   bool looking_ = true;
+  std::chrono::nanoseconds slow_time_{0};
   std::string refusal_, failed_;
   Effects effects_;
 };

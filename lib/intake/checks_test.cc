@@ -232,6 +232,29 @@ BOOST_AUTO_TEST_CASE(a_table_that_cannot_be_read_never_lets_a_message_through) {
   BOOST_TEST((CheckTables::open(specs).value() == nullptr));
 }
 
+BOOST_AUTO_TEST_CASE(a_message_that_makes_patterns_run_away_is_for_later) {
+  struct Slow final : Clock {
+    SteadyTime now() const override { return at += step; }
+    WallTime wall_now() const override { return {}; }
+    mutable SteadyTime at{};
+    std::chrono::nanoseconds step{};
+  } clock;
+  specs.open.clock = &clock;
+  specs.header = table("h", "/^A:/ WARN\n");
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "A: 1\r\n";
+  text += "\r\n";
+  clock.step = Checks::kFairLookup / 5;  // the table asks for the time too
+  stored(text);
+  BOOST_TEST((problem == ContentProblem::none));
+  BOOST_TEST(notes.size() == 2000U);
+  clock.step = Checks::kMaxSlowTime / 5;
+  stored(text);
+  BOOST_TEST((problem == ContentProblem::lookup_failed));
+  BOOST_TEST(checks->failed() == "header_checks: matching takes too long");
+  BOOST_TEST(notes.size() <= 5U);
+}
+
 BOOST_AUTO_TEST_CASE(body_checks_see_the_beginning_of_each_part_and_long_lines_in_pieces) {
   specs.body = table("b", "/x$/ IGNORE\n/^y+$/ IGNORE\n");
   specs.body_size_limit = 10;
