@@ -23,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Every name is an alias for the input, and every include file holds it: circles have to end.
   Lookups lookups;
   std::size_t asked = 0;
-  lookups.include = [&](const std::string&, std::optional<uid_t>) -> pen::Result<OwnedText> {
+  lookups.include = [&](const std::string&, std::optional<uid_t>,
+                        const std::string&) -> pen::Result<OwnedText> {
     return OwnedText{text, 1};
   };
   check(expand_forward({text, "bob", 1, "+e"}, rules, lookups));
