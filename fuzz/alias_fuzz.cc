@@ -27,11 +27,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                         const std::string&) -> pen::Result<OwnedText> {
     return OwnedText{text, 1};
   };
-  check(expand_forward({text, "bob", 1, "+e"}, rules, lookups));
   lookups.alias = [&](const std::string& name) -> pen::Result<std::optional<OwnedText>> {
     if (++asked > 200 || (name.starts_with("owner-") && asked % 2 == 0)) return std::nullopt;
     return OwnedText{text, std::nullopt};
   };
+  check(expand_forward({text, "bob", 1, "+e"}, rules, lookups));
+  asked = 0;
+  check(expand_forward({text, "bob", 1, "", {"start@example.org", "bob@example.org"}}, rules,
+                       lookups));
+  asked = 0;
   check(expand("start+x", rules, lookups));
   return 0;
 }
