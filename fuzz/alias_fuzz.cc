@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return OwnedText{text, 1};
   };
   lookups.alias = [&](const std::string& name) -> pen::Result<std::optional<OwnedText>> {
-    if (++asked > 200 || (name.starts_with("owner-") && asked % 2 == 0)) return std::nullopt;
+    if (++asked > 50 || (name.starts_with("owner-") && asked % 2 == 0)) return std::nullopt;
     return OwnedText{text, std::nullopt};
   };
   check(expand_forward({text, "bob", 1, "+e"}, rules, lookups));
