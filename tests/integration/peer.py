@@ -12,12 +12,15 @@ Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, AUTH, RESPONSE for the l
 Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
          protocol that can be told on the spot.
 """
+import errno
 import re
 import select
 import socket
 import ssl
 import threading
 import time
+
+from waiting import free_port
 
 DROP = object()
 NOTHING = object()
@@ -61,6 +64,16 @@ class Session:
         self.silent = False
 
 
+def _listen(host, port):
+    """Port 0: one that no connection is given, so that a peer that closes can come back on it."""
+    while True:
+        try:
+            return socket.create_server((host, port or free_port()), backlog=200)
+        except OSError as e:
+            if port or e.errno != errno.EADDRINUSE:
+                raise
+
+
 class Peer:
     def __init__(self, features=("PIPELINING", "8BITMIME", "CHUNKING", "SIZE 0", "DSN"), port=0, host="127.0.0.1",
                  lmtp=False, tls=None, wrapped=False):
@@ -75,7 +88,7 @@ class Peer:
         self.cut_data = []  # in so many bytes of a DATA content the connection is closed; used up one by one
         self.delay = 0.0  # before each reply, for tests that need a slow peer
         self.changed = threading.Condition()
-        self.listener = socket.create_server((host, port), backlog=200)
+        self.listener = _listen(host, port)
         self.port = self.listener.getsockname()[1]
         self.threads = []
         self.stopping = False
