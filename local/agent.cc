@@ -30,6 +30,16 @@ mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
   return worst;
 }
 
+/// What a probe is told; how those addresses fare is for a probe of theirs.
+mail::DeliveryStatus would_send_on(const Group& group, const std::string& transport) {
+  std::string text = transport.empty() ? "forwards to" : "passes to " + transport + ":";
+  for (std::size_t i = 0; i < group.to.size() && i < kMaxShown; ++i)
+    text += (i == 0 ? " " : ", ") + group.to[i];
+  if (group.to.size() > kMaxShown)
+    text += fmt::format(", and {} more", group.to.size() - kMaxShown);
+  return mail::make_status(mail::Action::delivered, "2.0.0", std::move(text));
+}
+
 /// One destination of a recipient of a message, as Progress knows it. Everything that tells it from another is in here,
 /// each field with its length: two that are equal are the same place, reached the same way with the same rights.
 struct Step {
@@ -193,8 +203,9 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
 async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient,
                                                  Group group, std::vector<std::string> through,
                                                  std::string transport) {
-  mailbox::Successor next;
   const mail::Envelope& old = message->envelope;
+  if (old.purpose == mail::Purpose::probe) co_return would_send_on(group, transport);
+  mailbox::Successor next;
   next.envelope.sender = group.sender.empty() ? old.sender : group.sender;
   next.envelope.envid = old.envid;
   next.envelope.ret = old.ret;

@@ -537,4 +537,46 @@ BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
   BOOST_TEST((deliver_directly(shared, task, direct).action == mail::Action::deferred));
 }
 
+BOOST_AUTO_TEST_CASE(a_probe_follows_aliases_and_forward_files_and_delivers_nothing) {
+  prepare_commands();
+  message->envelope.purpose = mail::Purpose::probe;
+  const auto ends = [&](const std::string& to) {
+    const auto s = deliver(to + "@here.example");
+    return (s.action == mail::Action::delivered ? "" : "no: ") + s.text;
+  };
+  BOOST_TEST(ends(user) == "delivers to maildir");
+  BOOST_TEST(ends(user + "+x") == "delivers to maildir");
+  BOOST_TEST(ends("no-such-user") == "no: unknown user: \"no-such-user\"");
+  const std::string file = out("file"), ran = out("ran");
+  aliases =
+      "inline:{ {all = " + user + ", a@x.example, |/bin/touch " + ran + ", " + file +
+      "} {list = a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, f@x.example}}";
+  BOOST_TEST(ends("all") == "delivers to command: /bin/touch " + ran + "; delivers to file: " +
+                                file + "; forwards to a@x.example, " + user + "@here.example");
+  BOOST_TEST(
+      ends("list") ==
+      "forwards to a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, and 1 more");
+  rules.forward_paths = {scratch.file("fwd")};
+  forward_file("fwd", "\\" + user + ", away@x.example\n");
+  BOOST_TEST(ends(user) == "delivers to maildir; forwards to away@x.example");
+  // The list and its member's forward file lead to one mailbox.
+  aliases = Host::alias("twice", user + ", \\" + user);
+  BOOST_TEST(ends("twice").starts_with("delivers to maildir; "));
+  rules.forward_paths.clear();
+  rules.mailbox_command = "/bin/touch " + ran;
+  BOOST_TEST(ends(user) == "delivers to command: /bin/touch " + ran);
+  rules.mailbox_transport = "lmtp:unix:private/box";
+  BOOST_TEST(ends(user).starts_with("passes to lmtp:unix:private/box: " + user + "@"));
+  rules.luser_relay = "catch@x.example";
+  rules.mailbox_transport.clear();
+  BOOST_TEST(ends("no-such-user") == "forwards to catch@x.example");
+  rules.mailbox_command.clear();
+  rules.require_home = true;
+  if (!fs::exists(::getpwnam(user.c_str())->pw_dir)) BOOST_TEST(ends(user).starts_with("no: "));
+  BOOST_TEST(outbox.sent.empty());
+  BOOST_TEST(box().empty());
+  BOOST_TEST(!fs::exists(file));
+  BOOST_TEST(!fs::exists(ran));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

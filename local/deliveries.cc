@@ -166,7 +166,7 @@ class ToUser {
     }
     const bool again = task_.tour->boxes.contains(box_);
     if (again && work_.forward_files.empty()) return settled(done_before());
-    work_.only_look = again || !way->empty();
+    work_.only_look = again || !way->empty() || probe();
     return child(*way);
   }
 
@@ -179,6 +179,8 @@ class ToUser {
   static mail::DeliveryStatus done_before() {
     return mail::make_status(mail::Action::delivered, "2.0.0", "delivered there already");
   }
+
+  bool probe() const { return task_.message->envelope.purpose == mail::Purpose::probe; }
 
   /// What the table says for the user, else the setting; "": neither.
   Result<std::string> transport(const map::MapList& maps, std::string_view setting,
@@ -243,8 +245,9 @@ class ToUser {
         mailbox::deliver_in_child(std::move(work_), task_.message->body, rules_.time_limit);
     if (!answer.file_found) {
       const bool looked = only_look && answer.status.action == mail::Action::delivered;
-      if (looked) return way.empty() ? settled(done_before()) : pass_once(way);
-      if (!only_look) task_.tour->boxes.insert(box_);
+      if (looked && !way.empty()) return pass_once(way);
+      if (looked && task_.tour->boxes.contains(box_)) return settled(done_before());
+      if (looked || !only_look) task_.tour->boxes.insert(box_);
       return settled(std::move(answer.status));
     }
     if (!task_.tour->files.insert(answer.file_path).second) return settled(done_before());
@@ -385,6 +388,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
                     fmt::format("{}: {}", printable(direct.text, 100), become.error().context()));
   mailbox::Work work;
   work.become = *std::move(become);
+  work.only_look = task.message->envelope.purpose == mail::Purpose::probe;
   if (direct.kind == Direct::Kind::command) {
     const std::string local =
         to_lower(mail::unquote_local(mail::local_part(task.recipient.address)));

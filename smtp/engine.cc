@@ -81,7 +81,7 @@ Engine::Transaction* Engine::find(std::uint64_t number) {
 }
 
 void Engine::owe(Step step, Transaction* t, std::uint32_t recipient) {
-  owed_.push_back({step, t == nullptr ? 0 : t->number, recipient});
+  owed_.push_back({step, t == nullptr ? 0 : t->number, recipient, false});
   if (t != nullptr && step != Step::rset) ++t->owed;
 }
 
@@ -202,10 +202,13 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
     }
     t.at = At::data;
   }
+  if (t.at == At::data && t.is_probe()) return end_probe(t, out);
   if (t.at == At::data) {
     const bool wait = !pipelining() ||
                       (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
     if (wait && t.owed > 0) return false;
+    // Were that RSET refused, the probe's recipients would get this message. (DATA waits for a reply anyhow.)
+    if (t.uses_bdat && probe_resets_ > 0) return false;
     if (t.all_settled() || (t.owed == 0 && t.accepted == 0)) {
       skip_rest(t);  // sender or every recipient refused: RSET stays owed
       return true;
@@ -222,6 +225,19 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
     }
   }
   return t.at != At::data_wait;
+}
+
+/// RSET at once, so that the peer does not sit on half a transaction until somebody has mail for it. Its answer belongs to
+/// the probe: it shows that those before were for what they seem to be.
+bool Engine::end_probe(Transaction& t, std::string& out) {
+  if (!pipelining() && t.owed > 0) return false;
+  out += "RSET\r\n";
+  owed_.push_back({Step::rset, t.number, 0, true});
+  ++probe_resets_;
+  ++t.owed;
+  reset_owed_ = false;
+  skip_rest(t);
+  return true;
 }
 
 void Engine::send_content(Transaction& t, Send& send) {

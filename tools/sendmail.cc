@@ -49,7 +49,7 @@ constexpr const char* kHelp =
     "  -bp               list the queue (mailq)\n"
     "  -bi, -I           make the tables of alias_database (newaliases)\n"
     "  -q                try every deferred message now; -qI ID one; -qR SITE those for a domain\n"
-    "  -v                print the queue id; report to the sender by mail how the delivery went\n"
+    "  -v                print the queue id; report to the sender by mail how the first try went\n"
     "  --help, --version; further options are taken and change nothing: see sendmail(1)\n";
 
 [[noreturn]] void die(int code, std::string_view text) {
@@ -209,9 +209,7 @@ int submit_message(Invocation& v, char** from, char** to) {
     die(EX_USAGE, "-t takes the recipients from the header: none on the command line");
   if (!v.reading.header_recipients && from == to)
     die(EX_USAGE, "recipient addresses must be on the command line, or -t be given");
-  // Told of it by mail, when nothing else was asked for.
-  if (v.verbose && v.reading.notify == 0)
-    v.reading.notify = mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay;
+  v.mail.traced = v.verbose && !v.mail.probe;
   const passwd* user = ::getpwuid(::getuid());
   if (v.sender)
     v.mail.sender = one_address(*v.sender);

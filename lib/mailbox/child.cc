@@ -106,6 +106,14 @@ mail::DeliveryStatus store_content(const Work& work) {
   });
 }
 
+/// The place has not been looked at: a mailbox that is not there yet would be made.
+mail::DeliveryStatus would_do(const Work& work) {
+  std::string where = work.target.shown;
+  if (where.empty()) where = work.target.form == Form::maildir ? "maildir" : "mailbox";
+  if (work.command) where = "command: " + work.command->shown();
+  return mail::make_status(mail::Action::delivered, "2.0.0", "delivers to " + where);
+}
+
 Answer child_work(const Work& work, std::chrono::seconds limit) {
   if (!work.root.empty() && (::chroot(work.root.c_str()) != 0 || ::chdir("/") != 0))
     return trouble("4.3.5", "chroot " + work.root + ": " + Error::from_errno(errno).message());
@@ -140,7 +148,7 @@ Answer child_work(const Work& work, std::chrono::seconds limit) {
     return answer;
   }
   if (work.only_look)
-    answer.status = mail::make_status(mail::Action::delivered, "2.0.0", "no forward file");
+    answer.status = would_do(work);
   else if (work.command)
     answer.status = run_command(*work.command, work.message, kBodyFd, limit);
   else

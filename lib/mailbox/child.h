@@ -35,8 +35,8 @@ struct Work {
   std::string read_path;  // not empty: this file is read as `become`, and that is all
   std::string home;       // require_home_directory: must be there; empty: not looked at
   std::vector<std::string> forward_files;  // absolute, in order of preference; none: do not look
-  bool only_look =
-      false;  // for a forward file: without one nothing is done, and the status is "delivered"
+  // nothing is stored and no command run: the status is "delivered" and says what would be done
+  bool only_look = false;
   std::optional<Command> command;  // to be run instead of storing into the target
   Target target;
   Message message;  // size and from_line are filled in

@@ -51,9 +51,10 @@ BOOST_AUTO_TEST_CASE(what_a_reader_may_not_know_is_only_written_where_it_says_so
   Submission s = sample();
   BOOST_REQUIRE(decode<First>(encode(s)));
   BOOST_TEST(decode<First>(encode(s))->envid == s.envid);
-  for (const int more : {0, 1, 2, 3}) {
+  for (const int more : {0, 1, 2, 3, 4, 6}) {
     s.probe = (more & 1) != 0;
     s.smtputf8 = (more & 2) != 0;
+    s.traced = (more & 4) != 0;
     BOOST_TEST((parse_head(head(s)).value() == s));
     BOOST_TEST(decode<First>(encode(s)).has_value() == (more == 0));
   }
@@ -75,6 +76,7 @@ BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {
   BOOST_TEST(refused([](Submission& s) { s.recipients[0].notify = 12; }));
   BOOST_TEST(refused([](Submission& s) { s.full_name = "a\r\nBcc: x"; }));
   BOOST_TEST(refused([](Submission& s) { s.envid.assign(101, 'a'); }));
+  BOOST_TEST(refused([](Submission& s) { s.probe = s.traced = true; }));
   BOOST_TEST(
       refused([](Submission& s) { s.recipients.resize(kMaxRecipients + 1, s.recipients[0]); }));
   // The caller does not choose the queue id.
