@@ -52,7 +52,8 @@ BOOST_AUTO_TEST_CASE(replies_against_the_protocol_are_told_with_the_transcript) 
   BOOST_TEST(is(ErrorClass::protocol));
   BOOST_TEST((told.at(0).role == Role::smtp_client));
   BOOST_TEST(told.at(0).peer.starts_with("mx.example[127.0.0.1]"));
-  BOOST_TEST(told.at(0).transcript.starts_with("In:  220 peer ESMTP\nOut: EHLO me.example\nIn:  250"));
+  BOOST_TEST(
+      told.at(0).transcript.starts_with("In:  220 peer ESMTP\nOut: EHLO me.example\nIn:  250"));
   BOOST_TEST(told.at(0).transcript.find("In:  gibberish\n") != std::string::npos);
   BOOST_TEST(told.at(0).transcript.find("private") == std::string::npos);
   BOOST_TEST(told.at(0).reason.starts_with("protocol error: host mx.example[127.0.0.1] sent"));
