@@ -109,6 +109,11 @@ void Engine::refuse_locally(Transaction& t) {
   auto failed = [&](std::string dsn, std::string text) {
     return mail::DeliveryStatus{mail::Action::failed, std::move(dsn), std::move(text), {}, {}};
   };
+  // Postfix's words at their beginning, which people look for.
+  auto without_smtputf8 = [&](std::string_view what) {
+    return "SMTPUTF8 is required, but was not offered by host " + peer_.shown + ": " +
+           std::string(what) + " is in UTF-8";
+  };
   if (not_for_us_) {
     settle_rest(t, *not_for_us_);
   } else if (offers_.size_limit > 0 && job.body.size > offers_.size_limit) {
@@ -119,9 +124,10 @@ void Engine::refuse_locally(Transaction& t) {
              !(offers_.binary_mime && offers_.chunking)) {
     settle_rest(
         t, failed("5.6.1", "host " + peer_.shown + " does not accept binary content (BINARYMIME)"));
-  } else if (needs_smtputf8(job) && !offers_.smtputf8) {
-    settle_rest(
-        t, failed("5.6.7", "SMTPUTF8 is required, but was not offered by host " + peer_.shown));
+  } else if (!offers_.smtputf8 && !mail::all_ascii(job.sender)) {
+    settle_rest(t, failed("5.6.7", without_smtputf8("the sender's address")));
+  } else if (!offers_.smtputf8 && !settings_.utf8_header_as_is && header_needs_smtputf8(job)) {
+    settle_rest(t, failed("5.6.7", without_smtputf8("the message header")));
   } else if (!sendable_address(job.sender)) {
     settle_rest(t, failed("5.1.7", "the sender address cannot be sent by SMTP"));
   } else {
@@ -130,8 +136,7 @@ void Engine::refuse_locally(Transaction& t) {
       if (address.empty() || !sendable_address(address)) {
         settle(t, i, failed("5.1.3", "the recipient address cannot be sent by SMTP"));
       } else if (!offers_.smtputf8 && !mail::all_ascii(address)) {
-        settle(t, i,
-               failed("5.6.7", "SMTPUTF8 is required, but was not offered by host " + peer_.shown));
+        settle(t, i, failed("5.6.7", without_smtputf8("the recipient's address")));
       }
     }
   }

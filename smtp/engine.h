@@ -150,6 +150,9 @@ class Engine {
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
   bool has_events() const { return !events_.empty(); }
   const Offers& offers() const { return offers_; }
+  /// What a postmaster may want to hear of: replies that do not fit, refusals of what was said rather than of mail
+  /// (500-509, 555), content that could not be read.
+  mail::ErrorClasses errors() const { return errors_; }
   /// Messages and bytes on the wire without an answer: pipeline_window_messages and _bytes on a path of
   /// kWindowRoundTrip or less, and in proportion more on a longer one, up to kWindowGrowth times. So a far peer is kept
   /// as busy as a near one, and at a near one no more is in doubt than needed.
@@ -260,6 +263,8 @@ class Engine {
   mail::DeliveryStatus would_take(const mail::Reply& reply) const;
   mail::DeliveryStatus loss_status(End how, std::string_view doing_what) const;
   void protocol_error(std::string_view what, Step step, const mail::Reply& reply);
+  /// A refusal: was it the command rather than the mail that was refused?
+  void note_refusal(const mail::Reply& reply);
   void leave(Trouble trouble, mail::DeliveryStatus status);
 
   Settings settings_;
@@ -284,9 +289,9 @@ class Engine {
   std::uint64_t in_flight_bytes_ = 0;
   std::size_t in_flight_ = 0;  // content sent, final reply owed
   std::uint32_t begun_ = 0;
-  std::uint32_t completed_ = 0;  // transactions that came to a regular end
+  std::uint32_t completed_ = 0;   // transactions that came to a regular end
   std::size_t probe_resets_ = 0;  // RSET behind a probe, not answered yet
-  bool reset_owed_ = false;      // the peer may hold half a transaction: RSET before the next MAIL
+  bool reset_owed_ = false;       // the peer may hold half a transaction: RSET before the next MAIL
   bool closing_ = false;
   bool leaving_ = false;       // the peer said 421: nothing new is begun
   bool last_was_421_ = false;  // and nothing after it
@@ -300,6 +305,7 @@ class Engine {
   bool mail_answered_ = false;  // some command of a transaction was, whatever the answer
   bool starttls_said_ = false;  // and neither declined nor, with an EHLO after it, done
   bool misbehaved_ = false;
+  mail::ErrorClasses errors_;
   bool finished_ = false;
   Trouble trouble_ = Trouble::none;
   mail::DeliveryStatus trouble_status_;

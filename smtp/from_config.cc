@@ -47,12 +47,16 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
 Settings settings_from(const config::Settings& from, bool lmtp) {
   Settings s;
   s.lmtp = lmtp;
+  s.told = mail::parse_error_classes(from.notify_classes).value_or(mail::ErrorClasses());
+  s.double_bounce = from.double_bounce_sender + "@" + from.myhostname;
   s.always_send_ehlo = from.smtp_always_send_ehlo;
   s.never_send_ehlo = from.smtp_never_send_ehlo;
   s.window = static_cast<std::uint32_t>(from.pipeline_window_messages);
   s.window_bytes = static_cast<std::uint64_t>(from.pipeline_window_bytes);
   s.assume_final = lmtp && from.lmtp_assume_final;
   s.helo_name = lmtp ? from.lmtp_lhlo_name : from.smtp_helo_name;
+  s.utf8_header_as_is =
+      lmtp ? from.lmtp_utf8_header_without_smtputf8 : from.smtp_utf8_header_without_smtputf8;
   s.convert_eight_bit = !from.disable_mime_output_conversion;
   s.discard_keywords = lmtp ? from.lmtp_discard_lhlo_keywords : from.smtp_discard_ehlo_keywords;
   s.line_length_limit =

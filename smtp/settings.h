@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/mail/error_class.h"
 
 namespace pen::smtp {
 
@@ -55,6 +56,7 @@ struct Settings {
   std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
   bool send_xforward = false;                 // smtp_send_xforward_command
+  bool utf8_header_as_is = false;             // smtp_utf8_header_without_smtputf8
   bool convert_eight_bit = true;              // disable_mime_output_conversion = no
 
   std::shared_ptr<const ContentRules>
@@ -63,6 +65,10 @@ struct Settings {
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
 
   TlsSettings tls;
+
+  mail::ErrorClasses told;  // notify_classes
+  std::string
+      double_bounce;  // whose mail the postmaster is not told of: it is such a notice itself
 
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
 
