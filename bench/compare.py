@@ -7,6 +7,9 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            relay-long          the same, 20 connections, 40,000 messages: the queue log goes round many times
            domains20, domains100   4,000 messages to 1,000 domains that a transport table spreads over 50 hosts
            tls20, tls100       relay20 and relay100 with STARTTLS on both sides, connections reused on both
+           calls20             relay20 with a connection for each message
+           classes20           the same with a session class of 12 for clients and outgoing mail together: eight of the 20
+                               clients are refused at any time, and come again after 50 ms (Penstock alone)
            large               10 MiB messages, 4 clients (40 messages)
            idle                10,000 idle sessions: memory, and how soon a further client is served
            rtt-chunking        messages over one connection with a 100 ms round trip, sink offers CHUNKING (3,000; Postfix 100)
@@ -282,12 +285,13 @@ def fifty_hosts(server_type, port):
     return table, f"\ntransport_maps = texthash:/etc/{os.path.basename(table.name)}\n", (table.name,)
 
 
-def relay(build, server_type, connections, messages, size, spread=False, tls=None):
+def relay(build, server_type, connections, messages, size, spread=False, tls=None, further="", calls=False):
     sink = Sink(build, *(("--host", "0.0.0.0") if spread else ()),
                 *(("--tls-cert", tls.cert, "--tls-key", tls.key) if tls else ()))
     table, settings, files = fifty_hosts(server_type, sink.port) if spread else (None, "", ())
-    to = (*(("--domains", 1000) if spread else ()), *(("--tls",) if tls else ()))
-    server = server_type(build, sink.port, 50, settings, *((files,) if files else ()), tls=tls)
+    to = (*(("--domains", 1000) if spread else ()), *(("--tls",) if tls else ()),
+          *(("--per-connection", 1, "--retries", 10000) if calls else ()))
+    server = server_type(build, sink.port, 50, settings + further, *((files,) if files else ()), tls=tls)
     try:
         warm = min(connections * 2, messages // 4)
         load(build, server.port, "-c", connections, "-n", warm, "-s", min(size, 65536), "--id", "warm", *to)
@@ -414,6 +418,8 @@ WORKLOADS = {
     "domains100": lambda b, s: relay(b, s, 100, 4000, 4096, spread=True),
     "tls20": lambda b, s: relay(b, s, 20, 4000, 4096, tls=Certificate()),
     "tls100": lambda b, s: relay(b, s, 100, 4000, 4096, tls=Certificate()),
+    "calls20": lambda b, s: relay(b, s, 20, 4000, 4096, calls=True),
+    "classes20": lambda b, s: relay(b, s, 20, 4000, 4096, calls=True, further="\nsession_classes = 127.0.0.0/8 12 12\n"),
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "idle": idle,
     # more than fit into one window, but not minutes of one message at a time
@@ -425,7 +431,8 @@ WORKLOADS = {
     "envelope": envelope,
 }
 SERVERS = {"penstock": PenstockServer, "postfix": PostfixServer}
-SKIP = {("idle", "postfix"): "a process per session: 10,000 take 12 GiB"}
+SKIP = {("classes20", "postfix"): "knows no session classes",
+        ("idle", "postfix"): "a process per session: 10,000 take 12 GiB"}
 
 
 def main():

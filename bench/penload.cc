@@ -40,7 +40,10 @@ struct Connection {
   std::vector<bool> good;
   bool pipelining = false, chunking = false, writing = false, data_sent = false;
   double begun = 0, message_begun = 0, dot_sent = 0;
+  double rest_until = 0;  // who was not let in comes again then; the others go on
 };
+
+constexpr double kRest = 0.05;  // seconds
 
 int poller = -1;
 Address target;
@@ -128,6 +131,7 @@ void fail(Connection& c, const std::string& why) {
   } else if (c.state == State::connecting || c.state == State::greeting || c.state == State::ehlo ||
              c.state == State::starttls) {
     ++connect_failures;
+    c.rest_until = now() + kRest;
   }
   close_connection(c);
 }
@@ -425,7 +429,6 @@ int run() {
   if (options.idle > 0) options.messages = 0;
   std::vector<epoll_event> events(1024);
   started = now();
-  double pause_until = 0;
   std::size_t begun = 0;
   bool told = false;
   if (options.idle > 0) {
@@ -435,6 +438,7 @@ int run() {
     ::epoll_ctl(poller, EPOLL_CTL_ADD, 0, &e);
   }
   while (now() - started < options.limit) {
+    bool resting = false;
     if (stop_asked != 0) options.messages = std::min(options.messages, next_message);
     if (options.idle > 0) {
       while (begun < connections.size() &&
@@ -446,23 +450,23 @@ int run() {
       }
     } else {
       long under_way = 0;
-      const long failures = connect_failures;
       for (auto& c : connections) {
         if (c.state == State::idle && options.rate > 0 && (more_work() || all_done())) {
           next(c);
           flush(c);
         }
-        if (c.state == State::dead && more_work() && now() >= pause_until) {
-          connect_one(c);
-          if (connect_failures > failures) pause_until = now() + 0.05;
+        if (c.state == State::dead && more_work()) {
+          if (now() >= c.rest_until)
+            connect_one(c);
+          else
+            resting = true;
         }
         under_way += c.state == State::dead || c.state == State::idle ? 0 : 1;
       }
       if (under_way == 0 && all_done()) break;
     }
-    const long failures = connect_failures;
     const int n = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()),
-                               options.rate > 0 ? 1 : 50);
+                               options.rate > 0 ? 1 : resting ? 5 : 50);
     for (int i = 0; i < n; ++i) {
       if (events[static_cast<std::size_t>(i)].data.u32 == 0xffffffff) {
         char drop[64];
@@ -472,7 +476,6 @@ int run() {
       }
       handle(events[static_cast<std::size_t>(i)]);
     }
-    if (connect_failures > failures) pause_until = now() + 0.05;
     ledger.flush();
   }
   for (auto& c : connections)

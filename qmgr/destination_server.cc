@@ -16,6 +16,7 @@ using namespace ipc::destinations;
 namespace {
 constexpr std::size_t kMaxReason = 500;
 constexpr auto kRouteWait = seconds(60);  // for trivial-rewrite
+constexpr auto kCountsWait = seconds(5);  // for anvil
 
 Entry to_entry(std::uint64_t request, const DestinationState& s) {
   static_assert(static_cast<int>(DestinationClass::suspended) ==
@@ -47,12 +48,14 @@ bool fits(const std::string& name, const destdb::Facts& facts) {
 
 DestinationServer::DestinationServer(async::Loop& loop, Manager& manager,
                                      destdb::DestDb& destinations, SharedDestinations* shared,
-                                     Limits limits, std::function<void()> poke, Write write)
+                                     Limits limits, SessionClasses session_classes,
+                                     std::function<void()> poke, Write write)
     : loop_(loop),
       manager_(manager),
       destinations_(destinations),
       shared_(shared),
       limits_(std::move(limits)),
+      session_classes_(std::move(session_classes)),
       poke_(std::move(poke)),
       write_(std::move(write)) {}
 
@@ -66,6 +69,8 @@ Backend DestinationServer::backend(std::uint64_t request) const {
 
 Entry DestinationServer::entry(std::uint64_t request, const DestinationState& s) const {
   Entry e = to_entry(request, s);
+  if (s.session_class) e.session_class = session_classes_.classes->list()[*s.session_class].mask;
+  e.in_line = s.in_line;
   if (shared_ != nullptr) shared_->describe(e);
   return e;
 }
@@ -171,6 +176,39 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
   static_cast<void>(channel.send(done));
 }
 
+async::Task<std::vector<ClassSeen>> DestinationServer::classes_of(const Explanation& e) {
+  std::vector<ClassSeen> found;
+  for (const auto& level : e.levels) {
+    for (const DestinationState& s : level) {
+      if (!s.session_class) continue;
+      const auto& known = session_classes_.classes->list()[*s.session_class];
+      if (std::ranges::any_of(found, [&](const auto& c) { return c.counts.mask == known.mask; }))
+        continue;
+      ClassSeen& seen = found.emplace_back();
+      seen.counts.mask = known.mask;
+      seen.counts.total = known.total;
+      seen.counts.refuse = known.refuse;
+      seen.in_line = s.class_line;
+    }
+  }
+  if (found.empty()) co_return found;
+  const auto status = co_await sessions::ask_status(loop_, session_classes_.anvil,
+                                                    {.deadline = loop_.now() + kCountsWait});
+  for (ClassSeen& seen : found) {
+    if (!status) {
+      seen.unknown = "anvil cannot be asked: " + status.error().message();
+      continue;
+    }
+    const auto at =
+        std::ranges::find(status->classes, seen.counts.mask, &ipc::sessions::ClassStatus::mask);
+    if (at != status->classes.end())
+      seen.counts = *at;
+    else
+      seen.unknown = "anvil has other session_classes";
+  }
+  co_return found;
+}
+
 async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   struct Looked {
     explicit Looked(async::Loop& loop) : event(loop) {}
@@ -222,6 +260,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   e.recipients = limits.destination_recipients;
   e.rate_delay = limits.rate_delay;
   e.tls = route.tls;
+  e.classes = co_await classes_of(found);
   static_cast<void>(channel.send(backend(m.request)));
   static_cast<void>(channel.send(e));
   std::uint64_t count = 0;

@@ -10,6 +10,8 @@
 #include "lib/destdb/destdb.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/destinations.h"
+#include "lib/sessions/classes.h"
+#include "lib/sessions/status.h"
 #include "qmgr/manager.h"
 #include "qmgr/shared_destinations.h"
 
@@ -20,10 +22,15 @@ class DestinationServer {
   /// write: brings what changed in destdb to disk.
   using Write = std::function<async::Task<Result<void>>()>;
   using Limits = std::function<TransportLimits(std::string_view)>;
+  /// session_classes (nullptr: there are none), and the socket of anvil, which counts them.
+  struct SessionClasses {
+    std::shared_ptr<const sessions::Classes> classes;
+    std::string anvil;
+  };
   /// shared: what other hosts share (nullptr: nothing is shared).
   DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations,
-                    SharedDestinations* shared, Limits limits, std::function<void()> poke,
-                    Write write);
+                    SharedDestinations* shared, Limits limits, SessionClasses session_classes,
+                    std::function<void()> poke, Write write);
   /// Serves one tool until it goes; the server must outlive it.
   async::Task<void> serve(ipc::Opening opening, bool trusted);
 
@@ -36,12 +43,15 @@ class DestinationServer {
   /// Who answers, as a tool is told it.
   ipc::destinations::Backend backend(std::uint64_t request) const;
   ipc::destinations::Entry entry(std::uint64_t request, const DestinationState& s) const;
+  /// The classes of these hosts, each once, with what anvil counts.
+  async::Task<std::vector<ipc::destinations::ClassSeen>> classes_of(const Explanation& e);
 
   async::Loop& loop_;
   Manager& manager_;
   destdb::DestDb& destinations_;
   SharedDestinations* shared_;
   Limits limits_;
+  SessionClasses session_classes_;
   std::function<void()> poke_;
   Write write_;
 };

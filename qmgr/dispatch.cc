@@ -30,9 +30,12 @@ std::string way_of(const mail::Envelope& e, const std::string& default_filter_ne
 
 void Manager::do_actions() {
   for (;;) {
-    auto actions = scheduler_.take_actions();
-    if (actions.empty()) return;
-    for (auto& a : actions) {
+    scheduler_.take_actions(actions_);
+    if (actions_.empty()) {
+      if (actions_.capacity() > kKeptActions) actions_ = {};
+      return;
+    }
+    for (auto& a : actions_) {
       std::visit([this](auto& x) { act(x); }, a);
       pack_envelopes();
     }

@@ -289,6 +289,9 @@ class Manager {
   void enter() { scheduler_.set_time(clock_.now(), clock_.wall_now()); }
 
   ManagerOptions options_;
+  std::vector<Action> actions_;  // being carried out; their memory serves the next ones
+  static constexpr std::size_t kKeptActions =
+      2000;  // some hundred bytes each; a flood's memory goes
   queue_log::QueueLog& log_;
   Scheduler& scheduler_;
   Ports& ports_;

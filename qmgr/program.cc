@@ -35,7 +35,8 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
           loop, *manager_, [this] { poke(); }, [this] { return status(); },
           [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
       destination_server_(
-          loop, *manager_, destinations, shared_.get(), options_.limits, [this] { poke(); },
+          loop, *manager_, destinations, shared_.get(), options_.limits,
+          {options_.classes, options_.path(ipc::kAnvilSocket)}, [this] { poke(); },
           [this] { return write_destinations(); }),
       committed_(loop) {}
 

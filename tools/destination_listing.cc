@@ -13,6 +13,7 @@ namespace pen::tools {
 
 using ipc::destinations::Backend;
 using ipc::destinations::Class;
+using ipc::destinations::ClassSeen;
 using ipc::destinations::Entry;
 using ipc::destinations::Explained;
 using ipc::destinations::Rule;
@@ -84,6 +85,32 @@ std::string_view rule_word(Rule rule) {
   return kWords[static_cast<std::size_t>(rule)];
 }
 
+std::string class_text(const ClassSeen& c) {
+  const auto& n = c.counts;
+  std::string text = fmt::format("{}: outgoing sessions wait at {}, clients are refused at {}",
+                                 n.mask, n.total, n.refuse);
+  if (!c.unknown.empty()) return text + "; its counts are not known: " + printable(c.unknown);
+  text += fmt::format("; {} outgoing (leases of qmgr) and {} incoming now", n.outgoing, n.incoming);
+  if (n.outgoing + n.incoming >= n.total) text += ": full";
+  if (c.in_line > 0) text += fmt::format(", hosts in line for a session: {}", c.in_line);
+  return text;
+}
+
+ordered_json json_of(const ClassSeen& c) {
+  ordered_json j;
+  j["class"] = c.counts.mask;
+  j["total_limit"] = c.counts.total;
+  j["refuse_limit"] = c.counts.refuse;
+  if (c.unknown.empty()) {
+    j["incoming"] = c.counts.incoming;
+    j["outgoing"] = c.counts.outgoing;
+  } else {
+    j["unknown"] = c.unknown;
+  }
+  j["hosts_in_line"] = c.in_line;
+  return j;
+}
+
 std::string dump(const ordered_json& j) {
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -102,6 +129,10 @@ ordered_json json_of(const Seen& d) {
     j["jobs_in_hand"] = d.entry.in_hand;
     j["jobs_waiting"] = d.entry.waiting;
     if (d.entry.paused.count() > 0) j["rate_delay_left_ms"] = d.entry.paused.count();
+    if (!d.entry.session_class.empty()) {
+      j["session_class"] = d.entry.session_class;
+      j["waits_for_session"] = d.entry.in_line;
+    }
   }
   j["failures"] = f.failures;
   if (f.failures > 0) {
@@ -218,6 +249,9 @@ std::string show_text(const Seen& d) {
                      limit_of(d.entry.limit)));
     line("jobs", fmt::format("{} in hand, {} waiting on its connections", d.entry.in_hand,
                              d.entry.waiting));
+    if (!d.entry.session_class.empty())
+      line("session class",
+           d.entry.session_class + (d.entry.in_line ? ": it waits for a session to end" : ""));
   }
   if (f.failures > 0) {
     line("failures in a row", fmt::format("{} ({})", f.failures, trouble_word(f.trouble)));
@@ -289,6 +323,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
   if (e.rate_delay.count() > 0)
     line("rate delay", fmt::format("{} s between two deliveries to a destination",
                                    static_cast<double>(e.rate_delay.count()) / 1000));
+  for (const auto& c : e.classes) line("class", class_text(c));
   if (e.pooled > 0)
     line("waiting", fmt::format("{} jobs for a connection to these hosts", e.pooled));
   for (const Seen& d : hosts) {
@@ -301,6 +336,8 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
     if (entry.shared && entry.elsewhere > 0)
       text += fmt::format(", {} connections of other hosts", entry.elsewhere);
     text += ", limit " + limit_of(entry.limit);
+    if (!entry.session_class.empty()) text += ", session class " + entry.session_class;
+    if (entry.in_line) text += " (waits for a session to end)";
     if (entry.paused.count() > 0)
       text += fmt::format(", next delivery in {} s by its rate delay",
                           (entry.paused.count() + 999) / 1000);
@@ -380,6 +417,7 @@ std::string json_line(const Explained& e, const std::vector<Seen>& hosts, const 
   j["destination_recipient_limit"] = e.recipients;
   j["destination_rate_delay_ms"] = e.rate_delay.count();
   j["jobs_waiting_for_connection"] = e.pooled;
+  for (const auto& c : e.classes) j["session_classes"].push_back(json_of(c));
   j["hosts"] = ordered_json::array();
   for (const Seen& d : hosts) {
     ordered_json one;

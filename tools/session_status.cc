@@ -1,35 +1,17 @@
 #include "tools/session_status.h"
 
-#include "lib/async/loop.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/topology.h"
+#include "lib/sessions/status.h"
 
 namespace pen::tools {
 
-using namespace ipc::sessions;
+using ipc::sessions::Status;
 
 namespace {
 
 async::Task<void> ask(async::Loop* loop, std::string path, Result<Status>* out) {
-  const async::Until until{.deadline = loop->now() + seconds(10)};
-  auto channel =
-      co_await ipc::connect_channel<FromAnvil, ToAnvil>(*loop, std::move(path), kName, until);
-  if (!channel) {
-    *out = fail(std::move(channel).error());
-    co_return;
-  }
-  static_cast<void>(channel->send(AskStatus{1}));
-  for (;;) {
-    auto received = co_await channel->receive(until);
-    if (!received) {
-      *out = fail(std::move(received).error());
-      co_return;
-    }
-    if (auto* status = std::get_if<Status>(&received->message)) {
-      *out = std::move(*status);
-      co_return;
-    }
-  }
+  *out = co_await sessions::ask_status(*loop, std::move(path),
+                                       {.deadline = loop->now() + seconds(10)});
 }
 
 }  // namespace

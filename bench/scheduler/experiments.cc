@@ -19,6 +19,11 @@ const std::vector<Experiment>& experiments() {
       {"dead", "a third of the mail goes to hosts that are dead", dead_hosts},
       {"scale", "CPU time and memory of a job with up to a million in hand and ten million done",
        scale},
+      {"million",
+       "CPU time of a job with a million in hand on the whole internet, run by run: to profile, "
+       "and "
+       "to compare two builds in turns",
+       million},
   };
   return all;
 }

@@ -38,6 +38,7 @@ Report hostile(const Setting& setting);
 Report tarpit(const Setting& setting);
 Report dead_hosts(const Setting& setting);
 Report scale(const Setting& setting);
+Report million(const Setting& setting);
 
 /// What the experiments share.
 Internet internet_of(const Setting& setting, const InternetParameters& like = {});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/ipc/destination.h"
+#include "lib/ipc/sessions.h"
 
 namespace pen::ipc::destinations {
 
@@ -54,8 +55,17 @@ struct Entry {
   milliseconds paused{0};       // until the rate delay allows the next delivery
   bool shared = false;          // with the other hosts of a cluster, now
   std::uint32_t elsewhere = 0;  // their connections, as last heard
+  std::string session_class;    // of its host, by its mask; empty: it belongs to none
+  bool in_line = false;         // it waits for a session of its class
   PEN_FIELDS(request, level, key, shown, transport, classification, suspended, connections, limit,
-             in_hand, waiting, chosen, facts, paused, shared, elsewhere)
+             in_hand, waiting, chosen, facts, paused, shared, elsewhere, session_class, in_line)
+};
+/// A session class that hosts of an explanation belong to.
+struct ClassSeen {
+  sessions::ClassStatus counts;  // of anvil; of its limits alone if that cannot be asked
+  std::string unknown;           // why the counts are not known; empty: they are
+  std::uint64_t in_line = 0;     // hosts that wait for a session, those of other routes included
+  PEN_FIELDS(counts, unknown, in_line)
 };
 /// Who answers besides this host's own knowledge (destdb_backend). Comes first; not for orders.
 struct Backend {
@@ -102,9 +112,10 @@ struct Explained {
   std::uint32_t workers = 0, concurrency = 0, recipients = 0;  // limits; 0: none
   milliseconds rate_delay{0};
   std::string tls;  // the level of the first host and what decided it; empty: none anywhere
+  std::vector<ClassSeen> classes;
   PEN_FIELDS(request, recipient, transport, nexthop, valid_for, rule, suspended, status, text,
              level, pooled, free_workers, transport_up, workers, concurrency, recipients,
-             rate_delay, tls)
+             rate_delay, tls, classes)
 };
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed };
 struct Done {

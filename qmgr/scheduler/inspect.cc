@@ -19,6 +19,11 @@ DestinationState Model::state_of(const Destination& d) const {
   if (s.facts.shown.empty()) s.facts.shown = d.address.shown();
   if (must_pause(d) && d.paused_until > now)
     s.paused = std::chrono::ceil<milliseconds>(d.paused_until - now);
+  if (d.session_class != nullptr) {
+    s.session_class = d.session_class->number;
+    s.in_line = d.in_class_line.linked();
+    s.class_line = d.session_class->waiting_count;
+  }
   bool active = false;
   for (const Connection* c : d.connections) {
     s.in_hand += c->handed.size();

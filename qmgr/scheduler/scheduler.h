@@ -147,11 +147,14 @@ struct DestinationState {
   std::string key;
   ipc::Destination address;
   DestinationClass classification = DestinationClass::unused;
-  std::string suspended;                     // why; empty: it is not
-  std::uint32_t connections = 0, limit = 0;  // limit 0: none
-  std::uint32_t elsewhere = 0;               // connections of other hosts of the cluster
-  std::uint64_t in_hand = 0, waiting = 0;    // jobs on its connections
-  milliseconds paused{0};                    // until its rate delay allows the next delivery
+  std::string suspended;                       // why; empty: it is not
+  std::uint32_t connections = 0, limit = 0;    // limit 0: none
+  std::uint32_t elsewhere = 0;                 // connections of other hosts of the cluster
+  std::uint64_t in_hand = 0, waiting = 0;      // jobs on its connections
+  milliseconds paused{0};                      // until its rate delay allows the next delivery
+  std::optional<std::uint32_t> session_class;  // a connection to it needs a lease of this
+  bool in_line = false;                        // and it waits for one
+  std::size_t class_line = 0;                  // destinations that wait for one of that class
   destdb::Facts facts;
 };
 /// Which rule of design.md ("Choosing a connection") decides for a job.

@@ -1,4 +1,5 @@
 """session_classes: limits of SMTP sessions per class of hosts, incoming and outgoing together (seed 003)."""
+import json
 import os
 import signal
 import socket
@@ -204,6 +205,50 @@ class Classes(Suite):
             mx.wait_empty_queue()
             self.assertNotIn("status=deferred", mx.log())
             self.assertEqual([len(peer.sessions) for peer in peers], [1] * 5)
+
+    def explain(self, mx, recipient):
+        return json.loads(mx.tool("pendest", "--json", "explain", recipient, check=True).stdout)
+
+    def test_explain_names_the_class_its_limits_its_counts_and_who_waits(self):
+        with self.world.instance(CUSTOMER) as mx:
+            free = self.explain(mx, "u@d200.example")
+            self.assertEqual((free["decision"], free["hosts"][0]["session_class"], free["session_classes"]),
+                             ("unused", OUTSIDE, [{"class": OUTSIDE, "total_limit": 3, "refuse_limit": 3, "incoming": 0,
+                                                   "outgoing": 0, "hosts_in_line": 0}]))
+            peers = self.peers(200, 201, 202, 203, hold=True)
+            self.enter(mx, 210)
+            self.mail_to(mx, 200, 201)
+            self.wait_counts(mx, outside=(1, 2))
+            self.mail_to(mx, 202)
+            eventually(lambda: self.explain(mx, "u@d202.example")["hosts"][0]["waits_for_session"], "mail waits")
+            full = self.explain(mx, "u@d202.example")
+            self.assertEqual((full["decision"], full["session_classes"]),
+                             ("wait", [{"class": OUTSIDE, "total_limit": 3, "refuse_limit": 3, "incoming": 1,
+                                        "outgoing": 2, "hosts_in_line": 1}]))
+            text = mx.tool("pendest", "explain", "u@d202.example", check=True).stdout
+            self.assertIn("class        *: outgoing sessions wait at 3, clients are refused at 3; 2 outgoing (leases of "
+                          "qmgr) and 1 incoming now: full, hosts in line for a session: 1\n", text)
+            self.assertRegex(text, r"level 1 .*h202\.other\.example.*, session class \* \(waits for a session to end\)")
+            self.assertRegex(mx.tool("pendest", "show", "h202.other.example", check=True).stdout,
+                             r"session class +\*: it waits for a session to end")
+            inside = self.explain(mx, "u@d100.example")  # the other class has room
+            self.assertEqual((inside["decision"], inside["hosts"][0]["session_class"], inside["session_classes"][0]["total_limit"]),
+                             ("unused", INSIDE, 8))
+            self.go_on.set()
+            for peer in peers[:3]:
+                peer.wait_messages(1)
+
+    def test_explain_says_so_when_anvil_does_not_answer(self):
+        with self.world.instance(CUSTOMER) as mx:
+            self.enter(mx, 100)  # anvil runs
+            anvil = mx.pids()["anvil"][0]
+            os.kill(anvil, signal.SIGSTOP)
+            try:
+                seen = self.explain(mx, "u@d200.example")
+            finally:
+                os.kill(anvil, signal.SIGCONT)
+            self.assertEqual((seen["decision"], seen["session_classes"][0]["total_limit"]), ("unused", 3))
+            self.assertIn("anvil cannot be asked", seen["session_classes"][0]["unknown"])
 
     def test_incoming_and_outgoing_sessions_are_one_count(self):
         with self.world.instance(CUSTOMER) as mx:
