@@ -57,7 +57,7 @@ bool list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
   const auto done = client.ask(wanted, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
     auto* e = std::get_if<ipc::queue::Entry>(&m);
     if (e == nullptr) return;
-    const auto gather = [&](auto ipc::queue::Entry::*list) {
+    const auto gather = [&](auto ipc::queue::Entry::* list) {
       std::move((e->*list).begin(), (e->*list).end(), std::back_inserter(whole.*list));
       if (!e->more) e->*list = std::exchange(whole.*list, {});
     };
@@ -91,7 +91,8 @@ bool is_site(std::string_view text) {
     text = text.substr(1, end - 1);
   }
   if (text.empty() || text.size() > mail::kMaxDomain) return false;
-  if (!literal && (text.starts_with('.') || text.find("..") != std::string_view::npos)) return false;
+  if (!literal && (text.starts_with('.') || text.find("..") != std::string_view::npos))
+    return false;
   return std::ranges::all_of(text, [&](char c) {
     return ascii_alpha(c) || ascii_digit(c) || c == '.' || c == '-' || c == '_' ||
            (literal && c == ':') || static_cast<unsigned char>(c) >= 128;

@@ -30,7 +30,8 @@ constexpr seconds kSmtpTimeout{300};  // RFC 5321 section 4.5.3.2.7
 
 constexpr const char* kHelp =
     "usage: sendmail [OPTION ...] RECIPIENT ...       submit the message on standard input\n"
-    "       sendmail [OPTION ...] -t [RECIPIENT ...]  the same, and to whom To:, Cc: and Bcc: name\n"
+    "       sendmail [OPTION ...] -t [RECIPIENT ...]  the same, and to whom To:, Cc: and Bcc: "
+    "name\n"
     "       sendmail -bv [OPTION ...] RECIPIENT ...   send no mail: report to the sender what "
     "would come of it\n"
     "       sendmail -bs                              speak SMTP on standard input and output\n"
