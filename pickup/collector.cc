@@ -71,6 +71,7 @@ mail::Envelope envelope_of(const std::string& name, submission::Submission given
   envelope.envid = std::move(given.envid);
   envelope.ret = given.ret;
   envelope.body_type = given.body_type;
+  envelope.requiretls = given.requiretls;
   envelope.client.protocol = "local";
   envelope.smtputf8 = given.smtputf8 || !ascii(envelope.sender);
   envelope.purpose = given.probe    ? mail::Purpose::probe
@@ -178,6 +179,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   submission::Submission given = reader->take_submission();
   const std::string sender = given.sender;
   std::string full_name = std::move(given.full_name);
+  const bool gateway = given.gateway;
   mail::Envelope as_given = envelope_of(name, std::move(given));
   intake::Message message(intake_, sender);
   mail::Envelope& envelope = message.envelope();
@@ -188,11 +190,12 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   envelope.body_type = as_given.body_type;
   envelope.client.protocol = as_given.client.protocol;
   envelope.smtputf8 = as_given.smtputf8;
+  envelope.requiretls = as_given.requiretls;
   envelope.purpose = as_given.purpose;
   const bool probe = envelope.purpose == mail::Purpose::probe;
   if (probe) message.made_here();  // nobody wants copies or checks of mail that does not exist
   for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
-  message.complete_header(true);
+  message.complete_header(!gateway);
   message.return_refused(true);
   message.full_name(std::move(full_name));
   message.submitted_by(fmt::format("from userid {}", uid));
