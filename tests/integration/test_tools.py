@@ -114,7 +114,7 @@ class Tools(Suite):
                                           user=65534, group=65534, extra_groups=[])
                 gid = os.stat(mx.path("spool", "public")).st_gid
                 for name, words, said in (("penqueue", ["-c", mx.etc, "-p"], "a@rcpt.example"), ("mailq", ["-C", mx.etc], "a@rcpt.example"),
-                                          ("penshape", ["-c", mx.etc], "rcpt.example")):
+                                          ("penshape", ["-c", mx.etc, "active", "deferred"], "rcpt.example")):
                     shutil.copy(os.path.join(BIN, name), where)
                     self.assertEqual(ask(name, *words).returncode, os.EX_UNAVAILABLE, name)
                     shutil.chown(os.path.join(where, name), 0, gid)
