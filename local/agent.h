@@ -7,8 +7,10 @@
 ///          in the queue again. What goes to several addresses is queued again as a new message, whose recipients then
 ///          succeed or fail each for itself; what can only be done here is done here, each once: what is behind us
 ///          when something else has to be tried again is remembered (Progress).
+/// Lists:   under an owner- alias the owner is the sender of what is sent on, and is told of what fails here; nothing that
+///          the poster asked for (ENVID, RET, NOTIFY, ORCPT) goes on, and to him the list's acceptance is the delivery.
 /// Thread:  the loop's; look-ups and deliveries block on the handler pool, one thread each.
-/// Source:  Postfix local(8), RFC 3461 section 5.2.7 (notices asked for of an alias).
+/// Source:  Postfix local(8), RFC 3461 section 5.2.7 (notices asked for of an alias; 5.2.7.3: of a list).
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +51,10 @@ class Agent {
   async::Task<mail::DeliveryStatus> send_on(Message message, mail::Recipient recipient, Group group,
                                             std::vector<std::string> through,
                                             std::string transport);
+  /// A failure under a list with an owner- alias: told to him, so that the sender, who knows only the list, is not.
+  /// Everything else as it is.
+  async::Task<mail::DeliveryStatus> tell_owner(Message message, mail::Recipient recipient,
+                                               std::string owner, mail::DeliveryStatus status);
   Delivery delivery(const Message& message, const mail::Recipient& recipient,
                     const std::string& sender);
 

@@ -53,6 +53,7 @@ struct Host {
     mail::Recipient r;
     r.address = std::move(to);
     r.notify = notify;
+    r.orcpt = "rfc822;asked@for.example";
     loop.spawn("deliver", go(this, std::move(r)));
     loop.run();
     return status;
@@ -76,6 +77,8 @@ struct Host {
   mail::DeliveryStatus again(std::string to) {
     mail::Recipient r;
     r.address = std::move(to);
+    r.notify = notify;
+    r.orcpt = "rfc822;asked@for.example";
     loop.spawn("deliver", go(this, std::move(r)));
     loop.run();
     return status;
@@ -154,18 +157,150 @@ BOOST_AUTO_TEST_CASE(names_that_are_paths_are_unknown_users) {
     BOOST_TEST(deliver(name).dsn == "5.1.1", name);
 }
 
-BOOST_AUTO_TEST_CASE(a_list_is_sent_on_as_one_message_marked_with_delivered_to) {
-  aliases = "inline:{ {team = a@x.example, b@x.example}, {owner-team = boss} }";
+BOOST_AUTO_TEST_CASE(an_alias_is_sent_on_as_one_message_with_what_the_sender_asked_for) {
+  aliases = "inline:{ {team = a@x.example, b@x.example} }";
   notify = mail::notify::kSuccess | mail::notify::kFailure;
+  message->envelope.envid = "e1";
+  message->envelope.ret = mail::Ret::headers;
   const auto s = deliver("team@here.example");
   BOOST_TEST((s.action == mail::Action::expanded));
   BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
   const auto& next = outbox.sent[0];
   BOOST_TEST(next.fields == "Delivered-To: team@here.example\r\n");
-  BOOST_TEST(next.envelope.sender == "owner-team@here.example");
+  BOOST_TEST(next.envelope.sender == "ada@sender.example");
+  BOOST_TEST(next.envelope.envid == "e1");
+  BOOST_TEST((next.envelope.ret == mail::Ret::headers));
   BOOST_REQUIRE_EQUAL(next.envelope.recipients.size(), 2U);
   BOOST_TEST(next.envelope.recipients[0].original == "team@here.example");
+  BOOST_TEST(next.envelope.recipients[0].orcpt == "rfc822;asked@for.example");
   BOOST_TEST(next.envelope.recipients[0].notify == mail::notify::kFailure);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_that_the_poster_asked_for_goes_on_to_the_members_of_a_list) {
+  aliases = "inline:{ {team = a@x.example, b@x.example}, {owner-team = boss} }";
+  message->envelope.envid = "e1";
+  message->envelope.ret = mail::Ret::headers;
+  for (const auto asked : {mail::notify::kSuccess, mail::notify::kNever}) {
+    outbox.sent.clear();
+    notify = asked;
+    // RFC 3461 section 5.2.7.3: the list has taken it, that is all the poster may ask of.
+    BOOST_TEST((deliver("team@here.example").action == mail::Action::delivered));
+    BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+    const auto& next = outbox.sent[0];
+    BOOST_TEST(next.fields == "Delivered-To: team@here.example\r\n");
+    BOOST_TEST(next.envelope.sender == "owner-team@here.example");
+    BOOST_TEST(next.envelope.envid.empty());
+    BOOST_TEST((next.envelope.ret == mail::Ret::unspecified));
+    BOOST_REQUIRE_EQUAL(next.envelope.recipients.size(), 2U);
+    for (const auto& r : next.envelope.recipients) {
+      BOOST_TEST(r.original.empty());
+      BOOST_TEST(r.orcpt.empty());
+      BOOST_TEST(r.notify == 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_fails_under_a_list_is_told_to_its_owner) {
+  prepare_commands();
+  aliases =
+      "inline:{ {team = \"|echo broken; exit 70\"}, {owner-team = boss}, {lost = no-such-user},"
+      " {owner-lost = boss} }";
+  notify = mail::notify::kNever;
+  message->header = "Delivered-To: lost+x@here.example\r\n\r\n";
+  for (const std::string name : {"team@here.example", "lost@here.example", "lost+x@here.example"}) {
+    outbox.sent.clear();
+    const auto s = deliver(name);
+    BOOST_TEST((s.action == mail::Action::delivered), s.text);
+    BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+    const auto& told = outbox.sent[0].envelope;
+    BOOST_TEST(told.sender == "owner-" + name.substr(0, 4) + "@here.example");
+    const std::string why = name.starts_with("team") ? "error:5.3.0 internal error of the command."
+                            : name.contains('+')     ? "error:5.4.6 mail forwarding loop"
+                                                     : "error:5.1.1 unknown user";
+    BOOST_TEST(told.transport.starts_with(why), told.transport);
+    BOOST_REQUIRE_EQUAL(told.recipients.size(), 1U);
+    BOOST_TEST(told.recipients[0].address == name);
+    BOOST_TEST(told.recipients[0].notify == 0);
+  }
+  // Until he can be told nothing has been done about it.
+  outbox.broken = true;
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
+  outbox.broken = false;
+  outbox.sent.clear();
+  // Of a notice nobody is told.
+  message->envelope.sender.clear();
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::failed));
+  BOOST_TEST(outbox.sent.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_in_the_home_directory_is_named_with_a_tilde) {
+  prepare_commands();
+  rules.expansion.files = {true, true, true};
+  const passwd* entry = ::getpwnam(user.c_str());
+  const std::string home = entry->pw_dir;
+  // Nothing may be written there: to the scratch directory from there.
+  const auto here = "~/" + fs::relative(fs::path(out("")), home).string();
+  const auto path = forward_file("fwd", here + "/box, " + here + "/Maildir/\n");
+  rules.forward_paths = {path};
+  auto s = deliver(user + "@here.example");
+  BOOST_TEST((s.action == mail::Action::delivered), s.text);
+  BOOST_TEST(s.text.contains(home + "/.."), s.text);
+  BOOST_TEST(text_of("box").contains("\nSubject: x\n\nbody\n"));
+  BOOST_TEST(!fs::is_empty(out("Maildir/new")));
+  forward_file("fwd", "~other/box\n");
+  BOOST_TEST(deliver(user + "@here.example").dsn == "5.3.5");
+  // An alias of root's is nobody's, and has no home.
+  aliases = alias("archive", "~/box");
+  BOOST_TEST(deliver("archive@here.example").dsn == "5.3.5");
+}
+
+BOOST_AUTO_TEST_CASE(a_path_of_forward_path_counts_if_every_name_in_it_has_a_value) {
+  const auto plain = forward_file("fwd", "far@x.example\n");
+  forward_file("fwd+lists", "lists@x.example\n");
+  rules.expansion.propagate.forward = true;
+  rules.forward_paths = {plain + "${extension?+$extension}"};
+  deliver(user + "@here.example");
+  deliver(user + "+lists@here.example");
+  rules.forward_paths = {plain + "$recipient_delimiter$extension", plain};
+  deliver(user + "@here.example");
+  deliver(user + "+other@here.example");
+  // What is not in the file's name goes on, whatever the name ends in.
+  rules.forward_paths = {plain};
+  deliver(user + "+wd@here.example");
+  std::vector<std::string> to;
+  for (const auto& next : outbox.sent) to.push_back(next.envelope.recipients.at(0).address);
+  const std::vector<std::string> expected = {"far@x.example", "lists@x.example", "far@x.example",
+                                             "far+other@x.example", "far+wd@x.example"};
+  BOOST_TEST(to == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(why_a_forward_file_is_not_obeyed_is_told) {
+  const Shared shared{rules, {}};
+  const auto told = [&](const std::string& path) {
+    Shared with = shared;
+    with.rules.forward_paths = {path, forward_file("second", "far@x.example\n")};
+    message->body = ipc::Content::in_memory(text);
+    Delivery task;
+    task.message = message;
+    task.recipient.address = user + "@here.example";
+    const auto out = deliver_to_user(with, task, user, false);
+    BOOST_TEST((out.status && out.status->text == "delivered to maildir"), path);
+    return out.warning;
+  };
+  const auto open = forward_file("open", "far@x.example\n");
+  BOOST_REQUIRE(::chmod(open.c_str(), 0666) == 0);
+  BOOST_TEST(told(open) == "forward file not obeyed: " + open +
+                               " may be written by everybody: " + "Operation not permitted");
+  const auto link = scratch.file("link");
+  BOOST_REQUIRE(::symlink(open.c_str(), link.c_str()) == 0);
+  BOOST_TEST(told(link).starts_with("forward file not obeyed: cannot read " + link));
+  BOOST_REQUIRE(::mkdir(scratch.file("folder").c_str(), 0755) == 0);
+  BOOST_TEST(told(scratch.file("folder")).contains("is not a regular file"));
+  BOOST_TEST(told(forward_file("empty", "")) == "");
+  if (::geteuid() != 0) return;
+  const auto strange = scratch.write("strange", "far@x.example\n");
+  BOOST_REQUIRE(::chown(strange.c_str(), 54321, 0) == 0);
+  BOOST_TEST(told(strange) == "forward file not obeyed: " + strange + " belongs to uid 54321");
 }
 
 BOOST_AUTO_TEST_CASE(mail_from_the_null_sender_stays_from_it_through_a_list_with_owner) {
@@ -419,12 +554,14 @@ BOOST_AUTO_TEST_CASE(the_mailbox_named_within_a_forward_file_does_not_stand_for_
   BOOST_TEST(box().size() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(groups_that_the_null_sender_makes_alike_are_sent_as_one) {
+BOOST_AUTO_TEST_CASE(from_the_null_sender_each_list_within_an_alias_is_sent_its_own) {
   aliases = "inline:{ {all = a@x.example, some}, {some = b@x.example}, {owner-some = boss} }";
   message->envelope.sender = "";
   deliver("all@here.example");
-  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
-  BOOST_TEST(outbox.sent[0].envelope.recipients.size() == 2U);
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 2U);
+  for (const auto& next : outbox.sent) BOOST_TEST(next.envelope.sender == "");
+  BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).orcpt == "rfc822;asked@for.example");
+  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).orcpt == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_command_that_fails_for_good_does_not_keep_a_list_from_the_others) {
@@ -514,6 +651,13 @@ BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
   BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
   BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).address == "far@x.example");
   BOOST_TEST(box().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_command_of_an_alias_knows_its_user_by_the_bare_name_of_the_alias) {
+  prepare_commands();
+  aliases = alias("robot", "|echo $USER $LOGNAME ${HOME-none} $EXTENSION > " + out("id"));
+  BOOST_TEST(deliver("robot+x@here.example").dsn == "2.0.0");
+  BOOST_TEST(text_of("id") == "robot robot none x\n");
 }
 
 BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {

@@ -48,6 +48,7 @@ struct Outcome {
   std::string pass_to = {};  // "transport:nexthop": mailbox_transport, fallback_transport
   std::optional<Expansion> forward = {};  // the user's forward file says so
   std::string forward_file = {};          // which
+  std::string warning = {};  // with any of these: why a forward file that is there was not obeyed
 };
 
 mail::DeliveryStatus deferred(std::string dsn, std::string text);
@@ -64,6 +65,9 @@ std::string user_address(const std::string& user, const Rules& rules, const std:
 
 /// The aliases of a name in external form.
 Result<Expansion> expand_name(const Shared& shared, const std::string& address);
+
+/// list_owner() of an address.
+Result<std::string> owner_of(const Shared& shared, const std::string& address);
 
 /// To a user's mailbox, or on as the user has it. user: with extension. skip_forward: forward files and luser_relay do
 /// not count ("\\user").

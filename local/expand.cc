@@ -70,6 +70,16 @@ class Walk {
     return {};
   }
 
+  /// list_owner().
+  Result<std::string> owner_of(const std::string& local) {
+    const std::string key = to_lower(mail::unquote_local(local));
+    const auto split = mail::split_extension(key, rules_.delimiters);
+    Context context;
+    for (const std::string& candidate : {key, std::string(split.user)})
+      if (context.sender.empty()) PEN_TRY(owner_alias(candidate, context));
+    return context.sender;
+  }
+
   Result<void> forward_file(const ForwardFile& file) {
     own_ = to_lower(file.user);
     for (const auto& address : file.been) addresses_been_.insert(to_lower(address));
@@ -136,7 +146,7 @@ class Walk {
         if (among(rules_.commands, context.place))
           add({Direct::Kind::command, t.text, context.owner, context.sender, context.account});
         else
-          add({Direct::Kind::refused, "mail to commands is not allowed here", {}, {}});
+          add({Direct::Kind::refused, "mail to commands is not allowed here", {}, context.sender});
         return {};
       case Kind::file:
         if (t.text == "/dev/null")
@@ -144,7 +154,7 @@ class Walk {
         else if (among(rules_.files, context.place))
           add({Direct::Kind::file, t.text, context.owner, context.sender, context.account});
         else
-          add({Direct::Kind::refused, "mail to files is not allowed here", {}, {}});
+          add({Direct::Kind::refused, "mail to files is not allowed here", {}, context.sender});
         return {};
       case Kind::include:
         return include(t.text, context);
@@ -290,6 +300,11 @@ Result<Expansion> expand(const std::string& name, const ExpandRules& rules,
   Walk walk(rules, lookups);
   PEN_TRY(walk.name(name, rules.domain, {}));
   return walk.finish();
+}
+
+Result<std::string> list_owner(const std::string& name, const ExpandRules& rules,
+                               const Lookups& lookups) {
+  return Walk(rules, lookups).owner_of(name);
 }
 
 Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules,

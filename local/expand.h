@@ -99,6 +99,11 @@ struct Expansion {
 /// (temporary); LocalError.
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
+/// Who is told of what happens to mail for a name: by its owner- alias, as expand() has it for its destinations; "": the
+/// sender. Errors: those of the look-ups.
+Result<std::string> list_owner(const std::string& name, const ExpandRules& rules,
+                               const Lookups& lookups);
+
 /// A user's forward file, found for him.
 struct ForwardFile {
   std::string text;

@@ -14,7 +14,7 @@ void add_one(std::string_view text, std::vector<AliasTarget>& out) {
   if (text.empty()) return;
   if (text.front() == '|') {
     out.push_back({Kind::command, std::string(trim(text.substr(1)))});
-  } else if (text.front() == '/') {
+  } else if (text.front() == '/' || text.front() == '~') {
     out.push_back({Kind::file, std::string(text)});
   } else if (istarts_with(text, kInclude)) {
     out.push_back({Kind::include, std::string(trim(text.substr(kInclude.size())))});

@@ -5,6 +5,7 @@
 ///            user   user@domain   <user@domain>
 ///            \user                            that user's mailbox, no further expansion
 ///            "|command args"   /file/name   :include:/file/name
+///            ~/file/name      below the home directory of whose rights are used
 ///          In files, lines that start with # are comments.
 /// Bounds:  kMaxTargets; what lies beyond makes the whole value an error, because mail to half a list is worse
 ///          than late mail.
@@ -26,7 +27,7 @@ inline constexpr std::size_t kMaxTargets = 10000;
 struct AliasTarget {
   enum class Kind { address, mailbox, command, file, include };
   Kind kind = Kind::address;
-  std::string text;  // address in external form; user name; command; path
+  std::string text;  // address in external form; user name; command; path, perhaps from "~" on
   bool operator==(const AliasTarget&) const = default;
 };
 

@@ -127,6 +127,33 @@ class Local(Suite):
                              ["copy@rcpt.example", "moved@rcpt.example"])
             self.assertEqual(mx.spool_box(user).messages(), [])
 
+    def test_the_owner_of_a_list_and_not_the_poster_is_told_what_fails(self):
+        _, settings = account()
+        with Peer() as peer, Instance({**relay_to(peer), **settings}, start=False) as mx:
+            self.aliases(mx, 'list: "|echo it is broken; exit 70", member@rcpt.example\n'
+                             'owner-list: boss@rcpt.example\n'
+                             'around: far@rcpt.example\nowner-around: boss@rcpt.example\n')
+            mx.start()
+            send(mx.port, "ada@rcpt.example", [f"list@{TO}"], mail("one"), rcpt="NOTIFY=NEVER ORCPT=rfc822;x@y.example",
+                 mail="ENVID=post RET=HDRS")
+            send(mx.port, "ada@rcpt.example", [f"around@{TO}"], mail("two", extra=f"Delivered-To: around@{TO}\r\n"))
+            peer.wait_messages(3)
+            mx.wait_empty_queue()
+            by_reader = {m.recipients[0]: m for m in peer.messages if m.recipients[0] != "boss@rcpt.example"}
+            self.assertEqual(list(by_reader), ["member@rcpt.example"])
+            member = by_reader["member@rcpt.example"]
+            self.assertEqual(member.sender, f"owner-list@{TO}")
+            told = sorted(m.content.decode() for m in peer.messages if m.recipients == ["boss@rcpt.example"])
+            self.assertEqual(len(told), 2)
+            for notice, name, status in zip(sorted(told, key=lambda n: "Status: 5.4.6" in n), ("list", "around"),
+                                            ("5.3.0", "5.4.6")):
+                self.assertIn(f"Final-Recipient: rfc822; {name}@{TO}", notice)
+                self.assertIn(f"Status: {status}", notice)
+                self.assertNotIn("Original-Envelope-Id", notice)
+                self.assertNotIn("y.example", notice)
+            self.assertEqual([m.sender for m in peer.messages].count(""), 2)
+            mx.wait_log(rf"to=<list@{TO}>, relay=local, .*status=sent \(failed, owner-list@{TO} is told by ")
+
     def test_mail_whose_command_takes_too_long_comes_back_with_the_reason(self):
         _, settings = account()
         with Peer() as back, Instance({**relay_to(back, "sender.example"), **settings, "command_time_limit": "5s"},
