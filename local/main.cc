@@ -11,6 +11,7 @@
 #include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mailbox/environment.h"
+#include "lib/mailbox/limits.h"
 #include "lib/mailbox/slots.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
@@ -59,6 +60,9 @@ void read_commands(const config::Settings& s, local::Rules& rules) {
 
 Result<local::Rules> read_rules(const config::Settings& s, const map::OpenOptions& tables) {
   local::Rules rules;
+  PEN_TRY(mailbox::check_limit("mailbox_size_limit",
+                               static_cast<std::uint64_t>(s.mailbox_size_limit),
+                               static_cast<std::uint64_t>(s.message_size_limit)));
   rules.myhostname = s.myhostname;
   rules.myorigin = s.myorigin;
   rules.delimiters = s.recipient_delimiter;

@@ -154,6 +154,29 @@ class Local(Suite):
             self.assertEqual([m.sender for m in peer.messages].count(""), 2)
             mx.wait_log(rf"to=<list@{TO}>, relay=local, .*status=sent \(failed, owner-list@{TO} is told by ")
 
+    def test_a_mailbox_limit_below_the_message_limit_is_an_error_and_mail_waits(self):
+        user, settings = account()
+        settings["virtual_mailbox_maps"] = inline({"v@virtual.test.example": "v/"})
+        with Instance(settings, start=False) as mx:
+            self.assertEqual(mx.tool("penstock", "check").returncode, 0)
+            mx.set(message_size_limit="52428800", mailbox_size_limit="51200000", virtual_mailbox_limit="51200000")
+            checked = mx.tool("penstock", "check")
+            self.assertEqual(checked.returncode, 78)
+            for service, setting in (("local", "mailbox_size_limit"), ("virtual", "virtual_mailbox_limit")):
+                self.assertIn(f"error: service {service} will not start: {setting} = 51200000 is smaller than "
+                              "message_size_limit (52428800)", checked.stdout)
+            mx.start()
+            send(mx.port, "ada@sender.example", [f"{user}@{TO}", "v@virtual.test.example"], mail("one"))
+            mx.wait_log(r"[^_]mailbox_size_limit = 51200000 is smaller than message_size_limit")
+            mx.wait_log(r"virtual_mailbox_limit = 51200000 is smaller than message_size_limit")
+            self.assertEqual(len(mx.queue()), 1)
+            mx.set(mailbox_size_limit="0", virtual_mailbox_limit="60000000")
+            mx.tool("penstock", "reload", check=True)
+            mx.tool("penqueue", "-f", check=True)
+            mx.spool_box(user).wait(1)
+            mx.wait_empty_queue()
+            self.assertEqual(mx.tool("penstock", "check").returncode, 0)
+
     def test_mail_whose_command_takes_too_long_comes_back_with_the_reason(self):
         _, settings = account()
         with Peer() as back, Instance({**relay_to(back, "sender.example"), **settings, "command_time_limit": "5s"},
