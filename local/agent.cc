@@ -78,20 +78,22 @@ mailbox::Successor successor_of(const mailbox::Incoming& message, const std::str
 
 }  // namespace
 
-Agent::Agent(async::HandlerPool& pool, mailbox::Requeue& requeue, Rules rules, map::MapList aliases,
-             const Clock& clock, Random& random)
-    : pool_(pool),
+Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries,
+             mailbox::Requeue& requeue, Rules rules, map::MapList aliases, Random& random)
+    : loop_(loop),
+      lookups_(lookups),
+      deliveries_(deliveries),
       requeue_(requeue),
       shared_(std::make_shared<const Shared>(Shared{std::move(rules), std::move(aliases)})),
-      clock_(clock),
-      random_(random) {}
+      random_(random),
+      turns_(loop, shared_->rules.share) {}
 
 async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipient recipient) {
   if (mailbox::was_delivered_to(message->header, recipient.address)) {
     auto look = [shared = shared_, address = recipient.address] {
       return owner_of(*shared, address);
     };
-    auto owner = co_await pool_.run(std::move(look));
+    auto owner = co_await lookups_.run(std::move(look));
     if (!owner) co_return expansion_trouble(owner.error());
     auto loop = failed("5.4.6", "mail forwarding loop for " + recipient.address);
     co_return co_await tell_owner(message, std::move(recipient), *std::move(owner),
@@ -100,7 +102,7 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
   auto work = [shared = shared_, address = recipient.address] {
     return expand_name(*shared, address);
   };
-  auto expansion = co_await pool_.run(std::move(work));
+  auto expansion = co_await lookups_.run(std::move(work));
   if (!expansion) co_return expansion_trouble(expansion.error());
   co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion),
                                Way{{}, std::make_shared<Tour>()});
@@ -162,7 +164,7 @@ Delivery Agent::delivery(const Message& message, const mail::Recipient& recipien
   Delivery out{.message = message,
                .recipient = recipient,
                .sender = message->envelope.sender,
-               .now = clock_.wall_now(),
+               .now = loop_.clock().wall_now(),
                .unique = ++count_,
                .random = random_.next()};
   if (!sender.empty()) {
@@ -201,7 +203,7 @@ async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient re
   auto run = [shared = shared_, delivery = delivery(message, recipient, direct.sender), direct] {
     return deliver_directly(*shared, delivery, direct);
   };
-  auto status = co_await pool_.run(std::move(run));
+  auto status = co_await deliveries_.run(std::move(run));
   co_return co_await tell_owner(message, recipient, direct.sender, std::move(status));
 }
 
@@ -214,7 +216,12 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
   auto run = [shared = shared_, task = std::move(task), user, skip_forward] {
     return deliver_to_user(*shared, task, user, skip_forward);
   };
-  Outcome out = co_await pool_.run(std::move(run));
+  const std::string account = account_name(user, shared_->rules);
+  if (!co_await turns_.take(account, {.deadline = loop_.now() + shared_->rules.patience}))
+    co_return deferred("4.3.0", fmt::format("{} deliveries for user \"{}\" are not ended yet",
+                                            shared_->rules.share, printable(account, 100)));
+  Outcome out = co_await deliveries_.run(std::move(run));
+  turns_.give(account);
   if (!out.warning.empty()) log::warning("{}: {}", message->envelope.queue_id, out.warning);
   if (out.status) co_return co_await tell_owner(message, recipient, sender, *std::move(out.status));
   if (!out.relay_to.empty()) {

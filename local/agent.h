@@ -20,14 +20,16 @@
 #include "lib/mailbox/incoming.h"
 #include "local/deliveries.h"
 #include "local/progress.h"
+#include "local/turns.h"
 
 namespace pen::local {
 
 class Agent {
  public:
-  /// All must outlive the agent.
-  Agent(async::HandlerPool& pool, mailbox::Requeue& requeue, Rules rules, map::MapList aliases,
-        const Clock& clock, Random& random);
+  /// All must outlive the agent. lookups: the threads for aliases, deliveries: those for the rest: what hangs in one of
+  /// them does not stop mail that needs the other only.
+  Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries,
+        mailbox::Requeue& requeue, Rules rules, map::MapList aliases, Random& random);
 
   /// One recipient. The answer's text is what the log line shows.
   async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
@@ -58,12 +60,14 @@ class Agent {
   Delivery delivery(const Message& message, const mail::Recipient& recipient,
                     const std::string& sender);
 
-  async::HandlerPool& pool_;
+  async::Loop& loop_;
+  async::HandlerPool& lookups_;
+  async::HandlerPool& deliveries_;
   mailbox::Requeue& requeue_;
   std::shared_ptr<const Shared> shared_;
-  const Clock& clock_;
   Random& random_;
   Progress progress_;
+  Turns turns_;
   unsigned long long count_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "local/agent.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +32,7 @@ struct Outbox final : mailbox::Requeue {
 
 /// One unprivileged account of this machine gets mail below a scratch directory.
 struct Host {
-  Host() : pool(loop, 2), random(1) {
+  Host() : pool(loop, 4), lookups(loop, 1), random(1) {
     const passwd* entry = ::geteuid() == 0 ? ::getpwnam("games") : ::getpwuid(::geteuid());
     if (entry == nullptr && ::geteuid() == 0) entry = ::getpwnam("nobody");
     BOOST_REQUIRE(entry != nullptr);
@@ -49,7 +51,7 @@ struct Host {
     message->body = ipc::Content::in_memory(text);
     auto table = map::MapList::open(aliases);
     BOOST_REQUIRE(table);
-    agent = std::make_unique<Agent>(pool, outbox, rules, *std::move(table), loop.clock(), random);
+    agent = std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(table), random);
     mail::Recipient r;
     r.address = std::move(to);
     r.notify = notify;
@@ -60,6 +62,25 @@ struct Host {
   }
   static async::Task<void> go(Host* self, mail::Recipient r) {
     self->status = co_await self->agent->deliver(self->message, std::move(r));
+  }
+  static async::Task<void> deliver_one(Host* self, std::string to, mail::DeliveryStatus* status) {
+    mail::Recipient r;
+    r.address = std::move(to);
+    *status = co_await self->agent->deliver(self->message, std::move(r));
+  }
+  /// Once two deliveries hang: two others, and then the end of the hanging.
+  static async::Task<void> others(Host* self, int begun, int gate, mail::DeliveryStatus* robot,
+                                  mail::DeliveryStatus* far) {
+    async::HandlerPool waiting(self->loop, 1);
+    auto wait = [begun] {
+      std::string got;
+      char c = 0;
+      while (std::ranges::count(got, '\n') < 2 && ::read(begun, &c, 1) == 1) got += c;
+    };
+    co_await waiting.run_erased(wait);
+    co_await deliver_one(self, "robot@here.example", robot);
+    co_await deliver_one(self, "far@here.example", far);
+    for (int i = 0; i < 6; ++i) BOOST_TEST(::write(gate, "go\n", 3) == 3);
   }
   std::vector<std::string> box() {
     std::vector<std::string> out;
@@ -110,7 +131,7 @@ struct Host {
   }
   testing::ScratchDir scratch;
   async::Loop loop;
-  async::HandlerPool pool;
+  async::HandlerPool pool, lookups;
   Random random;
   Outbox outbox;
   Rules rules;
@@ -412,7 +433,6 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_a_link_a_program_or_no_file_is_not_written) 
 }
 
 BOOST_AUTO_TEST_CASE(of_several_destinations_only_what_failed_is_tried_again) {
-  prepare_commands();
   aliases = alias("team", "\"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " +
                               out("bad") + "; exit 75\"");
   BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
@@ -651,6 +671,56 @@ BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
   BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
   BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).address == "far@x.example");
   BOOST_TEST(box().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_hanging_home_directory_holds_up_nobody_else) {
+  prepare_commands();
+  rules.share = 2;
+  rules.time_limit = seconds(30);  // were he to hold up the others, this would end it
+  rules.mailbox_command =
+      "cat > /dev/null; echo begun > " + out("begun") + "; read x < " + out("gate");
+  BOOST_REQUIRE(::mkfifo(out("gate").c_str(), 0666) == 0);
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("gate").c_str(), uid, 0) == 0);
+  BOOST_REQUIRE(::mkfifo(out("begun").c_str(), 0666) == 0);
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("begun").c_str(), uid, 0) == 0);
+  const async::Fd begun(::open(out("begun").c_str(), O_RDWR | O_CLOEXEC));
+  const async::Fd gate(::open(out("gate").c_str(), O_RDWR | O_CLOEXEC));
+  message->body = ipc::Content::in_memory(text);
+  // By as many addresses as he likes.
+  std::string table = "inline:{ {robot = |cat > " + out("robot") + "}, {far = far@x.example}";
+  for (int i = 0; i < 6; ++i) table += fmt::format(", {{a{} = {}}}", i, user);
+  auto aliases_open = map::MapList::open(table + " }");
+  BOOST_REQUIRE(aliases_open);
+  agent =
+      std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(aliases_open), random);
+  std::vector<mail::DeliveryStatus> his(6);
+  for (std::size_t i = 0; i < his.size(); ++i)
+    loop.spawn("his", deliver_one(this, fmt::format("a{}@here.example", i), &his[i]));
+  mail::DeliveryStatus robot, far;
+  loop.spawn("others", others(this, begun.get(), gate.get(), &robot, &far));
+  loop.run();
+  BOOST_TEST((robot.action == mail::Action::delivered), robot.text);
+  BOOST_TEST((far.action == mail::Action::expanded), far.text);
+  BOOST_TEST(text_of("robot").contains("Subject: x"));
+  for (const auto& s : his) BOOST_TEST((s.action == mail::Action::delivered), s.text);
+}
+
+BOOST_AUTO_TEST_CASE(a_delivery_that_gets_no_turn_in_time_is_tried_again) {
+  prepare_commands();
+  rules.share = 1;
+  rules.patience = seconds(0);
+  message->body = ipc::Content::in_memory(text);
+  auto none = map::MapList::open("");
+  BOOST_REQUIRE(none);
+  agent = std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(none), random);
+  std::vector<mail::DeliveryStatus> his(2);
+  for (auto& s : his) loop.spawn("his", deliver_one(this, user + "@here.example", &s));
+  loop.run();
+  BOOST_TEST((his[0].action == mail::Action::delivered) !=
+             (his[1].action == mail::Action::delivered));
+  const auto& late = his[0].action == mail::Action::delivered ? his[1] : his[0];
+  BOOST_TEST((late.action == mail::Action::deferred));
+  BOOST_TEST(late.text == "1 deliveries for user \"" + user + "\" are not ended yet");
 }
 
 BOOST_AUTO_TEST_CASE(a_command_of_an_alias_knows_its_user_by_the_bare_name_of_the_alias) {

@@ -373,6 +373,11 @@ std::string user_address(const std::string& user, const Rules& rules,
          expansion_rules(rules, recipient).domain;
 }
 
+std::string account_name(const std::string& user, const Rules& rules) {
+  const std::string name = to_lower(mail::unquote_local(user));
+  return std::string(mail::split_extension(name, rules.delimiters).user);
+}
+
 Result<Expansion> expand_name(const Shared& shared, const std::string& address) {
   return expand(std::string(mail::local_part(address)), expansion_rules(shared.rules, address),
                 lookups_of(shared));

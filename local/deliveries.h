@@ -63,6 +63,9 @@ ExpandRules expansion_rules(const Rules& rules, const std::string& address);
 /// user: external form, with extension.
 std::string user_address(const std::string& user, const Rules& rules, const std::string& recipient);
 
+/// The name of the account that a user's mail is for. user: external form, with extension.
+std::string account_name(const std::string& user, const Rules& rules);
+
 /// The aliases of a name in external form.
 Result<Expansion> expand_name(const Shared& shared, const std::string& address);
 

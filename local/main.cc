@@ -21,7 +21,9 @@ namespace {
 
 using namespace pen;
 
-constexpr std::size_t kMaxThreads = 64;  // one per delivery in hand; each waits for a child process
+constexpr std::size_t kMaxThreads =
+    128;  // one per delivery in hand; each waits for a child process
+constexpr std::size_t kLookupThreads = 16;
 
 bool has(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
@@ -126,7 +128,8 @@ struct Server {
   Server(service::Context& context, local::Rules rules, map::MapList aliases,
          std::shared_ptr<const resolve::Resolve> resolver)
       : random(secure_random_u64()),
-        pool(context.loop(), std::min(context.limit(), kMaxThreads)),
+        deliveries(context.loop(), std::min(context.limit(), kMaxThreads)),
+        lookups(context.loop(), kLookupThreads),
         queue_pool(context.loop(), 4),
         queue(std::make_shared<intake::EnqueueClient>(context.loop(),
                                                       context.queue_path(ipc::kQmgrSocket),
@@ -139,7 +142,8 @@ struct Server {
                .settings = intake_settings(context.settings()),
                .next_queue_id = [this] { return ids.next(); }},
         requeue(intake),
-        agent(pool, requeue, std::move(rules), std::move(aliases), context.loop().clock(), random),
+        agent(context.loop(), lookups, deliveries, requeue, std::move(rules), std::move(aliases),
+              random),
         environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
             .loop = context.loop(),
             .pool = queue_pool,
@@ -151,7 +155,8 @@ struct Server {
     environment->draining = &context.draining();
   }
   Random random;
-  async::HandlerPool pool;
+  // one for each: hanging home directories stop no alias that leads elsewhere
+  async::HandlerPool deliveries, lookups;
   // apart, so that hanging mailboxes do not stop what only reads and writes the spool
   async::HandlerPool queue_pool;
   std::shared_ptr<intake::EnqueueClient> queue;

@@ -294,6 +294,17 @@ class Pipe(Suite):
             self.assertRegex(self.read(out + "body"), r"(?s)^From ada@sender\.example .*\n\n\.\.dot\n$")
             mx.wait_log(r"pipe\[\d+\]: \w+: to=<Jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service\)")
 
+    def test_what_a_command_says_of_its_success_is_logged_and_told(self):
+        with Peer() as back, Instance(relay_to(back, "sender.example"), start=False) as mx:
+            mx.write("robot", 'cat > /dev/null\necho filed as\necho ticket 17\n')
+            self.service(mx, "flags=u")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["jo@pipe.example"], mail("one"), rcpt="NOTIFY=SUCCESS")
+            notice = back.wait_messages(1)[0].content
+            mx.wait_log(r"to=<jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service \(filed as ticket 17\)\)")
+            self.assertIn(b"filed as ticket 17", notice)
+            mx.wait_empty_queue()
+
     def test_what_a_command_says_decides_over_the_message(self):
         with Instance({"minimal_backoff_time": "1h", "maximal_backoff_time": "1h"}, start=False) as mx:
             out = self.out(mx)
