@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Acceptance into the queue: Penstock beside Debian's Postfix, both tuned for throughput, in one run.
 
-    bench/accept.py [--clients 20,100] [--delays 0,2] [--rounds 3] [--messages N] [--peers penstock,postfix]
+    bench/accept.py [--clients 20,100] [--delays 0,2] [--rounds 3] [--messages N] [--peers penstock,postfix,none]
 
 4 KiB messages by SMTP while deliveries are held: the next hop takes connections and never greets. --delays: so many
 milliseconds are added to every sync of either server (slowsync.so). Per peer: accepted messages per second, CPU time of
 all its processes per message, its syncs per 1,000 messages, the answer to end-of-data (99 in 100 come within).
 Demands: 12 times Postfix and at most 0.10 ms CPU; with 2 ms added 5 times at 20 clients and 8 times at 100, at most 60
 syncs per 1,000 at 100 clients, answers within 3 sync times. Needs root. Rounds alternate between the peers.
+
+"none" is the ceiling: the same client and a sink that stores nothing, beside which no server can be faster. "paced" is
+Penstock once more, given the asked multiple of Postfix's rate instead of all that 20 or 100 clients can send: how long
+an answer takes at that rate, not in the queue before a processor that is full.
 """
 import argparse
 import os
@@ -64,7 +68,22 @@ def postfix(build, sink, delay, scratch):
     return server, counter
 
 
-def measure(make, build, clients, delay, messages):
+ASKED = {(20, 0): 12, (100, 0): 12, (20, 2): 5, (100, 2): 8}  # times Postfix, by clients and milliseconds added
+
+
+def ceiling(build, clients, messages):
+    """The client alone: it and a sink that answers at once."""
+    sink = compare.Sink(build)
+    try:
+        compare.load(build, sink.port, "-c", clients, "-n", max(messages // 20, clients), "-s", 4096)
+        told = compare.load(build, sink.port, "-c", clients, "-n", messages, "-s", 4096)
+        return {"accepted/s": told["per_s"], "answer p50 ms": told["dot_ms"]["p50"],
+                "answer p99 ms": told["dot_ms"]["p99"]}
+    finally:
+        sink.stop()
+
+
+def measure(make, build, clients, delay, messages, *pace):
     sink = SilentSink(build)
     with tempfile.TemporaryDirectory(prefix="pen-accept-") as scratch:
         os.chmod(scratch, 0o755)
@@ -72,7 +91,7 @@ def measure(make, build, clients, delay, messages):
         try:
             compare.load(build, server.port, "-c", clients, "-n", max(messages // 20, clients), "-s", 4096)
             syncs, cpu = counter.read(), server.group.seconds()
-            told = compare.load(build, server.port, "-c", clients, "-n", messages, "-s", 4096)
+            told = compare.load(build, server.port, "-c", clients, "-n", messages, "-s", 4096, *pace)
             figures = {"accepted/s": told["per_s"],
                        "cpu ms/message": (server.group.seconds() - cpu) * 1000 / messages,
                        "syncs/1000": (counter.read() - syncs) * 1000 / messages,
@@ -83,6 +102,16 @@ def measure(make, build, clients, delay, messages):
             sink.stop()
 
 
+def report(name, runs):
+    """Prints the medians of the runs and returns them."""
+    medians = {}
+    for key in runs[0]:
+        values = [run[key] for run in runs]
+        medians[key] = statistics.median(values)
+        print(f"  {name:9} {key:16} {medians[key]:10.2f} ({min(values):.2f} - {max(values):.2f})", flush=True)
+    return medians
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(compare.TOP, "build", "release"))
@@ -90,26 +119,32 @@ def main():
     parser.add_argument("--delays", default="0,2", help="milliseconds")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=20000, help="of Penstock; Postfix gets a fifth")
-    parser.add_argument("--peers", default="penstock,postfix")
+    parser.add_argument("--peers", default="penstock,postfix,none")
     args = parser.parse_args()
+    run = {
+        "penstock": lambda clients, delay, *pace:
+            measure(penstock, args.build, clients, delay, args.messages, *pace),
+        "postfix": lambda clients, delay: measure(postfix, args.build, clients, delay, args.messages // 5),
+        "none": lambda clients, delay: ceiling(args.build, clients, args.messages),
+    }
     names = args.peers.split(",")
     for delay in map(float, args.delays.split(",")):
         for clients in map(int, args.clients.split(",")):
             runs = {name: [] for name in names}
             for _ in range(args.rounds):
                 for name in names:
-                    make, share = (penstock, 1) if name == "penstock" else (postfix, 5)
-                    runs[name].append(measure(make, args.build, clients, delay, args.messages // share))
+                    runs[name].append(run[name](clients, delay))
             print(f"\n{clients} clients, {delay:g} ms added to each sync: median (least - most) of {args.rounds}")
-            medians = {}
-            for name in names:
-                for key in runs[name][0]:
-                    values = [run[key] for run in runs[name]]
-                    medians[name, key] = statistics.median(values)
-                    print(f"  {name:9} {key:16} {medians[name, key]:10.2f} ({min(values):.2f} - {max(values):.2f})")
-            if len(names) == 2:
-                print(f"  times Postfix    {medians[names[0], 'accepted/s'] / medians[names[1], 'accepted/s']:10.1f}",
-                      flush=True)
+            rate = {name: report(name, runs[name])["accepted/s"] for name in names}
+            if "none" in names and "penstock" in names:
+                print(f"  part of the ceiling {rate['penstock'] / rate['none']:10.2f}")
+            if "postfix" not in names or "penstock" not in names:
+                continue
+            print(f"  times Postfix    {rate['penstock'] / rate['postfix']:10.1f}", flush=True)
+            if asked := ASKED.get((clients, delay)):
+                pace = ("--rate", round(asked * rate["postfix"]))
+                print(f"  paced: {asked} times Postfix, {pace[1]} messages/s")
+                report("paced", [run["penstock"](clients, delay, *pace) for _ in range(args.rounds)])
 
 
 if __name__ == "__main__":

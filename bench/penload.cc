@@ -466,7 +466,9 @@ int run() {
       if (under_way == 0 && all_done()) break;
     }
     const int n = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()),
-                               options.rate > 0 || resting ? 5 : 50);
+                               options.rate > 0 ? 1
+                               : resting        ? 5
+                                                : 50);
     for (int i = 0; i < n; ++i) {
       if (events[static_cast<std::size_t>(i)].data.u32 == 0xffffffff) {
         char drop[64];

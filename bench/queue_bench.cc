@@ -83,13 +83,14 @@ double bare_groups(const std::string& path, long messages, long group, std::size
 }
 
 /// Both take turns, so that a disk that slows down slows both down.
-void measure_writer(const std::string& directory, long messages, std::size_t bytes) {
+void measure_writer(const std::string& directory, long messages, std::size_t bytes,
+                    const std::vector<long>& groups) {
   BenchQueue queue(directory + "/log", plain_options(), system_clock());
   queue.commit();
   queue.recover();
   std::printf("%8s %12s %16s %16s %8s   (median of 5 turns, messages of %zu bytes)\n", "group",
               "bytes", "queue log msg/s", "bare loop msg/s", "share", bytes);
-  for (const long group : {1, 20, 100}) {
+  for (const long group : groups) {
     const long count = std::max(group == 1 ? messages / 8 : messages, group) / group * group;
     std::vector<double> ours, bare;
     std::size_t size = 0;
@@ -172,6 +173,7 @@ int main(int argc, char** argv) {
   std::string directory;
   long messages = 4000, megabytes = 500;
   std::size_t bytes = 4096;
+  std::vector<long> groups = {1, 20, 100};
   bench::RetryWork work;
   std::string form = "many";
   auto* writer =
@@ -180,6 +182,9 @@ int main(int argc, char** argv) {
       ->required();
   writer->add_option("-n,--messages", messages, "per turn");
   writer->add_option("-s,--size", bytes, "of a message");
+  writer->add_option("--groups", groups, "messages of one commit")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
   auto* recovery = app.add_subcommand("recovery", "reading after a crash, beside a bare loop");
   recovery->add_option("directory", directory)->required();
   recovery->add_option("--megabytes", megabytes, "to be read");
@@ -192,7 +197,7 @@ int main(int argc, char** argv) {
   retry->add_option("--delays", work.delays, "milliseconds added to each sync, a round for each")
       ->delimiter(',');
   CLI11_PARSE(app, argc, argv);
-  if (writer->parsed()) measure_writer(directory, messages, bytes);
+  if (writer->parsed()) measure_writer(directory, messages, bytes, groups);
   if (recovery->parsed()) measure_recovery(directory, megabytes);
   if (retry->parsed()) {
     work.form = form == "many" ? RetryLogs::many : RetryLogs::single;

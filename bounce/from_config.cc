@@ -12,6 +12,7 @@
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/config/expand.h"
+#include "lib/mail/error_class.h"
 
 namespace pen::bounce {
 namespace {
@@ -85,20 +86,12 @@ Result<mail::NoticeTemplates> load(const config::Config& config, const std::stri
 }  // namespace
 
 Result<PostmasterCopies> copies_from(const config::Settings& settings) {
+  PEN_TRY_ASSIGN(const auto told, mail::parse_error_classes(settings.notify_classes));
   PostmasterCopies copies;
-  for (const auto& word : settings.notify_classes) {
-    if (iequals(word, "bounce"))
-      copies.failures = settings.bounce_notice_recipient;
-    else if (iequals(word, "delay"))
-      copies.delays = settings.delay_notice_recipient;
-    else if (iequals(word, "2bounce"))
-      copies.failing_notices = settings.double_bounce_notice_recipient;
-    else if (!list_contains("data policy protocol resource software", word))
-      return fail_errno(fmt::format("notify_classes: {}: bounce, 2bounce, data, delay, policy, "
-                                    "protocol, resource or software is wanted",
-                                    printable(word, 60)),
-                        EINVAL);
-  }
+  if (told.has(mail::ErrorClass::bounce)) copies.failures = settings.bounce_notice_recipient;
+  if (told.has(mail::ErrorClass::delay)) copies.delays = settings.delay_notice_recipient;
+  if (told.has(mail::ErrorClass::double_bounce))
+    copies.failing_notices = settings.double_bounce_notice_recipient;
   return copies;
 }
 

@@ -14,7 +14,7 @@
 
 namespace pen::bounce {
 
-/// What the postmaster is told (notify_classes). Empty address: nothing.
+/// What the postmaster is told of notices (notify_classes). Empty address: nothing.
 struct PostmasterCopies {
   std::string failures;         // copies of failure notices: class bounce
   std::string delays;           // copies of warnings: class delay

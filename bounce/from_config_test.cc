@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(the_postmaster_is_told_what_notify_classes_names) {
   const auto usual = copies_from(main_cf("").settings());
   BOOST_REQUIRE(usual);
   BOOST_TEST((usual->failures + usual->delays + usual->failing_notices).empty());
-  const auto some = copies_from(main_cf("notify_classes = Bounce, 2bounce, delay, protocol\n"
+  const auto some = copies_from(main_cf("notify_classes = Bounce, delay, protocol\n"
                                         "2bounce_notice_recipient = oncall@example.com\n")
                                     .settings());
   BOOST_REQUIRE(some);

@@ -5,6 +5,7 @@
 
 #include "bounce/from_config.h"
 #include "bounce/reporter.h"
+#include "bounce/session_notice.h"
 #include "lib/base/log.h"
 #include "lib/intake/enqueue_client.h"
 #include "lib/ipc/channel.h"
@@ -43,12 +44,23 @@ struct Server {
                          .hopcount_limit = static_cast<unsigned>(context.settings().hopcount_limit),
                          .copies = {}},
             .next_queue_id = [this] { return ids.next(); }},
-        reporter(intake, std::move(notices),
-                 context.settings().double_bounce_sender + "@" + context.settings().myhostname,
-                 std::move(copies), random),
+        reporter(intake, std::move(notices), double_bounce(context.settings()), std::move(copies),
+                 random),
+        session_notices(intake,
+                        {.mail_name = context.settings().mail_name,
+                         .hostname = context.settings().myhostname,
+                         .origin = context.settings().myorigin,
+                         .errors_to = context.settings().error_notice_recipient,
+                         .bounces_to = context.settings().bounce_notice_recipient,
+                         .sender = double_bounce(context.settings())},
+                        random),
         room(loop, kMaxInHand),
         draining(context.draining()),
         sessions(context.sessions()) {}
+
+  static std::string double_bounce(const config::Settings& s) {
+    return s.double_bounce_sender + "@" + s.myhostname;
+  }
 
   async::Loop& loop;
   Random random;
@@ -57,6 +69,7 @@ struct Server {
   mail::QueueIdGenerator ids;
   intake::Intake intake;
   bounce::Reporter reporter;
+  bounce::SessionNotices session_notices;
   async::Semaphore room;
   async::Cancel& draining;
   async::Gate& sessions;
@@ -74,6 +87,23 @@ async::Task<void> answer_one(std::shared_ptr<Server> server, std::shared_ptr<Cha
   (void)co_await channel->flush();  // a failure ends the conversation at the reader
 }
 
+/// One notice after another: while one is being queued the next waits in the socket.
+async::Task<void> session_errors(std::shared_ptr<Server> server, ipc::Opening opening) {
+  ipc::Channel<ipc::session_errors::ToBounce, ipc::session_errors::FromBounce> channel(
+      std::move(opening));
+  for (;;) {
+    auto received = co_await channel.receive({.cancel = &server->draining});
+    if (!received) {
+      if (!received.error().is(async::WaitError::closed) &&
+          !received.error().is(async::WaitError::cancelled))
+        log::warning("sessions with errors: {}", received.error().message());
+      co_return;
+    }
+    co_await server->session_notices.send(
+        std::get<ipc::session_errors::Session>(std::move(received->message)));
+  }
+}
+
 async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
                           async::Listener::Accepted accepted) {
   auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
@@ -82,6 +112,8 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
     log::warning("connection refused: {}", opening.error().message());
     co_return;
   }
+  if (opening->conversation == ipc::session_errors::kName)
+    co_return co_await session_errors(server, *std::move(opening));
   if (opening->conversation != conversation::kName) co_return;
   auto channel = std::make_shared<Channel>(*std::move(opening));
   for (;;) {
@@ -127,8 +159,9 @@ Result<service::Hooks> start(service::Context& context) {
     return session(server, peers, std::move(accepted));
   });
   return service::Hooks{.status = [server] {
-    return std::vector<std::string>{fmt::format("notices queued {}, not due {}, failed {}",
-                                                server->made, server->not_due, server->failed)};
+    return std::vector<std::string>{
+        fmt::format("notices queued {}, not due {}, failed {}; of sessions with errors {}",
+                    server->made, server->not_due, server->failed, server->session_notices.sent())};
   }};
 }
 

@@ -4,6 +4,7 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
+#include "lib/mail/error_class.h"
 #include "lib/queue_log/posix_storage.h"
 #include "lib/redis/server.h"
 #include "lib/service/service.h"
@@ -27,8 +28,10 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.confirm_delay_cleared = s.confirm_delay_cleared;
   o.manager.soft_bounce = s.soft_bounce;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
-  o.manager.double_bounces = std::any_of(s.notify_classes.begin(), s.notify_classes.end(),
-                                         [](const auto& c) { return iequals(c, "2bounce"); });
+  // With words that are none bounce tells the postmaster nothing, and says so.
+  o.manager.double_bounces = mail::parse_error_classes(s.notify_classes)
+                                 .value_or(mail::ErrorClasses())
+                                 .has(mail::ErrorClass::double_bounce);
   o.manager.double_bounce_sender = s.double_bounce_sender + "@" + s.myhostname;  // as bounce has it
   o.scheduler.fairness.max_message_concurrency =
       static_cast<std::uint32_t>(s.max_message_concurrency);

@@ -56,7 +56,22 @@ Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id,
       engine_(settings, peer_of(destination_)),
       tls_(std::move(tls)),
       wake_(loop),
-      gate_(loop) {}
+      gate_(loop) {
+  // The other classes are of connections on which nothing was said yet.
+  if (settings_.told.has(mail::ErrorClass::protocol) || settings_.told.has(mail::ErrorClass::data))
+    transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::client);
+}
+
+mail::ErrorClasses Connection::errors() const {
+  mail::ErrorClasses all = errors_;
+  all.add(engine_.errors());
+  return all;
+}
+
+void Connection::on_line(std::string_view line, SteadyTime now) {
+  if (transcript_) transcript_->reply(line);
+  engine_.on_line(line, now);
+}
 
 Connection::~Connection() = default;
 
@@ -138,6 +153,7 @@ Ended Connection::connect_failure(const Error& error) {
     ended.trouble = Trouble::local;
   else
     ended.trouble = Trouble::unreachable;
+  if (ended.trouble == Trouble::local) errors_.add(mail::ErrorClass::resource);
   take_back(ended);
   return ended;
 }
@@ -180,7 +196,7 @@ Task<void> Connection::run() {
         co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
     if (!line && line.error().is(WaitError::line_too_long)) {
       progress_ = loop_.now();
-      engine_.on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
+      on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
       if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_});
           !r && !end_) {
         end_ = End::closed;
@@ -192,7 +208,7 @@ Task<void> Connection::run() {
       }
     } else {
       progress_ = loop_.now();
-      engine_.on_line(*line, progress_);
+      on_line(*line, progress_);
       take_lines();
     }
     pump();
@@ -217,7 +233,7 @@ Task<void> Connection::run() {
 Task<void> Connection::start_tls() {
   PEN_CHECK(tls_ != nullptr, "no TLS without a plan");
   if (!stream_->buffered().empty()) {  // behind the go-ahead: the engine says what that means
-    engine_.on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
+    on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
     co_return;
   }
   const Until until{.deadline = loop_.now() + settings_.starttls_timeout, .cancel = &cancel_};
@@ -227,7 +243,7 @@ Task<void> Connection::start_tls() {
     co_return;
   }
   if (!stream_->buffered().empty()) {
-    engine_.on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
+    on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
     co_return;
   }
   auto info = co_await tls::connect(*stream_, tls_->context, tls_->options, until);
@@ -268,7 +284,7 @@ void Connection::take_lines() {
     if (lf == std::string_view::npos) return;
     std::string_view line = text.substr(0, lf);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    engine_.on_line(line, progress_);
+    on_line(line, progress_);
     stream_->consume(lf + 1);
   }
 }
@@ -287,7 +303,7 @@ void Connection::salvage_lines() {
        at = lf + 1) {
     std::string_view line(text.data() + at, lf - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    engine_.on_line(line.substr(0, kMaxReplyLine), progress_);
+    on_line(line.substr(0, kMaxReplyLine), progress_);
   }
 }
 
@@ -304,11 +320,13 @@ void Connection::pump() {
     progress_ = loop_.clock().now();
     for (const Job* job : send->begun) {
       host_.stages().set(job->slot, Stage::started);
+      if (iequals(job->sender, settings_.double_bounce)) carried_notices_ = true;
       if (job->body.eight_bit_body && !engine_.offers().eight_bit_mime &&
           !settings_.convert_eight_bit)
         log::info("{}: 8-bit content goes as it is to {}, which does not offer 8BITMIME",
                   job->queue_id, destination_.shown());
     }
+    if (transcript_) transcript_->commands(send->text);
     stream_->write(send->text);
     if (send->job == nullptr) continue;
     const auto work = works_.at(send->job);

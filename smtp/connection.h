@@ -21,6 +21,7 @@
 #include "lib/ipc/content.h"
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/tls_report.h"
+#include "lib/mail/transcript.h"
 #include "smtp/engine.h"
 #include "smtp/stage_page.h"
 
@@ -78,6 +79,12 @@ class Connection {
   bool encrypted() const { return engine_.encrypted(); }
   /// What the handshake said; nullopt: it did not come to one.
   const std::optional<TlsOutcome>& tls_outcome() const { return tls_outcome_; }
+  /// What was said; nullptr: no class of notify_classes asks for it.
+  const mail::Transcript* transcript() const { return transcript_.get(); }
+  /// Errors so far, of any class.
+  mail::ErrorClasses errors() const;
+  /// It has carried a notice of such errors: telling of its own would go on for ever.
+  bool carried_notices() const { return carried_notices_; }
   /// Our end's numeric address; empty: none, or not known.
   std::string own_address() const;
   const ipc::Destination& destination() const { return destination_; }
@@ -86,6 +93,7 @@ class Connection {
   WallTime opened_at() const { return opened_at_; }
 
  private:
+  void on_line(std::string_view line, SteadyTime now);
   async::Task<void> writer();
   async::Task<void> start_tls();
   async::Task<Result<void>> write_content(Work& work, Form form);
@@ -106,6 +114,9 @@ class Connection {
   Engine engine_;
   std::unique_ptr<TlsPlan> tls_;
   std::optional<TlsOutcome> tls_outcome_;
+  std::unique_ptr<mail::Transcript> transcript_;
+  mail::ErrorClasses errors_;  // those that the engine does not know of
+  bool carried_notices_ = false;
   std::optional<async::Stream> stream_;
   async::Cancel cancel_;
   async::Event wake_;

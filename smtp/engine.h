@@ -148,6 +148,9 @@ class Engine {
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
   bool has_events() const { return !events_.empty(); }
   const Offers& offers() const { return offers_; }
+  /// What a postmaster may want to hear of: replies that do not fit, refusals of what was said rather than of mail
+  /// (500-509, 555), content that could not be read.
+  mail::ErrorClasses errors() const { return errors_; }
   /// Messages and bytes on the wire without an answer: pipeline_window_messages and _bytes on a path of
   /// kWindowRoundTrip or less, and in proportion more on a longer one, up to kWindowGrowth times. So a far peer is kept
   /// as busy as a near one, and at a near one no more is in doubt than needed.
@@ -254,6 +257,8 @@ class Engine {
   mail::DeliveryStatus success(const mail::Recipient& recipient, const mail::Reply& reply) const;
   mail::DeliveryStatus loss_status(End how, std::string_view doing_what) const;
   void protocol_error(std::string_view what, Step step, const mail::Reply& reply);
+  /// A refusal: was it the command rather than the mail that was refused?
+  void note_refusal(const mail::Reply& reply);
   void leave(Trouble trouble, mail::DeliveryStatus status);
 
   Settings settings_;
@@ -293,6 +298,7 @@ class Engine {
   bool mail_answered_ = false;  // some command of a transaction was, whatever the answer
   bool starttls_said_ = false;  // and neither declined nor, with an EHLO after it, done
   bool misbehaved_ = false;
+  mail::ErrorClasses errors_;
   bool finished_ = false;
   Trouble trouble_ = Trouble::none;
   mail::DeliveryStatus trouble_status_;

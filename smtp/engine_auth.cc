@@ -18,6 +18,7 @@ void Engine::login_failed(const mail::Reply* reply, std::string_view why) {
     leave(Trouble::greeting_4xx, std::move(status));
     return;
   }
+  note_refusal(*reply);
   status.dsn = reply->dsn_or_default();
   status.text = "SASL authentication failed; server " + peer_.shown + " said: " + reply->text;
   status.diagnostic = "smtp; " + reply->text;

@@ -64,7 +64,13 @@ void Engine::leave(Trouble trouble, mail::DeliveryStatus status) {
   phase_ = Phase::over;
 }
 
+void Engine::note_refusal(const mail::Reply& reply) {
+  if ((reply.code >= 500 && reply.code < 510) || reply.code == 555)
+    errors_.add(mail::ErrorClass::protocol);
+}
+
 void Engine::protocol_error(std::string_view what, Step step, const mail::Reply& reply) {
+  errors_.add(mail::ErrorClass::protocol);
   if (pipelining()) misbehaved_ = true;
   mail::DeliveryStatus status{
       mail::Action::deferred, "4.5.0", {}, "smtp; " + reply.text, peer_.host};
@@ -184,6 +190,7 @@ void Engine::on_421(const Owed& owed) {
 
 void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
   auto refused = [&] {
+    note_refusal(reply);
     mail::DeliveryStatus status = said(reply, {});
     status.action = mail::Action::deferred;
     status.dsn = soft(std::move(status.dsn));
@@ -242,6 +249,7 @@ void Engine::on_mail(Transaction& t, const mail::Reply& reply) {
     protocol_error("an unexpected reply", Step::mail, reply);
     return;
   }
+  note_refusal(reply);
   t.mail_refused = true;
   settle_rest(t, said(reply, "MAIL FROM command"));
 }
@@ -255,6 +263,7 @@ void Engine::on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply
     t.recipients[index].state = Recipient::State::accepted;
     ++t.accepted;
   } else {
+    note_refusal(reply);
     settle(t, index, said(reply, "RCPT TO command", true));
   }
 }
@@ -266,6 +275,7 @@ void Engine::on_data(Transaction& t, const mail::Reply& reply) {
   }
   held_ = 0;  // as many replies came as were owed: the good end before this is believed
   if (!reply.intermediate()) {
+    if (t.accepted > 0) note_refusal(reply);  // without recipients it is what has to come
     settle_rest(t, said(reply, "DATA command"));
     skip_rest(t);
     return;
@@ -299,6 +309,7 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
     in_flight_bytes_ -= t.job->body.size;
   }
   if (t.dot_only) return;
+  if (!reply.positive() && t.accepted > 0) note_refusal(reply);
   if (t.accepted > 0) t.by_421 = false;  // it went on after all
   if (reply.positive() && t.mail_refused && t.accepted_in_vain > 0) {
     // The peer refused the sender and took the message: whose message it thinks it has is anybody's guess.
@@ -433,6 +444,7 @@ bool Engine::settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& 
 void Engine::finish(End how, SteadyTime now) {
   PEN_CHECK(!finished_, "a connection ends once");
   finished_ = true;
+  if (how == End::content_error) errors_.add(mail::ErrorClass::data);
   Ended ended = why_ended(how);
   // A swallowed or doubled reply shows in time-outs and in replies that do not fit; then a good end
   // that was followed by no proof is not believed. A peer that simply closes after its answer has

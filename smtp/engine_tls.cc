@@ -26,6 +26,7 @@ void Engine::on_starttls_reply(const mail::Reply& reply) {
     protocol_error("an unexpected reply", Step::starttls, reply);
     return;
   }
+  note_refusal(reply);
   if (settings_.starttls == StartTls::required || reply.code == 421) {
     tls_not_to_be_had("refused to start TLS: " + reply.text, &reply);
     if (reply.code == 421) trouble_ = Trouble::peer_421;

@@ -47,6 +47,8 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
 Settings settings_from(const config::Settings& from, bool lmtp) {
   Settings s;
   s.lmtp = lmtp;
+  s.told = mail::parse_error_classes(from.notify_classes).value_or(mail::ErrorClasses());
+  s.double_bounce = from.double_bounce_sender + "@" + from.myhostname;
   s.always_send_ehlo = from.smtp_always_send_ehlo;
   s.never_send_ehlo = from.smtp_never_send_ehlo;
   s.window = static_cast<std::uint32_t>(from.pipeline_window_messages);

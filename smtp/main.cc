@@ -34,7 +34,8 @@ struct Server {
   std::shared_ptr<smtp::Logins> logins;      // nullptr: nobody logs in
   std::shared_ptr<ipc::TlsReports> reports;  // nullptr: none are made
   bool skip_resumed = false;
-  std::set<const smtp::Session*> sessions;  // for status
+  std::shared_ptr<ipc::SessionErrors> session_errors;  // nullptr: nobody is told
+  std::set<const smtp::Session*> sessions;             // for status
 };
 
 async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
@@ -64,6 +65,10 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
       },
       server->tls.get(), server->logins);
   if (server->reports) deliveries.report_tls(server->reports, server->skip_resumed);
+  if (server->session_errors)
+    deliveries.tell_postmaster([told = server->session_errors](ipc::session_errors::Session s) {
+      told->tell(std::move(s));
+    });
   server->sessions.insert(&deliveries);
   bool draining = false;
   for (;;) {
@@ -111,7 +116,14 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
                                       std::move(logins),
                                       nullptr,
                                       context.settings().smtp_tlsrpt_skip_reused_handshakes,
+                                      nullptr,
                                       {}});
+  if (!settings.told.empty()) {
+    server->session_errors = std::make_shared<ipc::SessionErrors>(
+        context.loop(), context.queue_path(ipc::kBounceSocket));
+    context.loop().spawn("session errors",
+                         ipc::SessionErrors::keep_connected(server->session_errors));
+  }
   if (!lmtp && context.settings().smtp_tlsrpt_enable) {
     server->reports = std::make_shared<ipc::TlsReports>(context.loop(),
                                                         context.queue_path(ipc::kTlsReportSocket));

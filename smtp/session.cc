@@ -152,7 +152,12 @@ void Session::open(delivery::OpenConnection message) {
     } else {
       refused.status.text = "too many connections in this process";
     }
-    if (!draining_) log::warning("{}", refused.status.text);
+    if (!draining_) {
+      log::warning("{}", refused.status.text);
+      tell_errors(message.destination,
+                  !tls || no_address ? mail::ErrorClass::software : mail::ErrorClass::resource,
+                  nullptr, refused.status.text);
+    }
     out_(refused);
     return;
   }
@@ -179,6 +184,8 @@ Task<void> Session::run(std::uint64_t id) {
                          : Result<Login>(fail(sasl::SaslError::bad_setting, "no password tables"));
     if (!login) {
       log::warning("{}: {}", connection.destination().shown(), login.error().message());
+      tell_errors(connection.destination(), mail::ErrorClass::data, nullptr,
+                  login.error().message());
       connection.give_up({mail::Action::deferred,
                           "4.3.0",
                           "no password to log in with at " + connection.destination().shown() +
@@ -229,6 +236,9 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
     const auto mapped = map_envelope(*settings_.rules, work->job);
     if (!mapped) {
       log::warning("{}: {}", work->job.queue_id, mapped.error().message());
+      if (!iequals(work->job.sender, settings_.double_bounce))
+        tell_errors(it->second.connection->destination(), mail::ErrorClass::data, nullptr,
+                    mapped.error().message());
       put_back(*it->second.connection, *work);
       return {};
     }
@@ -308,6 +318,20 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   out_(result);
 }
 
+void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
+                          const mail::Transcript* transcript, const std::string& reason) {
+  errors = errors.among(settings_.told);
+  if (!tell_postmaster_ || errors.empty()) return;
+  using ipc::session_errors::Role;
+  ipc::session_errors::Session session;
+  session.role = settings_.lmtp ? Role::lmtp_client : Role::smtp_client;
+  session.peer = to.shown();
+  session.classes = errors.bits();
+  if (transcript != nullptr) session.transcript = transcript->text();
+  session.reason = reason;
+  tell_postmaster_(std::move(session));
+}
+
 void Session::note_broken_tls(const Connection& c, const Ended& ended) {
   const ipc::Destination& to = c.destination();
   if (ended.trouble != Trouble::tls || to.tls.level != ipc::TlsLevel::may ||
@@ -334,6 +358,9 @@ void Session::closed(Connection& c, const Ended& ended) {
     std::erase_if(misbehaved_, [&](const auto& m) { return m.second <= loop_.now(); });
   }
   if (ended.trouble != Trouble::none) log::info("{}", ended.status.text);
+  if (!c.carried_notices())
+    tell_errors(c.destination(), c.errors(), c.transcript(),
+                ended.trouble != Trouble::none ? ended.status.text : std::string());
   delivery::ConnectionClosed message;
   message.connection = c.id();
   message.opened = ended.opened;

@@ -15,6 +15,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "lib/ipc/session_errors.h"
 #include "smtp/connection.h"
 
 namespace pen::ipc {
@@ -39,6 +40,10 @@ class Session final : public Connection::Host {
           std::shared_ptr<Logins> logins = nullptr);
   /// Results of TLS are told to it from now on. skip_resumed: not of sessions begun before.
   void report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed);
+  /// Where connections with errors are told of that notify_classes names.
+  void tell_postmaster(std::function<void(ipc::session_errors::Session)> tell) {
+    tell_postmaster_ = std::move(tell);
+  }
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
@@ -66,6 +71,9 @@ class Session final : public Connection::Host {
   Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message,
                                             Settings& settings);
   void tell_tls(const Connection& c, const Ended* ended);
+  /// transcript: nullptr: nothing was said.
+  void tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
+                   const mail::Transcript* transcript, const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);
   void put_back(Connection& c, const Work& work);
   Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);
@@ -79,6 +87,7 @@ class Session final : public Connection::Host {
   std::shared_ptr<Logins> logins_;
   std::shared_ptr<ipc::TlsReports> reports_;
   bool skip_resumed_ = false;
+  std::function<void(ipc::session_errors::Session)> tell_postmaster_;
   StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;

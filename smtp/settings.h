@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/mail/error_class.h"
 
 namespace pen::smtp {
 
@@ -63,6 +64,10 @@ struct Settings {
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
 
   TlsSettings tls;
+
+  mail::ErrorClasses told;  // notify_classes
+  std::string
+      double_bounce;  // whose mail the postmaster is not told of: it is such a notice itself
 
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
 

@@ -37,7 +37,7 @@ void Checks::log_line(std::string_view verb, std::string_view reply) const {
 }
 
 Checks::Answer Checks::reject(int code, std::string_view dsn, const Name& name,
-                              std::string_view text) {
+                              std::string_view text, mail::ErrorClass error) {
   // What may be better later must not be refused for good.
   const bool soften = (if_reject_ || policy_.settings.soft_bounce) && code >= 500;
   if (soften) code = 450;
@@ -47,18 +47,26 @@ Checks::Answer Checks::reject(int code, std::string_view dsn, const Name& name,
   if (!name.value.empty() || !name.kind.empty()) reply += fmt::format("<{}>: ", name.value);
   if (!name.kind.empty()) reply += fmt::format("{} rejected: ", name.kind);
   reply += text;
-  if (warn_) {
+  // That a table cannot be read says nothing about the client.
+  if (warn_ && error != mail::ErrorClass::data) {
     log_line("reject_warning", reply);
     return Answer::dunno;
   }
   log_line("reject", reply);
   reply_ = std::move(reply);
+  error_ = error;
   return Answer::reject;
+}
+
+Checks::Answer Checks::table_problem(std::string_view subject) {
+  return reject(451, "4.3.0", Name{std::string(subject), ""}, "Temporary lookup failure",
+                mail::ErrorClass::data);
 }
 
 Checks::Answer Checks::server_error(std::string_view what) {
   log::warning("{}: {}", subject_.peer->shown(), what);
   reply_ = "451 4.3.5 Server configuration error";
+  error_ = mail::ErrorClass::software;
   log_line("reject", reply_);
   return Answer::reject;
 }
@@ -121,9 +129,7 @@ Checks::Answer Checks::unauth_destination(bool defer) {
   const auto authorized = authorized_destination();
   if (!authorized) {
     log::warning("{}: address class: {}", *subject_.recipient, authorized.error().message());
-    reply_ = "451 4.3.0 <" + *subject_.recipient + ">: Temporary lookup failure";
-    log_line("reject", reply_);
-    return Answer::reject;
+    return table_problem(*subject_.recipient);
   }
   if (*authorized) return Answer::dunno;
   const Name name{*subject_.recipient, ""};
@@ -141,7 +147,7 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
                                   : policy_.resolve->class_of(domain);
   const auto temporary = [&](const Error& error) {
     log::warning("{}: recipient tables: {}", address, error.message());
-    return reject(451, "4.3.0", Name{given, ""}, "Temporary lookup failure");
+    return table_problem(given);
   };
   if (!cls) co_return temporary(cls.error());
   if (*cls == AddressClass::other) co_return Answer::dunno;
@@ -176,7 +182,7 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
     else if (!shown.empty())
       text = "User " + std::string(shown);
   }
-  co_return reject(code, sender ? "5.1.0" : "5.1.1", name, text);
+  co_return reject(code, sender ? "5.1.0" : "5.1.1", name, text, mail::ErrorClass::bounce);
 }
 
 async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name name,
@@ -386,7 +392,8 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, Name name) {
   const map::AddressValue found = co_await look_up(r, name);
   if (!found) {
     log::warning("{}: {}", r.name, found.error().message());
-    co_return reject(451, "4.3.5", Name{name.value, ""}, "Server configuration error");
+    co_return reject(451, "4.3.5", Name{name.value, ""}, "Server configuration error",
+                     mail::ErrorClass::data);
   }
   if (!*found) co_return Answer::dunno;
 
@@ -407,8 +414,7 @@ async::Task<Checks::Answer> Checks::access(const Restriction& r, Name name) {
 Checks::Answer Checks::about_client(Check check) {
   const Peer& peer = *subject_.peer;
   if (check == Check::permit_mynetworks) {
-    if (!peer.trusted)
-      return reject(451, "4.3.0", Name{peer.shown(), ""}, "Temporary lookup failure");
+    if (!peer.trusted) return table_problem(peer.shown());
     return *peer.trusted ? Answer::permit : Answer::dunno;
   }
   if (check == Check::permit_inet_interfaces)
@@ -453,7 +459,8 @@ Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
       return subject_.recipient ? non_fqdn(*subject_.recipient, recipient_label()) : Answer::dunno;
     case Check::reject_unauth_pipelining:
       if (!subject_.improper_pipelining) return Answer::dunno;
-      return reject(503, "5.5.0", name, "Improper use of SMTP command pipelining");
+      return reject(503, "5.5.0", name, "Improper use of SMTP command pipelining",
+                    mail::ErrorClass::protocol);
     case Check::reject_multi_recipient_bounce:
       if (subject_.sender != "" || subject_.recipient_count <= 1) return Answer::dunno;
       return reject(s.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
@@ -581,6 +588,7 @@ Verdict Checks::finish(Answer answer) {
   verdict.effects = std::move(effects_);
   if (answer == Answer::reject) {
     verdict.reply = std::move(reply_);
+    verdict.error = error_;
   } else if (!if_permit_.empty()) {
     log_line("reject", if_permit_);
     verdict.reply = std::move(if_permit_);

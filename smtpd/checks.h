@@ -59,8 +59,9 @@ struct CheckTools {
 };
 
 struct Verdict {
-  std::string reply;        // without CRLF; empty: go on
-  intake::Effects effects;  // what else is asked for
+  std::string reply;                                  // without CRLF; empty: go on
+  mail::ErrorClass error = mail::ErrorClass::policy;  // of a reply that rejects
+  intake::Effects effects;                            // what else is asked for
   bool rejected() const { return !reply.empty(); }
 };
 
@@ -104,7 +105,10 @@ class Checks {
   // checks_login.cc
   Answer permit_login() const;
   [[gnu::noinline]] async::Task<Answer> login_mismatch(Check check);
-  Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text);
+  Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text,
+                mail::ErrorClass error = mail::ErrorClass::policy);
+  /// A table that is needed cannot be read.
+  Answer table_problem(std::string_view subject);
   Answer server_error(std::string_view what);
   Answer defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text);
   Answer helo_name(Check check);
@@ -136,7 +140,8 @@ class Checks {
   CheckTools tools_;
   Subject subject_;
   std::string reply_;
-  std::string if_permit_;  // reply to give instead of a permit
+  mail::ErrorClass error_ = mail::ErrorClass::policy;  // of reply_
+  std::string if_permit_;                              // reply to give instead of a permit
   bool if_reject_ = false;
   bool warn_ = false;
   bool after_content_ = false;

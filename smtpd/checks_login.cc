@@ -38,7 +38,7 @@ async::Task<Checks::Answer> Checks::login_mismatch(Check check) {
   if (!cls || !owners) {
     log::warning("smtpd_sender_login_maps: {}",
                  owners ? cls.error().message() : owners.error().message());
-    co_return reject(451, "4.3.0", Name{*subject_.sender, ""}, "Temporary lookup failure");
+    co_return table_problem(*subject_.sender);
   }
   if (!login) {  // an address that has an owner is for its owner
     if (!*owners) co_return Answer::dunno;

@@ -25,7 +25,7 @@ async::Task<Checks::Answer> Checks::clientcerts() {
   const map::AddressValue found = co_await look_up_certificate(policy_.relay_clientcerts, name);
   if (!found) {
     log::warning("relay_clientcerts: {}", found.error().message());
-    co_return reject(451, "4.3.0", Name{subject_.peer->shown(), ""}, "Temporary lookup failure");
+    co_return table_problem(subject_.peer->shown());
   }
   co_return *found ? Answer::permit : Answer::dunno;
 }

@@ -155,6 +155,14 @@ Result<Hooks> start(Context& context) {
     context.loop().spawn("client counts", sessions::AnvilCounts::keep_connected(counts));
     program->server.clients = counts;
   }
+  if (!program->server.policy()->told.empty()) {
+    const auto told = std::make_shared<ipc::SessionErrors>(context.loop(),
+                                                           context.queue_path(ipc::kBounceSocket));
+    context.loop().spawn("session errors", ipc::SessionErrors::keep_connected(told));
+    program->server.tell_postmaster = [told](ipc::session_errors::Session session) {
+      told->tell(std::move(session));
+    };
+  }
   if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
   program->server.classes = std::move(holder);
   program->server.tls = server_tls;

@@ -128,6 +128,10 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
   if (p.proxy)
     p.discarded_keywords |= keyword::kRequireTls;  // the way to the filter is in clear text
+  if (auto told = mail::parse_error_classes(s.notify_classes))
+    p.told = *told;
+  else
+    p.warnings.push_back(told.error().context() + "; the postmaster is told of no session");
   const auto steps = intake::receive_steps(s.receive_override_options);
   p.unknown_recipient_checks = steps.unknown_recipient_checks;
   for (const auto& option : steps.unknown)

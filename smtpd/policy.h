@@ -12,6 +12,7 @@
 
 #include "lib/config/config.h"
 #include "lib/intake/intake.h"
+#include "lib/mail/error_class.h"
 #include "lib/map/match_list.h"
 #include "lib/resolve/resolve.h"
 #include "smtpd/auth.h"
@@ -57,6 +58,7 @@ struct Policy {
   bool parent_domains = true;            // parent_domain_matches_subdomains names smtpd_access_maps
   std::optional<ProxySettings> proxy;    // smtpd_proxy_filter
   bool unknown_recipient_checks = true;  // receive_override_options
+  mail::ErrorClasses told;               // notify_classes
 
   std::vector<std::string> warnings;  // to be logged once at start
 

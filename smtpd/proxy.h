@@ -64,6 +64,9 @@ class Proxy {
   /// QUIT, whose reply nobody waits for.
   async::Task<void> say_goodbye();
 
+  /// It could not be spoken to, or did not keep to the protocol: the replies are made up.
+  bool failed() const { return broken_; }
+
  private:
   async::Task<mail::Reply> command(std::string text, const char* step);
   async::Task<mail::Reply> receive(const char* step);

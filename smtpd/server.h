@@ -5,12 +5,14 @@
 ///          gate.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 ///          server.stop() at shutdown: sessions that wait for a command get 421; those handing over a message finish.
 /// Thread:  the loop's.
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
 #include "lib/intake/intake.h"
+#include "lib/ipc/session_errors.h"
 #include "lib/sasl/authenticator.h"
 #include "lib/sessions/client_counts.h"
 #include "lib/sessions/holder.h"
@@ -48,6 +50,9 @@ class Server {
   std::shared_ptr<ServerTls> tls;
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
+
+  /// Where sessions with errors are told that notify_classes asks for; empty: nowhere.
+  std::function<void(ipc::session_errors::Session)> tell_postmaster;
 
   /// Connections to before-queue filters: how a loop is known.
   std::shared_ptr<ProxyEnds> proxy_ends = std::make_shared<ProxyEnds>();

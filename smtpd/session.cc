@@ -79,6 +79,8 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
   counted_as_ = server.service + ":" +
                 sessions::client_block(peer_.address, settings().smtpd_client_ipv4_prefix_length,
                                        settings().smtpd_client_ipv6_prefix_length);
+  if (server_.tell_postmaster && !policy_->told.empty())
+    transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
 }
 
 async::Until Session::until() const {
@@ -108,10 +110,16 @@ void Session::reply(std::string_view text) {
   for (const char c : text.substr(0, kMaxReplyLine))
     line += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
   line += "\r\n";
-  stream_.write(line);
+  write_reply(line);
 }
 
-async::Task<void> Session::refuse(std::string_view text) {
+void Session::write_reply(std::string_view lines) {
+  if (transcript_) transcript_->replies(lines);
+  stream_.write(lines);
+}
+
+async::Task<void> Session::refuse(std::string_view text, mail::ErrorClasses error) {
+  went_wrong(error);
   failed_ = true;
   ++errors_;
   ++server_.counts.refused;
@@ -232,6 +240,7 @@ async::Task<void> Session::run() {
     peer_.own_address = own->is_unix() || own->host == peer_.address;
 
   if (co_await too_many_connections()) {
+    went_wrong(mail::ErrorClass::policy);
     // Not worth a handshake; in clear text it would not be understood.
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
@@ -239,6 +248,7 @@ async::Task<void> Session::run() {
   } else if (const auto place = co_await class_place(); !place.granted) {
     log::warning("Session limit exceeded: {} sessions or more in class {} from {} for service {}",
                  place.refused_by->refuse, place.refused_by->mask, peer_.shown(), server_.service);
+    went_wrong(mail::ErrorClass::policy);
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
   } else if (policy_->tls.wrapper && co_await wrap() == Flow::close) {
@@ -246,6 +256,7 @@ async::Task<void> Session::run() {
   } else if (co_await greet() == Flow::go_on) {
     co_await commands();
   }
+  tell_postmaster();
   co_await say_goodbye();
   log_disconnect();
 }
@@ -310,7 +321,7 @@ async::Task<Session::Flow> Session::greet() {
   Verdict verdict = co_await checks.client();
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
-    co_await refuse(verdict.reply);
+    co_await refuse(verdict.reply, verdict.error);
     co_return Flow::go_on;  // QUIT is still answered (RFC 5321 section 3.1)
   }
   reply("220 " + s.smtpd_banner);
@@ -320,8 +331,11 @@ async::Task<Session::Flow> Session::greet() {
 async::Task<void> Session::commands() {
   const auto& s = settings();
   for (;;) {
+    if (!transaction_) limit_transcript();
     if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit) {
       log::info("too many errors after {} from {}", last_command_, peer_.shown());
+      went_wrong(mail::ErrorClass::protocol);
+      aborted_ = "too many errors";
       reply(fmt::format("421 4.7.0 {} Error: too many errors", s.myhostname));
       co_return;
     }
@@ -339,6 +353,7 @@ async::Task<void> Session::commands() {
           read_failed(skipped.error());
           co_return;
         }
+        heard("(a line that is too long)");
         count(Verb::unknown, false);
         last_command_ = "UNKNOWN";
         co_await refuse("500 5.5.2 Error: line too long");
@@ -355,11 +370,13 @@ Session::Flow Session::read_failed(const Error& error) {
   const auto& s = settings();
   if (error.is(async::WaitError::timed_out)) {
     log::info("timeout after {} from {}", last_command_, peer_.shown());
+    aborted_ = "timeout";
     reply(fmt::format("421 4.4.2 {} Error: timeout exceeded", s.myhostname));
   } else if (error.is(async::WaitError::cancelled)) {
     reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
   } else {
     log::info("lost connection after {} from {}", last_command_, peer_.shown());
+    aborted_ = "lost connection";
   }
   return Flow::close;
 }
@@ -367,6 +384,7 @@ Session::Flow Session::read_failed(const Error& error) {
 Session::Flow Session::bare_newline() {
   const auto& s = settings();
   log::info("bare <LF> received after {} from {}", last_command_, peer_.shown());
+  went_wrong(mail::ErrorClass::protocol);
   reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received",
                     s.smtpd_forbid_bare_newline_reject_code, s.myhostname));
   return Flow::close;
@@ -380,6 +398,7 @@ bool Session::improper_pipelining(Verb verb, std::string_view name) {
               printable(stream_.buffered().substr(0, 100), 100));
   }
   if (!settings().smtpd_forbid_unauth_pipelining) return false;
+  went_wrong(mail::ErrorClass::protocol);
   reply("554 5.5.0 Error: SMTP protocol synchronization");
   return true;
 }
@@ -387,11 +406,10 @@ bool Session::improper_pipelining(Verb verb, std::string_view name) {
 async::Task<Session::Flow> Session::command(std::string_view raw) {
   const auto& s = settings();
   std::string_view text = raw.substr(0, raw.size() - 1);
-  if (text.ends_with('\r')) {
-    text.remove_suffix(1);
-  } else if (forbid_bare_newline_) {
-    co_return bare_newline();
-  }
+  const bool bare = !text.ends_with('\r');
+  if (!bare) text.remove_suffix(1);
+  heard(text);
+  if (bare && forbid_bare_newline_) co_return bare_newline();
   const mail::CommandLine line = mail::split_command(text);
   failed_ = false;
   const Verb verb = line.verb;
@@ -400,13 +418,15 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
     log::warning("non-SMTP command from {}: {}", peer_.shown(), printable(text, 100));
     count(verb, false);
     last_command_ = "UNKNOWN";
+    went_wrong(mail::ErrorClass::protocol);
     reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
     co_return Flow::close;
   }
   if (!access_denied_.empty() && verb != Verb::quit) {
     count(verb, false);
     last_command_ = mail::verb_name(verb);
-    co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", peer_.shown()));
+    co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", peer_.shown()),
+                    mail::ErrorClass::policy);
     co_return Flow::go_on;
   }
   if (is_junk(verb) && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
@@ -419,7 +439,7 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
       verb != Verb::unknown) {
     last_command_ = mail::verb_name(verb);
     count(verb, false);
-    co_await refuse("530 5.7.0 Must issue a STARTTLS command first");
+    co_await refuse("530 5.7.0 Must issue a STARTTLS command first", mail::ErrorClass::policy);
     co_return Flow::go_on;
   }
   last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
@@ -511,7 +531,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   if (verdict.rejected()) {
     helo_ = before;
     esmtp_ = esmtp_before;
-    co_await refuse(verdict.reply);
+    co_await refuse(verdict.reply, verdict.error);
     co_return Flow::go_on;
   }
   reset_transaction();
@@ -546,13 +566,13 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   add(keyword::kSmtpUtf8, "SMTPUTF8");
   add(keyword::kChunking, "CHUNKING");
   text[last + 3] = ' ';
-  stream_.write(text);
+  write_reply(text);
   co_return Flow::go_on;
 }
 
 async::Task<Session::Flow> Session::verify(std::string_view args) {
   if (settings().disable_vrfy_command) {
-    co_await refuse("502 5.5.1 VRFY command is disabled");
+    co_await refuse("502 5.5.1 VRFY command is disabled", mail::ErrorClass::policy);
     co_return Flow::go_on;
   }
   bool smtputf8 = false;
@@ -576,7 +596,7 @@ async::Task<Session::Flow> Session::verify(std::string_view args) {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
     const Verdict verdict = co_await checks.recipient();
     if (verdict.rejected())
-      co_await refuse(verdict.reply);
+      co_await refuse(verdict.reply, verdict.error);
     else
       reply("252 2.0.0 " + *address);
   }

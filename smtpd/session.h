@@ -16,6 +16,7 @@
 #include "lib/async/sync.h"
 #include "lib/intake/intake.h"
 #include "lib/mail/command.h"
+#include "lib/mail/transcript.h"
 #include "smtpd/checks.h"
 #include "smtpd/server.h"
 
@@ -41,6 +42,7 @@ class Session {
     std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on
     bool bdat_failed = false;
     std::unique_ptr<Proxy> proxy;  // while the filter is spoken to
+    bool proxy_failed = false;     // the one before, which could not be opened
   };
   struct RcptJob;
   /// What XFORWARD has told, for the messages to come.
@@ -124,6 +126,8 @@ class Session {
   /// What smtpd_proxy_options = speed_adjust has put off.
   [[gnu::noinline]] async::Task<std::optional<mail::Reply>> catch_up();
   async::Task<void> refuse_as(mail::Reply answer, const char* where);
+  /// Whose fault a refusal by the proxy is: its own word, or it does not work.
+  mail::ErrorClass proxy_error() const;
   void log_proxy(std::string_view verb, const char* where, const mail::Reply& answer) const;
   bool proxy_loop() const;
   /// Writes what has gathered of the body to where it goes.
@@ -132,19 +136,40 @@ class Session {
   // session_data.cc
   async::Task<Flow> data(std::string_view args);
   async::Task<Flow> bdat(std::string_view args);
-  async::Task<Flow> skip_chunk(mail::BdatCommand chunk, std::string_view answer);
+  async::Task<Flow> skip_chunk(mail::BdatCommand chunk, std::string_view answer,
+                               mail::ErrorClasses error = mail::ErrorClass::protocol);
   async::Task<Flow> end_of_message();
   async::Task<bool> may_start_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);
 
   /// To the end of the content.
   static std::string reply_for(const intake::Commit& commit, const std::string& queue_id);
+  static mail::ErrorClass error_of(intake::Outcome outcome);
 
   // replies
   void reply(std::string_view text);
+  /// Lines with their CRLF.
+  void write_reply(std::string_view lines);
   std::string footer() const;
-  // counts an error, waits after too many
-  [[gnu::noinline]] async::Task<void> refuse(std::string_view text);
+  /// Counts an error, waits after too many. error: what the postmaster may be told of.
+  [[gnu::noinline]] async::Task<void> refuse(std::string_view text,
+                                             mail::ErrorClasses error = mail::ErrorClass::protocol);
+
+  // session_transcript.cc
+  void heard(std::string_view line) {
+    if (transcript_) transcript_->command(line);
+  }
+  void went_wrong(mail::ErrorClasses error) {
+    if (transcript_) transcript_->error(error);
+  }
+  /// A message was taken: what led to it is forgotten, unless something went wrong.
+  void forget_transcript() {
+    if (transcript_ && transcript_->errors().empty()) transcript_->clear();
+  }
+  /// Between messages: a long transcript is told, if there is something to tell, and begins anew.
+  void limit_transcript();
+  /// The session ends.
+  void tell_postmaster();
   void reset_transaction() {
     transaction_.reset();
     forwarded_.reset();  // it is told for each message
@@ -174,6 +199,9 @@ class Session {
   std::unique_ptr<SecureClient> tls_;  // nullptr: clear text
   std::unique_ptr<Transaction> transaction_;
   std::unique_ptr<Forwarded> forwarded_;  // XFORWARD
+  std::unique_ptr<mail::Transcript>
+      transcript_;                        // nullptr: the postmaster wants to hear of nothing
+  const char* aborted_ = "";              // why it ended, if not by QUIT
   std::unique_ptr<Peer> first_peer_;      // who connected, once XCLIENT has put another in peer_
   std::string last_command_ = "CONNECT";  // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};

@@ -39,11 +39,13 @@ async::Task<Session::Flow> Session::auth(std::string_view args) {
   } else if (transaction_) {
     co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
   } else if (s.smtpd_tls_auth_only && !secured()) {
-    co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism");
+    co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism",
+                    mail::ErrorClass::policy);
   } else if (login_) {
     co_await refuse("503 5.5.1 Error: already authenticated");
   } else if (co_await too_often(Event::auth, s.smtpd_client_auth_rate_limit)) {
-    co_await refuse("450 4.7.1 Error: too many AUTH commands from " + peer_.address);
+    co_await refuse("450 4.7.1 Error: too many AUTH commands from " + peer_.address,
+                    mail::ErrorClass::policy);
   } else {
     const auto words = split(args, " \t");
     if (words.empty() || words.size() > 2) {
@@ -72,7 +74,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
   if (!known.empty() && std::ranges::find(offered, mechanism) == offered.end()) {
     log::warning("{}: SASL {} authentication failed: Invalid authentication mechanism",
                  peer_.shown(), shown);
-    co_await refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism");
+    co_await refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
     co_return Flow::go_on;
   }
   const auto limit = static_cast<std::size_t>(s.smtpd_sasl_response_limit);
@@ -105,21 +107,22 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
       answer = co_await exchange->respond(*std::exchange(response, {}), until());
     }
     if (answer.kind != Kind::challenge) break;
-    stream_.write("334 " + answer.text + "\r\n");
+    write_reply("334 " + answer.text + "\r\n");
     auto line = co_await stream_.read_raw_line(limit + 1, until());  // with its CR
     if (!line) {
       if (!line.error().is(async::WaitError::line_too_long)) co_return read_failed(line.error());
       if (auto skipped = co_await stream_.discard_line(until()); !skipped)
         co_return read_failed(skipped.error());
+      heard("(a line that is too long)");
       log::warning("{}: SASL {} authentication failed: response too long", peer_.shown(), shown);
       co_await refuse("500 5.5.6 Error: authentication exchange line is too long");
       co_return Flow::go_on;
     }
     line->remove_suffix(1);
-    if (line->ends_with('\r'))
-      line->remove_suffix(1);
-    else if (forbid_bare_newline_)
-      co_return bare_newline();
+    const bool bare = !line->ends_with('\r');
+    if (!bare) line->remove_suffix(1);
+    heard(*line);
+    if (bare && forbid_bare_newline_) co_return bare_newline();
     if (*line == "*") {
       log::warning("{}: SASL {} authentication aborted", peer_.shown(), shown);
       co_await refuse("501 5.7.0 Authentication aborted");
@@ -136,13 +139,14 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
     const std::string why = answer.text.empty() ? "(reason unavailable)" : answer.text;
     log::warning("{}: SASL {} authentication not possible now: {}, sasl_username={}", peer_.shown(),
                  shown, printable(why, 200), user);
-    co_await refuse("454 4.7.0 Temporary authentication failure: try again later");
+    co_await refuse("454 4.7.0 Temporary authentication failure: try again later",
+                    mail::ErrorClass::software);
   } else {
     const std::string why =
         answer.text.empty() ? std::string("(reason unavailable)") : printable(answer.text, 200);
     log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", peer_.shown(), shown,
                  why, user);
-    co_await refuse("535 5.7.8 Error: authentication failed: " + why);
+    co_await refuse("535 5.7.8 Error: authentication failed: " + why, {});  // a wrong guess
   }
   co_return Flow::go_on;
 }

@@ -36,6 +36,26 @@ std::string Session::reply_for(const intake::Commit& commit, const std::string& 
   return "451 4.3.0 Error: queue file write error";
 }
 
+mail::ErrorClass Session::error_of(intake::Outcome outcome) {
+  using intake::Outcome;
+  switch (outcome) {
+    case Outcome::too_large:
+    case Outcome::too_many_hops:
+    case Outcome::expansion_limit:
+      return mail::ErrorClass::bounce;
+    case Outcome::refused:
+      return mail::ErrorClass::policy;
+    case Outcome::lookup_failed:
+      return mail::ErrorClass::data;
+    case Outcome::no_space:
+    case Outcome::unavailable:
+    case Outcome::spool_failed:
+    case Outcome::ok:
+      break;
+  }
+  return mail::ErrorClass::resource;
+}
+
 async::Task<bool> Session::may_start_content() {
   if (!transaction_) {
     co_await refuse("503 5.5.1 Error: need RCPT command");
@@ -49,7 +69,7 @@ async::Task<bool> Session::may_start_content() {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
     Verdict verdict = co_await checks.data();
     if (verdict.rejected()) {
-      co_await refuse(verdict.reply);
+      co_await refuse(verdict.reply, verdict.error);
       co_return false;
     }
     transaction_->message.effects().merge(std::move(verdict.effects));
@@ -114,7 +134,8 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
   co_return co_await end_of_message();
 }
 
-async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::string_view answer) {
+async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::string_view answer,
+                                               mail::ErrorClasses error) {
   const std::string text(answer);
   for (std::uint64_t size = chunk.size; size > 0;) {
     const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, 64 * 1024));
@@ -125,7 +146,7 @@ async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::str
   // The transaction has ended, as with any end of data that is refused: a client that goes on without RSET must not
   // have its next MAIL refused and the recipients after it taken for the old sender.
   if (chunk.last) reset_transaction();
-  co_await refuse(text);
+  co_await refuse(text, error);
   co_return Flow::go_on;
 }
 
@@ -155,7 +176,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
       if (verdict.rejected()) {
         transaction_->bdat = std::make_unique<mail::BdatScanner>();
         transaction_->bdat_failed = true;
-        co_return co_await skip_chunk(chunk, verdict.reply);
+        co_return co_await skip_chunk(chunk, verdict.reply, verdict.error);
       }
       transaction_->message.effects().merge(std::move(verdict.effects));
     }
@@ -165,7 +186,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
       transaction_->bdat = std::make_unique<mail::BdatScanner>();
       transaction_->bdat_failed = true;
       log_proxy("proxy-reject", "BDAT", *no);
-      co_return co_await skip_chunk(chunk, lines_of(*no).back());
+      co_return co_await skip_chunk(chunk, lines_of(*no).back(), proxy_error());
     }
     transaction_->bdat = std::make_unique<mail::BdatScanner>(
         mail::WirePolicy{.replace_bare_cr = server_.intake.settings.replace_bare_cr});
@@ -176,7 +197,8 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   if (limit > 0 && (chunk.size > limit || body.content().received() + chunk.size > limit + 1024)) {
     // Clearly over the limit before a byte was read; the last word is had at the end.
     transaction_->bdat_failed = true;
-    co_return co_await skip_chunk(chunk, "552 5.3.4 Chunk exceeds message size limit");
+    co_return co_await skip_chunk(chunk, "552 5.3.4 Chunk exceeds message size limit",
+                                  mail::ErrorClass::policy);
   }
   std::size_t turn = 0;
   for (std::uint64_t left = chunk.size; left > 0;) {
@@ -220,7 +242,7 @@ async::Task<Session::Flow> Session::end_of_message() {
     Verdict verdict = co_await checks.end_of_data();
     if (verdict.rejected()) {
       reset_transaction();
-      co_await refuse(verdict.reply);
+      co_await refuse(verdict.reply, verdict.error);
       co_return Flow::go_on;
     }
     transaction_->message.effects().merge(std::move(verdict.effects));
@@ -239,6 +261,7 @@ async::Task<Session::Flow> Session::end_of_message() {
     ++server_.counts.messages;
     errors_ = junk_ = 0;
     reset_transaction();
+    forget_transcript();
     reply(answer);
     co_return Flow::go_on;
   }
@@ -250,7 +273,7 @@ async::Task<Session::Flow> Session::end_of_message() {
   else
     log::warning("{}: {}: {}", queue_id, commit.text, answer);
   reset_transaction();
-  co_await refuse(answer);
+  co_await refuse(answer, error_of(commit.outcome));
   co_return Flow::go_on;
 }
 

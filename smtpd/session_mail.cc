@@ -39,7 +39,7 @@ void Session::log_client(intake::Message& message) const {
 async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   const auto& s = settings();
   if (s.smtpd_helo_required && helo_.empty()) {
-    co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
+    co_await refuse("503 5.5.1 Error: send HELO/EHLO first", mail::ErrorClass::policy);
     co_return Flow::go_on;
   }
   if (transaction_) {
@@ -47,11 +47,12 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
     co_return Flow::go_on;
   }
   if (proxied() && proxy_loop()) {
-    co_await refuse("451 4.3.5 Server configuration error");
+    co_await refuse("451 4.3.5 Server configuration error", mail::ErrorClass::software);
     co_return Flow::go_on;
   }
   if (co_await too_often(Event::message, s.smtpd_client_message_rate_limit)) {
-    co_await refuse("450 4.7.1 Error: too much mail from " + peer_.address);
+    co_await refuse("450 4.7.1 Error: too much mail from " + peer_.address,
+                    mail::ErrorClass::policy);
     co_return Flow::go_on;
   }
   const unsigned discarded = esmtp_ ? policy_->discarded_keywords : ~0u;
@@ -70,17 +71,18 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   }
   // RFC 8689 section 2: a promise that begins with a hop in clear text would be none.
   if (mail->requiretls && !secured()) {
-    co_await refuse("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first");
+    co_await refuse("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
+                    mail::ErrorClass::policy);
     co_return Flow::go_on;
   }
   if (mail->size && s.message_size_limit > 0 &&
       *mail->size > static_cast<std::uint64_t>(s.message_size_limit)) {
-    co_await refuse("552 5.3.4 Message size exceeds fixed limit");
+    co_await refuse("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy);
     co_return Flow::go_on;
   }
   if (!server_.intake.queue.accepting()) {
     log::warning("not enough free space in mail queue: refusing mail from {}", peer_.shown());
-    co_await refuse("452 4.3.1 Insufficient system storage");
+    co_await refuse("452 4.3.1 Insufficient system storage", mail::ErrorClass::resource);
     co_return Flow::go_on;
   }
   intake::Effects effects;
@@ -90,7 +92,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
     Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
     Verdict verdict = co_await checks.sender();
     if (verdict.rejected()) {
-      co_await refuse(verdict.reply);
+      co_await refuse(verdict.reply, verdict.error);
       co_return Flow::go_on;
     }
     effects = std::move(verdict.effects);
@@ -175,10 +177,12 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
   if (!job.refusal.empty()) {
     co_await refuse(job.refusal);
   } else if (co_await too_often(Event::recipient, s.smtpd_client_recipient_rate_limit)) {
-    co_await refuse("450 4.7.1 Error: too many recipients from " + peer_.address);
+    co_await refuse("450 4.7.1 Error: too many recipients from " + peer_.address,
+                    mail::ErrorClass::policy);
   } else if (message.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
     // Counts as an error only far beyond the limit: a client may well send the rest in another transaction.
     failed_ = true;
+    went_wrong(mail::ErrorClass::policy);
     if (++transaction_->refused > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit))
       ++errors_;
     reply("452 4.5.3 Error: too many recipients");
@@ -191,7 +195,7 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
       job.verdict = co_await job.checks->recipient();
     }
     if (job.verdict.rejected()) {
-      co_await refuse(job.verdict.reply);
+      co_await refuse(job.verdict.reply, job.verdict.error);
     } else {
       mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
                                 .original = {},
@@ -247,6 +251,7 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
     if (forbid_bare_newline_ && stream_.buffered()[line_end - 1] != '\r') break;
     auto line = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
     if (!line) co_return read_failed(line.error());
+    heard(*line);
     more.push_back(parse_rcpt(mail::split_command(*line).args, more.size() + 1));
     if (!more.back()->done) gate.spawn("rcpt", judge(more.back().get(), &changed));
   }

@@ -40,7 +40,13 @@ async::Task<void> Session::refuse_as(mail::Reply answer, const char* where) {
   log_proxy("proxy-reject", where, answer);
   const auto lines = lines_of(answer);
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) reply(lines[i]);
-  co_await refuse(lines.back());
+  co_await refuse(lines.back(), proxy_error());
+}
+
+mail::ErrorClass Session::proxy_error() const {
+  const Transaction& t = *transaction_;
+  const bool failed = t.proxy ? t.proxy->failed() : t.proxy_failed;
+  return failed ? mail::ErrorClass::software : mail::ErrorClass::policy;
 }
 
 async::Task<std::optional<mail::Reply>> Session::open_proxy(std::optional<std::uint64_t> size) {
@@ -59,6 +65,7 @@ async::Task<std::optional<mail::Reply>> Session::open_proxy(std::optional<std::u
                                             .ret = e.ret,
                                             .requiretls = e.requiretls == mail::RequireTls::yes});
   if (answer.positive()) co_return std::nullopt;
+  transaction_->proxy_failed = transaction_->proxy->failed();
   transaction_->proxy.reset();  // the next recipient tries again
   co_return answer;
 }
@@ -146,7 +153,7 @@ async::Task<Session::Flow> Session::end_by_proxy() {
     const std::string answer = reply_for(bad, {});
     log::info("NOQUEUE: reject: END-OF-MESSAGE from {}: {}", peer_.shown(), answer);
     reset_transaction();  // hangs up on the filter, which has had no end of data
-    co_await refuse(answer);
+    co_await refuse(answer, error_of(bad.outcome));
     co_return Flow::go_on;
   }
   std::optional<mail::Reply> answer;
@@ -162,6 +169,7 @@ async::Task<Session::Flow> Session::end_by_proxy() {
     ++server_.counts.messages;
     errors_ = junk_ = 0;
     reset_transaction();
+    forget_transcript();
     for (const auto& line : lines_of(*answer)) reply(line);
   } else {
     co_await refuse_as(*std::move(answer), "END-OF-MESSAGE");

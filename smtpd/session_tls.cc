@@ -51,9 +51,10 @@ async::Task<Session::Flow> Session::starttls(std::string_view args) {
     co_await refuse("502 5.5.1 Error: command not implemented");
   } else if (co_await no_more_tls()) {
     co_await refuse(
-        fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", peer_.address));
+        fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", peer_.address),
+        mail::ErrorClass::policy);
   } else if (auto context = server_.tls ? server_.tls->context() : nullptr; !context) {
-    co_await refuse("454 4.7.0 TLS not available due to local problem");
+    co_await refuse("454 4.7.0 TLS not available due to local problem", mail::ErrorClass::software);
   } else {
     // What came behind the command came in clear text: it is not the client's word (RFC 3207 section 4.2). Where it is
     // an error it was refused before we got here; where that is switched off it is dropped.
@@ -88,12 +89,14 @@ async::Task<bool> Session::no_more_tls() {
 async::Task<Session::Flow> Session::wrap() {
   if (co_await no_more_tls()) {
     log::warning("New TLS session rate limit reached: {} is disconnected", peer_.shown());
+    went_wrong(mail::ErrorClass::policy);
     stream_.close();
     co_return Flow::close;
   }
   if (auto context = server_.tls ? server_.tls->context() : nullptr)
     co_return co_await start_tls(std::move(context));
   log::warning("TLS is not available: {} is disconnected", peer_.shown());
+  went_wrong(mail::ErrorClass::software);
   stream_.close();
   co_return Flow::close;
 }
@@ -141,6 +144,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
     log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", peer_.shown(),
               info.why_not);
     failed_ = true;
+    went_wrong(mail::ErrorClass::policy);
     reply(fmt::format("421 4.7.1 {} Error: Client certificate not trusted", s.myhostname));
     co_return Flow::close;
   }

@@ -10,6 +10,7 @@
 ///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
 ///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
+///   session_errors private/bounce    smtpd, smtp                   bounce           root, mail_owner
 ///   sessions      private/anvil      smtpd, qmgr, penstock         anvil            root, mail_owner
 ///   clients       private/anvil      smtpd                         anvil            root, mail_owner
 ///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, mail_owner

@@ -95,6 +95,12 @@ BOOST_AUTO_TEST_CASE(the_account_table_knows_root_and_not_strangers) {
   BOOST_TEST(shown(m->lookup("root")).starts_with("root:*:0:0:"));
   BOOST_TEST(shown(m->lookup("no-such-user-here")) == "(none)");
 }
+BOOST_AUTO_TEST_CASE(the_group_table_names_the_members_of_a_group) {
+  auto m = must("unix:group.byname");
+  BOOST_TEST(shown(m->lookup("root")).starts_with("root:*:0:"));
+  BOOST_TEST(shown(m->lookup("no-such-group-here")) == "(none)");
+  BOOST_TEST(open("unix:shadow.byname", options).error().is(MapError::bad_spec));
+}
 BOOST_AUTO_TEST_CASE(unknown_types_fail_to_open_alone_but_fail_temporarily_in_a_list) {
   BOOST_TEST(open("mysql:/x", options).error().is(MapError::unknown_type));
   BOOST_TEST(open(":x", options).error().is(MapError::bad_spec));

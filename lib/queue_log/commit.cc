@@ -18,8 +18,11 @@ namespace {
 // gathered bytes that are worth a write nobody waits for
 constexpr std::size_t kLazyEnough = 256 * 1024;
 constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
-// A further commit of the journal is handed out when at least this part of the number in another one waits for it.
+// A further commit of the journal is handed out when at least this part of the number in another one waits for it,
 constexpr Ticket kBesideShare = 4;
+// or, once as many wait for those at their sync as want groups rather than a sync each, so many.
+constexpr Ticket kFew = 16;
+constexpr Ticket kWorthASync = 20;
 // What is kept of the memory of commits.
 constexpr std::size_t kLeastBuffer = 4096;
 constexpr std::size_t kMostBuffer = 1U << 20;
@@ -130,16 +133,17 @@ std::pair<Batch, Flight> QueueLog::State::new_batch() {
 bool QueueLog::State::may_go_beside() const {
   const Log& journal = logs[kJournal];
   const Ticket waiting = last_ticket - covered;
-  Ticket most = 0;
+  Ticket most = 0, in_flight = 0;
   std::uint64_t bytes = journal.pending.size();
   for (const Flight& flight : journal_flights) {
     if (flight.alone && !broken(Breakage::beside_anything)) return false;
     most = std::max(most, flight.tickets);
+    in_flight += flight.tickets;
     bytes += flight.bytes;
   }
   // Fewer wait until one is done, so that groups do not fall apart into single messages.
-  if (journal_flights.size() == kJournalBatches || waiting == 0 || waiting < most / kBesideShare)
-    return false;
+  const Ticket least = in_flight < kFew ? most / kBesideShare : kWorthASync;
+  if (journal_flights.size() == kJournalBatches || waiting == 0 || waiting < least) return false;
   if (!journal.left.empty() && !broken(Breakage::beside_anything)) return false;
   // After a crash the reader looks as far beyond a torn write as one batch may reach.
   return bytes <= options.max_batch;

@@ -20,9 +20,10 @@ using pen::testing::ManualClock;
 
 namespace {
 
-Options small_options(bool many_logs) {
+Options small_options(bool many_logs, bool long_segments) {
   Options o;
-  o.segment_size = 8192;
+  // A commit that ends a segment is alone: only in long ones are as many at their sync as there may be.
+  o.segment_size = long_segments ? 16384 : 8192;
   // With many logs the restart positions fill more than one sector, and can be torn.
   const int logs = many_logs ? 32 : 2;
   for (int i = 1; i <= logs; ++i) o.intervals.emplace_back(300 * i);
@@ -36,7 +37,7 @@ Options small_options(bool many_logs) {
 class Workload {
  public:
   Workload(std::uint64_t seed, std::uint64_t& cuts)
-      : random_(seed), cuts_(cuts), options_(small_options(random_.chance(0.25))) {
+      : random_(seed), cuts_(cuts), options_(small_options(random_.chance(0.25), random_.chance(0.1))) {
     // Half of them on a disk that gets full: what mail may take beyond the reserve is a few segments.
     if (random_.chance(0.5)) {
       log_ = *QueueLog::open(disk_, options_, clock_, random_);

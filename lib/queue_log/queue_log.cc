@@ -55,7 +55,8 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   if (failed_) return fail(QueueLogError::io_error);
   State& s = *state_;
   PEN_CHECK(!envelope.queue_id.empty() && envelope.queue_id.size() <= kMaxQueueId);
-  if (const auto* known = s.accepted.find(envelope.queue_id))
+  const RecentIds::Key id = s.accepted.key_of(envelope.queue_id);
+  if (const auto* known = s.accepted.find(id))
     return Appended{known->ticket, {kJournal, known->position}, true};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
   Log& journal = s.logs[kJournal];
@@ -67,7 +68,7 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
                  s.put_envelope(journal, make_body(envelope, 0, s.clock.wall_now(), {})));
   s.note_fresh(at);
   const Ticket ticket = ++s.last_ticket;
-  s.accepted.add(envelope.queue_id, {ticket, at});
+  s.accepted.add_new(id, {ticket, at});
   return Appended{ticket, {kJournal, at}, false};
 }
 

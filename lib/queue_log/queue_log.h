@@ -134,7 +134,7 @@ class QueueLog {
 
   // --- committing (see writer.h) ---
   // commits of the journal that may be at their sync at the same time
-  static constexpr std::size_t kJournalBatches = 4;
+  static constexpr std::size_t kJournalBatches = 8;
   // and one for the other logs and the restart positions, and one that makes a segment
   static constexpr std::size_t kBatchesAtOnce = kJournalBatches + 2;
   /// What there is to do, if somebody waits for it or much has gathered; nullopt while there is nothing worth a write

@@ -47,15 +47,16 @@ void RecentIds::Generation::clear() {
   std::fill(slots.begin(), slots.end(), Slot{});
 }
 
-const RecentIds::Accepted* RecentIds::find(std::string_view queue_id) const {
-  const Key key = key_of(queue_id);
+const RecentIds::Accepted* RecentIds::find(const Key& key) const {
   const Accepted* known = newer_.find(key);
   return known != nullptr ? known : older_.find(key);
 }
 
 void RecentIds::add(std::string_view queue_id, const Accepted& accepted) {
-  const Key key = key_of(queue_id);
-  if (newer_.find(key) != nullptr || older_.find(key) != nullptr) return;
+  if (const Key key = key_of(queue_id); find(key) == nullptr) add_new(key, accepted);
+}
+
+void RecentIds::add_new(const Key& key, const Accepted& accepted) {
   if (newer_.entries.size() >= half_) {
     std::swap(newer_, older_);
     newer_.clear();

@@ -25,16 +25,22 @@ class RecentIds {
   /// `most`: so many ids are known at most, and half as many at least.
   RecentIds(std::size_t most, std::uint64_t seed) : half_((most + 1) / 2), seed_(seed) {}
 
-  /// An id that is known keeps what it was added with.
-  void add(std::string_view queue_id, const Accepted& accepted);
-  /// nullptr: not known (any more). Valid until the next add().
-  const Accepted* find(std::string_view queue_id) const;
-
- private:
   struct Key {
     std::uint64_t low = 0, high = 0;
     bool operator==(const Key&) const = default;
   };
+  /// What the id is kept under: for callers that look it up and then add it.
+  Key key_of(std::string_view queue_id) const;
+
+  /// An id that is known keeps what it was added with.
+  void add(std::string_view queue_id, const Accepted& accepted);
+  /// The same for one that find() did not know.
+  void add_new(const Key& key, const Accepted& accepted);
+  /// nullptr: not known (any more). Valid until the next add.
+  const Accepted* find(const Key& key) const;
+  const Accepted* find(std::string_view queue_id) const { return find(key_of(queue_id)); }
+
+ private:
   struct Entry {
     Key key;
     Accepted accepted;
@@ -53,8 +59,6 @@ class RecentIds {
     void place(std::size_t entry);
     void clear();
   };
-
-  Key key_of(std::string_view queue_id) const;
 
   std::size_t half_;
   std::uint64_t seed_;

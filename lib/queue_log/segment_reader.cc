@@ -88,17 +88,21 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
     const std::size_t size =
         std::min<std::size_t>(std::max(wanted, ahead_), std::size_t{limit_} - offset);
     ahead_ = std::min(ahead_ * 2, kChunk);
-    std::string fresh(size, '\0');
     std::size_t kept = 0;
     if (offset >= buffer_start_ && offset < buffer_start_ + buffer_.size()) {
       kept = std::min(buffer_start_ + buffer_.size() - offset, size);
-      std::memcpy(fresh.data(), buffer_.data() + (offset - buffer_start_), kept);
+      std::memmove(buffer_.data(), buffer_.data() + (offset - buffer_start_), kept);
     }
-    MutableBytes rest{reinterpret_cast<std::byte*>(fresh.data()) + kept, size - kept};
-    PEN_TRY(fill(offset + kept, rest));
-    bytes_read_ += rest.size();
-    buffer_ = std::move(fresh);
+    // Once a record larger than a chunk was read its memory is given back.
+    if (size <= kChunk && buffer_.capacity() > 2 * kChunk) buffer_ = buffer_.substr(0, kept);
+    buffer_.resize_and_overwrite(size, [](char*, std::size_t n) { return n; });
     buffer_start_ = offset;
+    MutableBytes rest{reinterpret_cast<std::byte*>(buffer_.data()) + kept, size - kept};
+    if (auto got = fill(offset + kept, rest); !got) {
+      buffer_.clear();
+      return std::unexpected(std::move(got).error());
+    }
+    bytes_read_ += rest.size();
   }
   return as_bytes(buffer_).subspan(offset - buffer_start_);
 }

@@ -102,8 +102,13 @@ BOOST_AUTO_TEST_CASE(masquerading_hides_hosts_by_class_after_canonical_maps) {
   BOOST_TEST(at("bo") == "bo");
   BOOST_TEST(at("bo@a.example.org", Place::envelope_sender) == "bo@example.org");
   BOOST_TEST(at("bo@a.example.org", Place::envelope_recipient) == "bo@a.example.org");
+  options.masquerade_classes = "envelope_recipient";
+  r = open();
+  BOOST_TEST(at("bo@a.example.org", Place::envelope_recipient) == "bo@example.org");
+  BOOST_TEST(at("bo@a.example.org") == "bo@a.example.org");
+  BOOST_TEST(at("bo@a.example.org", Place::envelope_sender) == "bo@a.example.org");
   options.masquerade_exceptions = "texthash:/does/not/exist";
-  BOOST_TEST(!open()->canonical("bo@a.example.org", Place::header_sender).has_value());
+  BOOST_TEST(!open()->canonical("bo@a.example.org", Place::envelope_recipient).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(generic_maps_give_an_address_that_the_world_knows) {

@@ -109,6 +109,7 @@ class Instance:
             "dns_resolver_addresses": "127.0.0.1",
             "dns_resolver_port": "9",  # nobody answers: a test that needs names brings its own server
             "dns_resolver_timeout": "1s",
+            "notify_classes": "",  # no mail that a test has not asked for
             **sanitizers.settings(),
         }
         base.update(settings or {})

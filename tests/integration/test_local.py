@@ -258,15 +258,17 @@ class Local(Suite):
             "relay_domains": "relay.test.example", "relay_recipient_maps": inline({"known@relay.test.example": "x"}),
             "virtual_mailbox_maps": inline({"known@virtual.test.example": "known/"}), "recipient_delimiter": "+",
             "virtual_alias_domains": "alias.test.example", "virtual_alias_maps": inline({"known@alias.test.example": user}),
-            "unknown_relay_recipient_reject_code": "551"}
+            "unknown_local_recipient_reject_code": "450", "unknown_relay_recipient_reject_code": "551",
+            "unknown_virtual_alias_reject_code": "552", "unknown_virtual_mailbox_reject_code": "553"}
+        codes = {TO: "450 4", "relay.test.example": "551 5", "alias.test.example": "552 5", "virtual.test.example": "553 5"}
         with Instance(settings) as mx, Client(mx.port) as client:
             client.expect("MAIL FROM:<ada@sender.example>", "250")
             for local, known in ((TO, user), (TO, "list"), ("relay.test.example", "known"),
                                  ("virtual.test.example", "known"), ("alias.test.example", "known")):
                 client.expect(f"RCPT TO:<{known}@{local}>", "250")
                 client.expect(f"RCPT TO:<{known}+x@{local}>", "250")
-                code = "551" if local.startswith("relay") else "550"
-                self.assertRegex(client.command(f"RCPT TO:<no-such-user@{local}>"), rf"^{code} 5\.1\.1 .*User unknown in ")
+                self.assertRegex(client.command(f"RCPT TO:<no-such-user@{local}>"),
+                                 rf"^{codes[local]}\.1\.1 .*User unknown in ")
 
 
 class Pipe(Suite):

@@ -4,7 +4,7 @@
 
 using namespace pen;
 
-BOOST_AUTO_TEST_SUITE(tls_reports)
+BOOST_AUTO_TEST_SUITE(one_way)
 
 BOOST_AUTO_TEST_CASE(what_nobody_reads_is_bounded_and_counted) {
   async::Loop loop;

@@ -1,0 +1,138 @@
+#include "bounce/session_notice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/base/time.h"
+#include "lib/intake/derived.h"
+#include "lib/mail/error_class.h"
+#include "lib/mail/transcript.h"
+
+namespace pen::bounce {
+namespace {
+
+using ipc::session_errors::Role;
+using ipc::session_errors::Session;
+
+constexpr std::size_t kWidth = 78;
+constexpr std::size_t kMaxPeer = 300;
+// twice what a transcript has by itself: who sends it is another program
+constexpr std::size_t kMaxText = 2 * mail::Transcript::kMost;
+
+std::string_view who(Role role) {
+  switch (role) {
+    case Role::smtp_server:
+      return "SMTP server";
+    case Role::smtp_client:
+      return "SMTP client";
+    case Role::lmtp_client:
+      return "LMTP client";
+  }
+  return "SMTP";
+}
+
+/// Indented, so that no line of the peer's looks like one of ours; longer ones go on further in.
+void add_line(std::string& out, std::string_view line) {
+  std::string_view indent = " ";
+  do {
+    std::size_t end = line.size();
+    if (end > kWidth) {
+      end = line.rfind(' ', kWidth);
+      if (end == std::string_view::npos || end == 0) end = kWidth;
+    }
+    out += indent;
+    out += line.substr(0, end);
+    out += "\r\n";
+    line.remove_prefix(end);
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    indent = "     ";
+  } while (!line.empty());
+}
+
+const std::string& recipient_of(const Session& session, const SessionNoticeSettings& settings) {
+  return mail::ErrorClasses::from_bits(session.classes).has(mail::ErrorClass::bounce)
+             ? settings.bounces_to
+             : settings.errors_to;
+}
+
+std::string qualified(const std::string& address, const std::string& origin) {
+  return address.find('@') == std::string::npos ? address + "@" + origin : address;
+}
+
+}  // namespace
+
+bool Allowance::take(SteadyTime now) {
+  if (filled_ == SteadyTime{}) filled_ = now;
+  const auto more = (now - filled_) / kEvery;
+  if (more > 0) {
+    left_ = static_cast<int>(std::min<std::int64_t>(kAtOnce, left_ + more));
+    filled_ += more * kEvery;
+  }
+  if (left_ == 0) {
+    ++refused_;
+    return false;
+  }
+  --left_;
+  return true;
+}
+
+std::string session_notice(const Session& session, const SessionNoticeSettings& settings,
+                           std::string_view message_id, WallTime now, std::uint64_t left_out) {
+  const std::string peer = printable(session.peer, kMaxPeer);
+  std::string out = fmt::format(
+      "Date: {}\r\nFrom: Mail Delivery System <{}>\r\nTo: Postmaster <{}>\r\n"
+      "Subject: {} {}: errors from {}\r\nMessage-ID: {}\r\nAuto-Submitted: auto-generated\r\n\r\n",
+      rfc5322_date(now), qualified("MAILER-DAEMON", settings.origin),
+      qualified(recipient_of(session, settings), settings.origin), printable(settings.mail_name),
+      who(session.role), peer, message_id);
+  out += fmt::format("Errors of class {} in a session with {}.\r\n",
+                     mail::shown(mail::ErrorClasses::from_bits(session.classes)), peer);
+  if (!session.transcript.empty()) {
+    out += "\r\nTranscript of session follows.\r\n\r\n";
+    std::string_view text = session.transcript;
+    text = text.substr(0, kMaxText);
+    while (!text.empty()) {
+      const auto end = std::min(text.find('\n'), text.size());
+      add_line(out, printable(text.substr(0, end), kMaxText));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  if (!session.reason.empty())
+    out += fmt::format("\r\nSession aborted, reason: {}\r\n", printable(session.reason));
+  if (left_out > 0)
+    out += fmt::format("\r\nBefore this there were {} more such sessions without a notice.\r\n",
+                       left_out);
+  out += "\r\nFor other details, see the local mail log.\r\n";
+  return out;
+}
+
+async::Task<void> SessionNotices::send(Session session) {
+  if (!allowance_.take(intake_.loop.now())) co_return;
+  const WallTime now = intake_.loop.clock().wall_now();
+  const std::uint64_t left_out = allowance_.take_refused();
+  intake::Derived derived;
+  derived.envelope.sender = settings_.sender;
+  derived.envelope.client.protocol = "local";
+  derived.keep_sender = true;
+  mail::Recipient to;
+  to.address = recipient_of(session, settings_);
+  to.notify = mail::notify::kNever;
+  derived.envelope.recipients.push_back(std::move(to));
+  derived.envelope.message_id =
+      fmt::format("<{}.{:016X}@{}>", unix_seconds(now), random_.next(), settings_.hostname);
+  derived.before = session_notice(session, settings_, derived.envelope.message_id, now, left_out);
+  const async::Until until{.deadline = intake_.loop.now() + intake_.settings.enqueue_timeout};
+  const auto queued = co_await intake::enqueue_derived(intake_, std::move(derived), until);
+  const std::string peer = printable(session.peer, kMaxPeer);
+  if (!queued) {
+    log::warning("postmaster notice of errors from {}: {}", peer, queued.error().context());
+    co_return;
+  }
+  ++sent_;
+  log::info("{}: postmaster notice of errors from {}", *queued, peer);
+}
+
+}  // namespace pen::bounce

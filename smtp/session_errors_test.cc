@@ -1,0 +1,124 @@
+#include <boost/test/unit_test.hpp>
+
+#include "smtp/session_fixture.h"
+
+using namespace pen;
+using namespace pen::smtp;
+using namespace pen::smtp::testing;
+using ipc::session_errors::Role;
+using mail::ErrorClass;
+
+namespace {
+
+/// What the postmaster is told of one connection to a host.
+struct Told : SessionFixture {
+  Told() {
+    const std::vector<std::string> words = {"data", "policy", "protocol", "resource", "software"};
+    settings.told = *mail::parse_error_classes(words);
+    settings.double_bounce = "double-bounce@me.example";
+  }
+  void start_telling() {
+    start();
+    session->tell_postmaster(
+        [this](ipc::session_errors::Session s) { told.push_back(std::move(s)); });
+  }
+  /// One message to a host that answers `command` with `answer`.
+  void refused(const std::string& command, const std::string& answer) {
+    told.clear();
+    closed.clear();
+    results.clear();
+    start_telling();
+    PeerOptions o;
+    o.fault = [&](std::string_view c) { return c.starts_with(command) ? answer : ""; };
+    Host host(loop, o);
+    open(1, host.port);
+    (void)job(1, "Subject: x\r\n\r\nprivate\r\n");
+    BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
+    until([&] { return closed.size() == 1 && session->connections() == 0; });
+    session.reset();
+  }
+  bool is(ErrorClass one) const {
+    return told.size() == 1 && told[0].classes == mail::ErrorClasses(one).bits();
+  }
+  std::vector<ipc::session_errors::Session> told;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(smtp_session_errors, Told)
+
+BOOST_AUTO_TEST_CASE(replies_against_the_protocol_are_told_with_the_transcript) {
+  refused("mail", "gibberish");
+  BOOST_TEST(is(ErrorClass::protocol));
+  BOOST_TEST((told.at(0).role == Role::smtp_client));
+  BOOST_TEST(told.at(0).peer.starts_with("mx.example[127.0.0.1]"));
+  BOOST_TEST(
+      told.at(0).transcript.starts_with("In:  220 peer ESMTP\nOut: EHLO me.example\nIn:  250"));
+  BOOST_TEST(told.at(0).transcript.find("In:  gibberish\n") != std::string::npos);
+  BOOST_TEST(told.at(0).transcript.find("private") == std::string::npos);
+  BOOST_TEST(told.at(0).reason.starts_with("protocol error: host mx.example[127.0.0.1] sent"));
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_of_the_command_is_told_and_one_of_the_mail_is_not) {
+  for (const char* command : {"mail", "rcpt", "dot", "bdat"}) {
+    BOOST_TEST_CONTEXT(command) {
+      refused(command, "550 5.7.1 not this mail");
+      BOOST_TEST(told.empty());
+      refused(command, "450 4.7.1 later");
+      BOOST_TEST(told.empty());
+    }
+  }
+  refused("rcpt", "501 5.5.4 syntax");
+  BOOST_TEST(is(ErrorClass::protocol));
+  BOOST_TEST(told.at(0).reason.empty());
+  refused("mail", "555 5.5.4 unknown parameter");
+  BOOST_TEST(is(ErrorClass::protocol));
+  refused("ehlo", "502 5.5.1 what is that");  // HELO follows
+  BOOST_TEST(told.empty());
+}
+
+BOOST_AUTO_TEST_CASE(content_that_cannot_be_read_is_told) {
+  start_telling();
+  PeerOptions o;
+  Host host(loop, o);
+  open(1, host.port);
+  (void)job(1, std::string(300000, 'x'), true, true);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST(is(ErrorClass::data));
+  BOOST_TEST(told.at(0).transcript.find("Out: MAIL FROM:<a@x.example>") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_keeps_this_host_from_connecting_is_told) {
+  start_telling();
+  Host host(loop, {});
+  policy.level = ipc::TlsLevel::encrypt;  // and there is no TLS
+  open(1, host.port);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST(is(ErrorClass::software));
+  BOOST_TEST(told.at(0).transcript.empty());
+  BOOST_TEST(told.at(0).reason.starts_with("TLS is required, but there is a client TLS"));
+  told.clear();
+  policy.level = ipc::TlsLevel::none;
+  session.reset();
+  closed.clear();
+  settings.bind_address = "192.0.2.1";  // not one of ours
+  start_telling();
+  open(1, host.port);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST(is(ErrorClass::resource));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_kept_or_told_that_no_class_asks_for) {
+  const std::vector<std::string> usual = {"resource", "software"};
+  settings.told = *mail::parse_error_classes(usual);
+  refused("mail", "gibberish");
+  BOOST_TEST(told.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_carried_such_a_notice_makes_no_other) {
+  settings.double_bounce = "A@x.example";  // whose mail job() is
+  refused("mail", "gibberish");
+  BOOST_TEST(told.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
