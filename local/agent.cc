@@ -114,7 +114,7 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
   if (e.only_user)
     co_return co_await to_user(message, recipient, *e.only_user, e.sender, false, std::move(way));
   way.tour->destinations += e.direct.size();
-  if (way.tour->destinations > kMaxTargets)
+  if (way.tour->destinations > shared_->rules.expansion.limit)
     co_return expansion_trouble(fail(LocalError::too_many).error());
   e.forwards = one_for_each_sender(std::move(e.forwards));
   Step step;

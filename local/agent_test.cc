@@ -433,6 +433,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_a_link_a_program_or_no_file_is_not_written) 
 }
 
 BOOST_AUTO_TEST_CASE(of_several_destinations_only_what_failed_is_tried_again) {
+  prepare_commands();
   aliases = alias("team", "\"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " +
                               out("bad") + "; exit 75\"");
   BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
@@ -673,6 +674,68 @@ BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
   BOOST_TEST(box().empty());
 }
 
+BOOST_AUTO_TEST_CASE(fallback_transport_maps_comes_before_fallback_transport_and_luser_relay) {
+  auto maps = map::MapList::open("inline:{ {moved = lmtp:unix:/there} }");
+  BOOST_REQUIRE(maps);
+  rules.fallback_transports = *std::move(maps);
+  rules.luser_relay = "catch@relay.example";
+  deliver("moved@here.example");
+  deliver("other@here.example");
+  rules.fallback_transport = "smtp:[away.example]";
+  deliver("other@here.example");
+  deliver(user + "@here.example");
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 3U);
+  BOOST_TEST(outbox.sent[0].envelope.transport == "lmtp:unix:/there");
+  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).address == "catch@relay.example");
+  BOOST_TEST(outbox.sent[2].envelope.transport == "smtp:[away.example]");
+  BOOST_TEST(box().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(command_execution_directory_is_where_commands_begin_its_filter_cleans_values) {
+  prepare_commands();
+  fs::create_directory(scratch.path() / "in_x_y");
+  rules.directory = scratch.path().string() + "/in_$extension";
+  rules.directory_filter = "abcdefghijklmnopqrstuvwxyz";
+  aliases = alias("robot", "|pwd > " + out("pwd"));
+  BOOST_TEST(deliver("robot+x/y@here.example").dsn == "2.0.0");
+  BOOST_TEST(text_of("pwd") == scratch.file("in_x_y") + "\n");
+  const auto s = deliver("robot+none@here.example");
+  BOOST_TEST((s.action == mail::Action::deferred));
+  BOOST_TEST(s.text.contains("cannot begin in the directory"), s.text);
+}
+
+BOOST_AUTO_TEST_CASE(prepend_delivered_header_says_where_delivered_to_is_put) {
+  prepare_commands();
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
+  rules.expansion.files = {true, true, true};
+  aliases = "inline:{ {robot = |cat > " + out("got") + "}, {file = " + out("file") +
+            "}, {far = far@x.example} }";
+  for (const bool mark : {true, false}) {
+    rules.mark_files = rules.mark_forwards = rules.mark_commands = mark;
+    outbox.sent.clear();
+    fs::remove(out("file"));
+    for (const char* name : {"robot", "file", "far"}) deliver(std::string(name) + "@here.example");
+    BOOST_TEST(text_of("got").contains("Delivered-To: robot@here.example\n") == mark);
+    BOOST_TEST(text_of("file").contains("Delivered-To: file@here.example\n") == mark);
+    BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+    BOOST_TEST(outbox.sent[0].fields.contains("Delivered-To: far@here.example\r\n") == mark);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(strict_mailbox_ownership_decides_over_a_mailbox_of_somebody_else) {
+  if (::geteuid() != 0) return;
+  rules.mail_spool_directory = scratch.path().string();
+  const auto path = scratch.write(user, "");
+  BOOST_REQUIRE(::chown(path.c_str(), 54321, 0) == 0);
+  BOOST_REQUIRE(::chmod(path.c_str(), 0666) == 0);
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
+  BOOST_TEST(fs::is_empty(path));
+  rules.strict_ownership = false;
+  const auto s = deliver(user + "@here.example");
+  BOOST_TEST((s.action == mail::Action::delivered), s.text);
+  BOOST_TEST(!fs::is_empty(path));
+}
+
 BOOST_AUTO_TEST_CASE(a_hanging_home_directory_holds_up_nobody_else) {
   prepare_commands();
   rules.share = 2;
@@ -706,7 +769,6 @@ BOOST_AUTO_TEST_CASE(a_hanging_home_directory_holds_up_nobody_else) {
 }
 
 BOOST_AUTO_TEST_CASE(a_delivery_that_gets_no_turn_in_time_is_tried_again) {
-  prepare_commands();
   rules.share = 1;
   rules.patience = seconds(0);
   message->body = ipc::Content::in_memory(text);

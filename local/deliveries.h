@@ -26,7 +26,7 @@ struct Tour {
   std::set<std::string> files;  // forward files that were followed
   // accounts with mailboxes; names with extension where a command or transport takes the mail, which may go by it
   std::set<std::string> boxes;
-  std::size_t destinations = 0;  // kMaxTargets at most
+  std::size_t destinations = 0;  // ExpandRules::limit at most
 };
 
 /// One delivery to be made.

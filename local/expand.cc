@@ -59,7 +59,7 @@ class Walk {
       const bool only_home = only_home_;
       only_home_ = only_home || been_.contains(candidate);
       path_.push_back(candidate);
-      PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text));
+      PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text, rules_.limit));
       PEN_TRY(all(targets, inner));
       path_.pop_back();
       only_home_ = only_home;
@@ -83,7 +83,7 @@ class Walk {
   Result<void> forward_file(const ForwardFile& file) {
     own_ = to_lower(file.user);
     for (const auto& address : file.been) addresses_been_.insert(to_lower(address));
-    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
+    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, rules_.limit));
     return all(targets, {Place::forward, file.uid, file.user, {}, file.extension});
   }
 
@@ -123,7 +123,7 @@ class Walk {
     }
     inner.sender = "owner-" + name + "@" + rules_.domain;
     if (!rules_.expand_owner) return {};
-    PEN_TRY_ASSIGN(const auto targets, parse_targets(owner->text));
+    PEN_TRY_ASSIGN(const auto targets, parse_targets(owner->text, rules_.limit));
     if (targets.size() != 1 || targets.front().kind != AliasTarget::Kind::address) return {};
     inner.sender = targets.front().text;
     if (!mail::has_domain(inner.sender)) inner.sender += "@" + rules_.domain;
@@ -137,7 +137,7 @@ class Walk {
 
   Result<void> one(const AliasTarget& t, const Context& context) {
     using Kind = AliasTarget::Kind;
-    if (++count_ > kMaxTargets) return fail(LocalError::too_many);
+    if (++count_ > rules_.limit) return fail(LocalError::too_many);
     switch (t.kind) {
       case Kind::mailbox:
         add({Direct::Kind::mailbox, to_lower(t.text), {}, context.sender});
@@ -170,7 +170,7 @@ class Walk {
     if (files_ >= kMaxDepth) return fail(LocalError::loop, path);
     if (++read_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
     PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner, context.account));
-    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
+    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, rules_.limit));
     Context inner = context;
     inner.place = Place::include;
     if (!inner.owner) inner.owner = file.owner;
@@ -212,7 +212,7 @@ class Walk {
   /// circle, which its own delivery will tell.
   Result<bool> attempt(Walk& trial, const std::string& local, const std::string& domain,
                        const std::string& sender) {
-    if (tried_ > kMaxTargets) return fail(LocalError::too_many);
+    if (tried_ > rules_.limit) return fail(LocalError::too_many);
     trial.read_ = read_;
     auto done = trial.name(local, domain, {Place::alias, {}, {}, sender, {}});
     read_ = trial.read_;

@@ -46,6 +46,7 @@ Result<void> read_expansion(const config::Settings& s, local::ExpandRules& rules
   rules.propagate = {has(onto, "alias"), has(onto, "forward"), has(onto, "include")};
   rules.expand_owner = s.expand_owner_alias;
   rules.reset_owner = s.reset_owner_alias;
+  rules.limit = static_cast<std::size_t>(s.alias_destination_limit);
   return {};
 }
 

@@ -55,7 +55,7 @@ struct Answer {
 };
 
 inline constexpr std::size_t kMaxForward = 64 * 1024;
-inline constexpr std::size_t kMaxInclude = 1024 * 1024;
+inline constexpr std::size_t kMaxInclude = 8 * 1024 * 1024;
 
 Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit);
 
