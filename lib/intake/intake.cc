@@ -12,6 +12,10 @@
 namespace pen::intake {
 namespace {
 
+// Memory for a message's beginning: at least, and where its size was not declared (most are smaller).
+constexpr std::uint64_t kLeastRoom = 2048;
+constexpr std::uint64_t kUndeclaredRoom = 8192;
+
 std::string new_message_id(const std::string& queue_id, const std::string& host, WallTime when) {
   std::time_t seconds_now = static_cast<std::time_t>(unix_seconds(when));
   std::tm tm{};
@@ -182,7 +186,8 @@ Body& Message::open_body(std::uint64_t expected) {
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field);
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
-  content.reserve(std::min<std::uint64_t>(std::max<std::uint64_t>(room, 2048), Body::kDrainAt));
+  const std::uint64_t least = expected == 0 ? kUndeclaredRoom : kLeastRoom;
+  content.reserve(std::min<std::uint64_t>(std::max(room, least), Body::kDrainAt));
   content.add_trace(mail::received_field({
       .client = envelope_.client,
       .myhostname = s.myhostname,
