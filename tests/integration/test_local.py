@@ -297,7 +297,7 @@ class Pipe(Suite):
             mx.wait_log(r"pipe\[\d+\]: \w+: to=<Jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service\)")
 
     def test_what_a_command_says_of_its_success_is_logged_and_told(self):
-        with Peer() as back, Instance(relay_to(back, "sender.example"), start=False) as mx:
+        with Peer() as back, Instance({"relayhost": f"[127.0.0.1]:{back.port}"}, start=False) as mx:
             mx.write("robot", 'cat > /dev/null\necho filed as\necho ticket 17\n')
             self.service(mx, "flags=u")
             mx.start()
