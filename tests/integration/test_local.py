@@ -172,7 +172,6 @@ class Local(Suite):
             self.assertEqual(len(mx.queue()), 1)
             mx.set(mailbox_size_limit="0", virtual_mailbox_limit="60000000")
             mx.tool("penstock", "reload", check=True)
-            mx.tool("penqueue", "-f", check=True)
             mx.spool_box(user).wait(1)
             mx.wait_empty_queue()
             self.assertEqual(mx.tool("penstock", "check").returncode, 0)
