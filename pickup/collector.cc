@@ -72,6 +72,7 @@ mail::Envelope envelope_of(const std::string& name, submission::Submission given
   envelope.envid = std::move(given.envid);
   envelope.ret = given.ret;
   envelope.body_type = given.body_type;
+  envelope.requiretls = given.requiretls;
   envelope.client.protocol = "local";
   envelope.smtputf8 = given.smtputf8 || !ascii(envelope.sender);
   envelope.recipients = std::move(given.recipients);
@@ -177,6 +178,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   if (given.probe) co_return co_await answer_probe(name, std::move(reader), std::move(given));
   const std::string sender = given.sender;
   std::string full_name = std::move(given.full_name);
+  const bool gateway = given.gateway;
   mail::Envelope as_given = envelope_of(name, std::move(given));
   intake::Message message(intake_, sender);
   mail::Envelope& envelope = message.envelope();
@@ -187,8 +189,9 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   envelope.body_type = as_given.body_type;
   envelope.client.protocol = as_given.client.protocol;
   envelope.smtputf8 = as_given.smtputf8;
+  envelope.requiretls = as_given.requiretls;
   for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
-  message.complete_header(true);
+  message.complete_header(!gateway);
   message.return_refused(true);
   message.full_name(std::move(full_name));
   message.submitted_by(fmt::format("from userid {}", uid));

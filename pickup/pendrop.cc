@@ -30,13 +30,14 @@ namespace {
 using namespace pen;
 
 constexpr const char* kHelp =
-    "usage: pendrop [-c DIR] [-v]\n"
+    "usage: pendrop [-c DIR] [-rv]\n"
     "\n"
     "Takes a message from sendmail (see sendmail(1)) on standard input and leaves it in the "
     "maildrop\n"
     "directory, whether the mail system runs or not. Not for people: the input has a form of its "
     "own.\n"
     "  -c DIR  the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
+    "  -r      accepted, and changes nothing\n"
     "  -v      print the queue id\n"
     "  --help, --version\n";
 

@@ -148,20 +148,33 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
   // Taken down before the first wait: an active message may end meanwhile.
   std::size_t bytes = 0;
   std::vector<Entry> parts;
+  const auto cut = [&](std::size_t more) {
+    bytes += more + 8;
+    if (bytes < kEntryBytes) return;
+    e.more = true;
+    parts.push_back(e);
+    e.more = false;
+    e.recipients.clear();
+    e.originals.clear();
+    e.bounced.clear();
+    bytes = 0;
+  };
   for (const auto& range : message->remaining.ranges()) {
     for (std::uint32_t i = range.first; i < range.end; ++i) {
       auto& r = e.recipients.emplace_back();
-      r.address = message->envelope().recipients[i].address;
+      const mail::Recipient& recipient = message->envelope().recipients[i];
+      r.address = recipient.address;
+      e.originals.push_back(recipient.shown_original());
       if (auto it = message->notes.find(i); it != message->notes.end())
         r.delay_reason = it->second.status.text;
-      bytes += r.address.size() + r.delay_reason.size() + 8;
-      if (bytes < kEntryBytes) continue;
-      e.more = true;
-      parts.push_back(e);
-      e.more = false;
-      e.recipients.clear();
-      bytes = 0;
+      cut(r.address.size() + e.originals.back().size() + r.delay_reason.size());
     }
+  }
+  for (const auto& [ordinal, note] : message->notes) {
+    if ((note.owed & mail::notify::kFailure) == 0 || message->remaining.contains(ordinal)) continue;
+    const mail::Recipient& recipient = message->envelope().recipients[ordinal];
+    e.bounced.push_back({recipient.address, recipient.shown_original(), note.status.text});
+    cut(recipient.address.size() + e.bounced.back().original.size() + note.status.text.size());
   }
   parts.push_back(std::move(e));
   read.reset();

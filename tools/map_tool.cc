@@ -5,9 +5,12 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +21,10 @@
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
+#include "lib/sasl/base64.h"
 #include "tools/as_owner.h"
+#include "tools/map_message.h"
+#include "tools/progress_bar.h"
 
 namespace pen::tools {
 namespace {
@@ -28,23 +34,33 @@ struct Invocation {
   Source source = Source::table;
   std::string directory;
   std::optional<std::string> query, remove;
+  MessageKeys message;
   bool incremental = false, list = false, keep_root = false, inherit_mode = true;
+  bool json = false, values_are_files = false;
   map::BuildOptions build;
   std::vector<std::string> tables;
 };
 
 constexpr const char* kHelp =
-    "usage: %s [-c DIR] [-finoprw] [-q KEY | -d KEY | -s] [TYPE:]FILE ...\n"
+    "usage: %s [-c DIR] [-bfFhijmoprw] [-q KEY | -d KEY | -s] [TYPE:]FILE ...\n"
     "  (no -q, -d, -s)  make FILE's table FILE.lmdb (cdb: FILE.cdb) anew from its text, in one "
     "step\n"
-    "  -c DIR  the configuration directory (default_database_type)\n"
+    "  -c DIR  the directory of main.cf (default_database_type, and settings that tables name)\n"
     "  -q KEY  print the value of KEY; -q - reads keys from standard input\n"
+    "  -h, -b  with -q -: standard input is a message; keys are its header fields, its body's "
+    "lines\n"
+    "  -m      with -h, -b: fields of parts and of messages inside are header too\n"
     "  -d KEY  remove KEY; -d - reads keys from standard input\n"
     "  -s      print every key and value\n"
+    "  -j      with -q, -s: print JSON, an object {\"KEY\": \"VALUE\"} a line\n"
     "  -i      add what standard input says to the table\n"
-    "  -r      a later entry replaces an earlier one; -w: and no word about it when it does not\n"
+    "  -r      a later entry replaces an earlier one\n"
+    "  -w      no warning about a second entry with the same key\n"
     "  -f      keep upper and lower case of keys apart\n"
-    "  -o      stay root; -p: do not take the permissions of FILE\n"
+    "  -F      values name files, whose content is stored in base 64; with -q, -s: decode values\n"
+    "  -o      stay root\n"
+    "  -p      do not take the permissions of FILE\n"
+    "  -n, -N, -u, -U, -v  accepted, and change nothing\n"
     "  --help, --version\n";
 
 struct Spec {
@@ -83,10 +99,32 @@ std::string all_of_stdin() {
   return text;
 }
 
+/// Why there is no file to make.
+std::string not_made(const std::string& type) {
+  static constexpr std::string_view kTexts[] = {"cidr", "pcre", "regexp", "texthash"};
+  const auto known = map::known_types();
+  if (std::ranges::find(known, type) == known.end()) return ": there is no such type of table";
+  if (std::ranges::find(kTexts, type) != std::end(kTexts))
+    return ": tables of this type are not made, the text is read as it is";
+  return ": tables of this type are not made, they have no file";
+}
+
+/// -F: the file that a value names, in base 64. Errors: errno; too_large.
+Result<std::string> file_in_base64(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  if (!file) return fail_errno("open " + name, errno);
+  std::string content(map::kMaxValue + 1, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  if (file.bad()) return fail_errno("read " + name, EIO);
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  std::string coded = sasl::base64_encode(content);
+  if (coded.size() > map::kMaxValue) return fail(map::MapError::too_large, name);
+  return coded;
+}
+
 int build(const Invocation& in, const Spec& spec) {
   if (!spec.indexed()) {
-    complain(in, "fatal",
-             spec.text() + ": tables of this type are not made, the text is read as it is");
+    complain(in, "fatal", spec.text() + not_made(spec.type));
     return EX_USAGE;
   }
   struct stat source{};
@@ -108,8 +146,19 @@ int build(const Invocation& in, const Spec& spec) {
     text = *std::move(read);
   }
   const std::string shown = from_stdin ? "standard input" : spec.file;
-  const map::TableText table = in.source == Source::aliases ? map::parse_aliases(text, shown)
-                                                            : map::parse_table(text, shown);
+  map::TableText table = in.source == Source::aliases ? map::parse_aliases(text, shown)
+                                                      : map::parse_table(text, shown);
+  if (in.values_are_files) {
+    std::erase_if(table.entries, [&](map::TableEntry& entry) {
+      auto content = file_in_base64(entry.value);
+      if (content)
+        entry.value = *std::move(content);
+      else
+        table.warnings.push_back(shown + ", line " + std::to_string(entry.line) + ": " +
+                                 content.error().message() + ": skipping this entry");
+      return !content;
+    });
+  }
   for (const auto& warning : table.warnings) complain(in, "warning", warning);
 
   std::optional<AsOwner> owner;
@@ -123,6 +172,29 @@ int build(const Invocation& in, const Spec& spec) {
   return EX_OK;
 }
 
+/// A value as it is shown. Errors: -F, and it is no base 64.
+Result<std::string> shown_value(const Invocation& in, const std::string& key, std::string value) {
+  if (!in.values_are_files) return value;
+  auto decoded = sasl::base64_decode(value);
+  if (!decoded)
+    return fail(map::MapError::syntax, "value of " + key + " (-F): neither base 64 nor made by -F");
+  return *std::move(decoded);
+}
+
+/// Whether standard output still takes it.
+bool print(const Invocation& in, std::string_view key, std::string_view value, bool with_key) {
+  std::string line;
+  if (in.json) {
+    const nlohmann::json entry = {{std::string(key), std::string(value)}};
+    line = entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  } else {
+    if (with_key) line.append(key).append("\t");
+    line += value;
+  }
+  line += '\n';
+  return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
+}
+
 /// One key asked of every table in turn. 0: found, 1: nowhere, else a failure.
 int ask(const Invocation& in, const std::vector<std::shared_ptr<map::Map>>& tables,
         const std::string& key, bool print_key) {
@@ -133,9 +205,9 @@ int ask(const Invocation& in, const std::vector<std::shared_ptr<map::Map>>& tabl
       return EX_TEMPFAIL;
     }
     if (!*value) continue;
-    if (print_key) std::printf("%s\t", key.c_str());
-    std::printf("%s\n", (*value)->c_str());
-    return EX_OK;
+    auto shown = shown_value(in, key, **std::move(value));
+    if (!shown) return failed(in, std::move(shown).error().within(table->name()));
+    return print(in, key, *shown, print_key) ? EX_OK : EX_IOERR;
   }
   return 1;
 }
@@ -150,11 +222,16 @@ int query(const Invocation& in, const std::vector<Spec>& specs) {
   }
   if (*in.query != "-") return ask(in, tables, *in.query, false);
   int status = 1;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    const int one = ask(in, tables, line, true);
-    if (one > 1) return one;
-    if (one == EX_OK) status = EX_OK;
+  const auto one = [&](const std::string& key) {
+    const int found = ask(in, tables, key, true);
+    if (found != 1) status = found;
+    return found <= 1;
+  };
+  if (in.message.header || in.message.body) {
+    each_key(std::cin, in.message, one);
+    return status;
+  }
+  for (std::string line; std::getline(std::cin, line) && one(line);) {
   }
   return status;
 }
@@ -185,24 +262,28 @@ int remove(const Invocation& in, const Spec& spec) {
 }
 
 int list(const Invocation& in, const Spec& spec) {
-  const auto print = [](std::string_view key, std::string_view value) {
-    std::fwrite(key.data(), 1, key.size(), stdout);
-    std::fputc('\t', stdout);
-    std::fwrite(value.data(), 1, value.size(), stdout);
-    return std::fputc('\n', stdout) != EOF;
+  int status = EX_OK;
+  const auto show = [&](std::string_view key, std::string_view value) {
+    auto shown = shown_value(in, std::string(key), std::string(value));
+    if (!shown) {
+      status = failed(in, std::move(shown).error().within(spec.text()));
+      return true;
+    }
+    return print(in, key, *shown, true);
   };
-  const auto print_all = [&](auto file) {
+  const auto show_all = [&](auto file) {
     if (!file) return failed(in, file.error());
-    auto done = (*file)->each(print);
-    return done ? EX_OK : failed(in, done.error());
+    auto done = (*file)->each(show);
+    return done ? status : failed(in, done.error());
   };
-  if (spec.cdb()) return print_all(map::CdbFile::open(spec.path()));
-  if (spec.indexed()) return print_all(map::LmdbFile::open(spec.path()));
+  if (spec.cdb()) return show_all(map::CdbFile::open(spec.path()));
+  if (spec.indexed()) return show_all(map::LmdbFile::open(spec.path()));
   if (spec.type == "texthash") {
     auto text = map::read_table_file(spec.file);
     if (!text) return failed(in, text.error());
-    for (const auto& e : map::parse_table(*text, spec.file).entries) print(e.key, e.value);
-    return EX_OK;
+    for (const auto& e : map::parse_table(*text, spec.file).entries)
+      if (!show(e.key, e.value)) break;
+    return status;
   }
   complain(in, "fatal", spec.text() + ": tables of this type cannot be listed");
   return EX_USAGE;
@@ -213,7 +294,7 @@ std::optional<int> read_arguments(int argc, char** argv, Invocation& in) {
   static const option kLong[] = {
       {"help", no_argument, nullptr, 1}, {"version", no_argument, nullptr, 2}, {}};
   int c = 0;
-  while ((c = getopt_long(argc, argv, "c:d:fiNnopq:rsuvw", kLong, nullptr)) != -1) {
+  while ((c = getopt_long(argc, argv, "bc:d:FfhijmNnopq:rsUuvw", kLong, nullptr)) != -1) {
     switch (c) {
       case 1:
         std::printf(kHelp, in.name);
@@ -221,17 +302,32 @@ std::optional<int> read_arguments(int argc, char** argv, Invocation& in) {
       case 2:
         std::printf("%s %s\n", in.name, PEN_VERSION);
         return EX_OK;
+      case 'b':
+        in.message.body = true;
+        break;
       case 'c':
         in.directory = optarg;
         break;
       case 'd':
         in.remove = optarg;
         break;
+      case 'F':
+        in.values_are_files = true;
+        break;
       case 'f':
         in.build.fold_keys = false;
         break;
+      case 'h':
+        in.message.header = true;
+        break;
       case 'i':
         in.incremental = true;
+        break;
+      case 'j':
+        in.json = true;
+        break;
+      case 'm':
+        in.message.mime = true;
         break;
       case 'o':
         in.keep_root = true;
@@ -254,6 +350,7 @@ std::optional<int> read_arguments(int argc, char** argv, Invocation& in) {
       // Postfix's switches for what its formats leave open; here there is one way.
       case 'N':
       case 'n':
+      case 'U':
       case 'u':
       case 'v':
         break;
@@ -268,6 +365,19 @@ std::optional<int> read_arguments(int argc, char** argv, Invocation& in) {
   if (in.tables.empty() || modes > 1 || (in.query && in.query->empty()) ||
       (in.remove && in.remove->empty())) {
     std::fprintf(stderr, kHelp, in.name);
+    return EX_USAGE;
+  }
+  const bool of_message = in.message.header || in.message.body;
+  if (of_message && (!in.query || *in.query != "-")) {
+    complain(in, "fatal", "-h and -b take the keys from a message on standard input: with -q -");
+    return EX_USAGE;
+  }
+  if (in.message.mime && !of_message) {
+    complain(in, "fatal", "-m says what -h and -b take from a message: with one of them");
+    return EX_USAGE;
+  }
+  if (in.json && !in.query && !in.list) {
+    complain(in, "fatal", "-j is for what is printed: with -q or -s");
     return EX_USAGE;
   }
   return std::nullopt;

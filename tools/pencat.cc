@@ -1,17 +1,24 @@
-/// pencat: shows a queued message: envelope, header, body. Manual: man/pencat.1.
+/// pencat: shows messages, in the queue or in files that local submission left: envelope, header, body. Manual:
+/// man/pencat.1.
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <getopt.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/base/text.h"
+#include "lib/mail/header.h"
 #include "lib/mail/queue_id.h"
+#include "lib/submission/drop_view.h"
 #include "tools/queue_client.h"
 
 namespace {
@@ -21,77 +28,265 @@ using namespace pen::tools;
 
 constexpr const char* kProgram = "pencat";
 constexpr const char* kHelp =
-    "usage: pencat [-c DIR] [-beh] [-q] ID ...\n"
+    "usage: pencat [-c DIR] [-befhq] [ID | FILE ...]\n"
     "\n"
-    "Shows messages in the queue of a Penstock instance.\n"
+    "Shows messages in the queue of a Penstock instance, and files of its maildrop and corrupt\n"
+    "directories. Without ID and FILE: the file that standard input is.\n"
     "  -e       envelope\n"
     "  -h       header\n"
     "  -b       body\n"
     "           none of these: all three\n"
-    "  -q       accepted: ids are always looked up in the queue\n"
+    "  -f       the id or the file's name before each line\n"
+    "  -q       every word is an ID, whatever files there are\n"
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
+    "  -v       accepted, and changes nothing\n"
+    "  -d, -o, -r, -s  refused: messages are no files of records here\n"
     "  --help, --version\n";
 
-/// Content is stored with CRLF line ends; people read LF. Takes it in pieces.
-class Lines {
+struct Parts {
+  bool envelope = false, header = false, body = false;
+  bool names = false;  // -f
+};
+
+/// Standard output: lines end in LF, as people read them, and begin with a name if so wanted.
+class Output {
  public:
-  void print(std::string_view text) {
+  explicit Output(std::string prefix) : prefix_(std::move(prefix)) {}
+  void put(std::string_view text) {
     std::string out;
-    out.reserve(text.size() + 1);
+    out.reserve(text.size() + prefix_.size() + 1);
     for (const char c : text) {
+      if (at_start_) out += prefix_;
+      at_start_ = false;
       if (held_ && c != '\n') out += '\r';
       held_ = c == '\r';
       if (!held_) out += c;
+      at_start_ = c == '\n';
     }
-    tools::print(out);
+    print(out);
   }
+  /// What comes next begins a line.
   void end() {
-    if (held_) tools::print("\r");
+    if (held_) print("\r");
     held_ = false;
+    if (!at_start_) print("\n");
+    at_start_ = true;
   }
 
  private:
+  std::string prefix_;
+  bool at_start_ = true;
   bool held_ = false;  // a CR that may belong to a line end
 };
 
-/// Bytes [from, end) of the content.
-void print_content(const ipc::queue::Content& content, const std::vector<async::Fd>& fds,
-                   std::uint64_t from, std::uint64_t end) {
-  Lines lines;
-  if (fds.empty()) {
-    lines.print(content.inline_body.substr(std::min<std::size_t>(from, content.inline_body.size()),
-                                           end - from));
-    lines.end();
-    return;
-  }
-  std::string piece(256 * 1024, '\0');
+/// Where a message is read from.
+struct Source {
+  std::string name;          // as it was asked for
+  mail::Envelope envelope;   // of a message in the queue with its body facts
+  bool has_envelope = true;  // it could be read
+  std::string state;         // what else there is to say of it; may be empty
+  std::uint64_t size = 0, header_size = 0;
+  /// At most that many bytes of the content.
+  std::function<Result<std::string>(std::uint64_t from, std::size_t most)> read;
+};
+constexpr std::size_t kPiece = 256 * 1024;
+
+void print_content(Output& out, const Source& source, std::uint64_t from, std::uint64_t end) {
   while (from < end) {
-    const std::size_t want = std::min<std::uint64_t>(piece.size(), end - from);
-    const ssize_t n =
-        ::pread(fds[0].get(), piece.data(), want, static_cast<off_t>(content.body_offset + from));
-    if (n <= 0) die(kProgram, EX_IOERR, "cannot read the message's content");
-    lines.print(std::string_view(piece).substr(0, static_cast<std::size_t>(n)));
-    from += static_cast<std::uint64_t>(n);
+    auto piece = source.read(from, std::min<std::uint64_t>(kPiece, end - from));
+    if (!piece || piece->empty())
+      die(kProgram, EX_IOERR,
+          source.name + ": cannot read the message's content" +
+              (piece ? "" : ": " + piece.error().message()));
+    out.put(*piece);
+    from += piece->size();
   }
-  lines.end();
+  out.end();
 }
 
-void print_envelope(const mail::Envelope& e) {
-  std::printf("*** ENVELOPE RECORDS %s ***\n", e.queue_id.c_str());
-  std::printf("message_size: %llu\n", static_cast<unsigned long long>(e.body.size));
-  std::printf("arrival_time: %s\n", rfc5322_date(e.arrival).c_str());
-  std::printf("sender: %s\n", printable(e.sender).c_str());
+std::string notify_words(std::uint8_t bits) {
+  if (bits == mail::notify::kNever) return "never";
+  std::string out;
+  for (const auto& [bit, word] :
+       {std::pair{mail::notify::kSuccess, "success"}, std::pair{mail::notify::kFailure, "failure"},
+        std::pair{mail::notify::kDelay, "delay"}})
+    if ((bits & bit) != 0) out += (out.empty() ? "" : ",") + std::string(word);
+  return out;
+}
+
+void print_envelope(Output& out, const Source& source) {
+  const mail::Envelope& e = source.envelope;
+  const auto line = [&](const char* name, const std::string& value) {
+    if (!value.empty()) out.put(std::string(name) + ": " + printable(value) + "\n");
+  };
+  line("state", source.state);
+  line("message_size", std::to_string(source.size));
+  if (!source.has_envelope) return;
+  line("arrival_time", rfc5322_date(e.arrival));
+  out.put("sender: " + printable(e.sender) + "\n");
+  line("envelope_id", e.envid);
+  line("ret", e.ret == mail::Ret::full ? "full" : e.ret == mail::Ret::headers ? "hdrs" : "");
+  line("body_type", e.body_type == mail::BodyType::seven_bit        ? "7BIT"
+                    : e.body_type == mail::BodyType::eight_bit_mime ? "8BITMIME"
+                    : e.body_type == mail::BodyType::binary_mime    ? "BINARYMIME"
+                                                                    : "");
+  if (e.smtputf8) line("smtputf8", "yes");
   if (e.requiretls != mail::RequireTls::unspecified)
-    std::printf("requiretls: %s\n", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
-  if (!e.filter.empty()) std::printf("filter: %s\n", printable(e.filter).c_str());
-  if (!e.client.address.empty()) {
-    std::printf("client: %s[%s]\n", printable(e.client.name).c_str(),
-                printable(e.client.address).c_str());
-  }
+    line("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
+  line("transport", e.transport);
+  line("filter", e.filter);
+  if (e.hold) line("hold", "yes");
+  if (!e.client.address.empty()) line("client", e.client.name + "[" + e.client.address + "]");
+  line("client_helo", e.client.helo);
+  line("client_protocol", e.client.protocol);
+  line("sasl_method", e.client.sasl_method);
+  line("sasl_username", e.client.sasl_username);
+  line("sasl_sender", e.client.sasl_sender);
   for (const auto& r : e.recipients) {
-    std::printf("original_recipient: %s\n", printable(r.shown_original()).c_str());
-    std::printf("recipient: %s\n", printable(r.address).c_str());
+    line("dsn_orig_rcpt", r.orcpt);
+    line("notify", notify_words(r.notify));
+    out.put("original_recipient: " + printable(r.shown_original()) + "\n");
+    out.put("recipient: " + printable(r.address) + "\n");
   }
+}
+
+void show(const Source& source, const Parts& parts) {
+  Output out(parts.names ? source.name + ": " : "");
+  const auto mark = [&](const char* what) {
+    if (parts.envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
+  };
+  mark("ENVELOPE RECORDS");
+  if (parts.envelope) print_envelope(out, source);
+  if (parts.header || parts.body) {
+    mark("MESSAGE CONTENTS");
+    const std::uint64_t split = std::min(source.header_size, source.size);
+    print_content(out, source, parts.header ? 0 : split, parts.body ? source.size : split);
+  }
+  mark("HEADER EXTRACTED");
+  mark("MESSAGE FILE END");
+}
+
+/// How much of the content is header, with the empty line after it.
+Result<std::uint64_t> header_size_of(const Source& source) {
+  using Line = mail::HeaderScanner::Line;
+  std::string held;  // the beginning of a line
+  bool first = true, decided = false;
+  for (std::uint64_t at = 0, line_at = 0; at < source.size;) {
+    PEN_TRY_ASSIGN(const std::string piece, source.read(at, kPiece));
+    if (piece.empty()) break;
+    for (const char c : piece) {
+      ++at;
+      if (c != '\n' && !decided) held += c;
+      const bool whole = c == '\n';
+      if (!decided && (whole || held.size() >= mail::HeaderScanner::kDecide)) {
+        if (whole && held.ends_with('\r')) held.pop_back();
+        const Line kind = mail::HeaderScanner::classify(held, whole, std::exchange(first, false));
+        if (kind == Line::separator) return at;
+        if (kind == Line::body) return line_at;
+        decided = true;
+      }
+      if (!whole) continue;
+      held.clear();
+      decided = false;
+      line_at = at;
+    }
+  }
+  return source.size;
+}
+
+/// A file that local submission left. Returns whether it is whole.
+bool show_file(const std::string& name, int fd, const Parts& parts) {
+  auto view = submission::DropView::open(fd, true);
+  if (!view) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s: %s: %s\n", kProgram, printable(name).c_str(),
+                 view.error().message().c_str());
+    return false;
+  }
+  Source source;
+  source.name = name;
+  source.has_envelope = view->submission().has_value();
+  if (source.has_envelope) {
+    submission::Submission given = *view->submission();
+    mail::Envelope& e = source.envelope;
+    e.arrival = given.arrival;
+    e.sender = std::move(given.sender);
+    e.recipients = std::move(given.recipients);
+    e.envid = std::move(given.envid);
+    e.ret = given.ret;
+    e.body_type = given.body_type;
+    e.smtputf8 = given.smtputf8;
+    e.client.protocol = "local";
+  }
+  source.state = view->fault().empty() ? "" : "not whole: " + view->fault();
+  source.size = view->content_size();
+  source.read = [&](std::uint64_t from, std::size_t most) { return view->read(from, most); };
+  auto header = header_size_of(source);
+  if (!header) die(kProgram, EX_IOERR, name + ": " + header.error().message());
+  source.header_size = *header;
+  show(source, parts);
+  if (view->fault().empty()) return true;
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s: %s\n", kProgram, printable(name).c_str(), view->fault().c_str());
+  return false;
+}
+
+/// What became of a word.
+enum class Shown { yes, damaged, no };
+
+Shown show_path(const std::string& name, const std::string& path, const Parts& parts,
+                int flags = 0) {
+  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
+  if (fd.get() < 0) {
+    if (errno == ENOENT) return Shown::no;
+    die(kProgram, errno == EACCES ? EX_NOPERM : EX_NOINPUT,
+        Error::from_errno(errno, "open " + printable(path)).message());
+  }
+  return show_file(name, fd.get(), parts) ? Shown::yes : Shown::damaged;
+}
+
+Source of_queue(ipc::queue::Content& content, const std::vector<async::Fd>& fds) {
+  Source source;
+  source.envelope = std::move(content.envelope);
+  source.name = source.envelope.queue_id;
+  source.size = source.envelope.body.size;
+  source.header_size = source.envelope.body.header_size;
+  if (fds.empty()) {
+    source.read = [text = content.inline_body](std::uint64_t from, std::size_t most) {
+      return Result<std::string>(text.substr(std::min<std::size_t>(from, text.size()), most));
+    };
+    return source;
+  }
+  source.read = [fd = fds[0].get(), offset = content.body_offset](
+                    std::uint64_t from, std::size_t most) -> Result<std::string> {
+    std::string piece(most, '\0');
+    const ssize_t n = ::pread(fd, piece.data(), most, static_cast<off_t>(offset + from));
+    if (n < 0) return fail_errno("read");
+    piece.resize(static_cast<std::size_t>(n));
+    return piece;
+  };
+  return source;
+}
+
+/// Those that are there, in their order; takes them out of `ids`.
+void show_queued(QueueClient& client, std::vector<std::string>& ids, const Parts& parts) {
+  using ipc::queue::Outcome;
+  std::vector<mail::Recipient> recipients;  // of a message with so many that they come in parts
+  const auto done = client.ask(
+      ipc::queue::Show{1, {}, ids}, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>& fds) {
+        auto* content = std::get_if<ipc::queue::Content>(&m);
+        if (content == nullptr) return;
+        auto& part = content->envelope.recipients;
+        std::move(part.begin(), part.end(), std::back_inserter(recipients));
+        if (content->more) return;
+        part = std::exchange(recipients, {});
+        const Source source = of_queue(*content, fds);
+        show(source, parts);
+        std::erase(ids, source.name);
+      });
+  if (done.outcome == Outcome::denied)
+    die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
+  if (done.outcome == Outcome::failed) die(kProgram, EX_SOFTWARE, "failed: " + done.text);
 }
 
 }  // namespace
@@ -101,8 +296,9 @@ int main(int argc, char** argv) {
                                      {"version", no_argument, nullptr, 2},
                                      {nullptr, 0, nullptr, 0}};
   std::string directory;
-  bool envelope = false, header = false, body = false;
-  for (int c; (c = ::getopt_long(argc, argv, "c:behqv", kLong, nullptr)) != -1;) {
+  Parts parts;
+  bool ids_only = false;
+  for (int c; (c = ::getopt_long(argc, argv, "bc:defhoqrs:v", kLong, nullptr)) != -1;) {
     switch (c) {
       case 1:
         std::fputs(kHelp, stdout);
@@ -114,66 +310,82 @@ int main(int argc, char** argv) {
         directory = optarg;
         break;
       case 'e':
-        envelope = true;
+        parts.envelope = true;
+        break;
+      case 'f':
+        parts.names = true;
         break;
       case 'h':
-        header = true;
+        parts.header = true;
         break;
       case 'b':
-        body = true;
+        parts.body = true;
         break;
       case 'q':
+        ids_only = true;
+        break;
       case 'v':
         break;
+      case 'd':
+      case 'o':
+      case 'r':
+      case 's':
+        die(kProgram, EX_USAGE,
+            std::string("-") + static_cast<char>(c) +
+                ": messages are no files of records here; the records of the queue log are shown "
+                "by penqueue --log -v");
       default:
         std::fputs(kHelp, stderr);
         return EX_USAGE;
     }
   }
-  if (optind == argc) {
-    std::fputs(kHelp, stderr);
-    return EX_USAGE;
-  }
-  if (!envelope && !header && !body) envelope = header = body = true;
-  std::vector<std::string> missing;
+  if (!parts.envelope && !parts.header && !parts.body)
+    parts.envelope = parts.header = parts.body = true;
+  if (optind == argc)
+    return !show_file("standard input", STDIN_FILENO, parts) ? EX_DATAERR
+           : std::fflush(stdout) == 0                        ? 0
+                                                             : EX_IOERR;
+  int status = 0;
+  std::vector<std::string> ids;
+  std::optional<config::Config> config;
+  std::optional<QueueClient> client;
+  const auto show_ids = [&] {
+    if (ids.empty()) return;
+    // A message goes from maildrop to the queue: so whoever is not there yet is looked for here first.
+    std::vector<std::string> missing;
+    for (const std::string& id : ids) {
+      Shown shown = Shown::no;
+      for (const char* where : {"/maildrop/", "/corrupt/"})
+        if (shown == Shown::no)
+          shown = show_path(id, config->settings().queue_directory + where + id, parts, O_NOFOLLOW);
+      if (shown == Shown::no) missing.push_back(id);
+      if (shown == Shown::damaged) status = EX_DATAERR;
+    }
+    ids.clear();
+    if (missing.empty()) return;
+    if (!client) client.emplace(kProgram, *config);
+    show_queued(*client, missing, parts);
+    std::fflush(stdout);
+    for (const auto& id : missing)
+      std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
+    if (!missing.empty()) status = EX_DATAERR;
+  };
   for (int i = optind; i < argc; ++i) {
-    if (!mail::is_queue_id(argv[i]))
-      die(kProgram, EX_USAGE, "not a queue id: " + printable(argv[i]));
-    missing.emplace_back(argv[i]);
-    if (missing.size() > ipc::queue::kMaxIds) die(kProgram, EX_USAGE, "too many queue ids at once");
+    const std::string word = argv[i];
+    const bool is_id = mail::is_queue_id(word);
+    if (ids_only || (is_id && ::access(word.c_str(), F_OK) != 0)) {
+      if (!is_id) die(kProgram, EX_USAGE, "not a queue id: " + printable(word));
+      if (!config) config.emplace(load_instance(kProgram, directory));
+      ids.push_back(word);
+      if (ids.size() >= ipc::queue::kMaxIds) show_ids();
+      continue;
+    }
+    show_ids();
+    const Shown shown = show_path(word, word, parts);
+    if (shown == Shown::no)
+      die(kProgram, EX_NOINPUT, "neither a queue id nor a file: " + printable(word));
+    if (shown == Shown::damaged) status = EX_DATAERR;
   }
-  const config::Config config = load_instance(kProgram, directory);
-  QueueClient client(kProgram, config);
-  std::vector<mail::Recipient> recipients;  // of a message with so many that they come in parts
-  const auto done = client.ask(
-      ipc::queue::Show{1, {}, missing}, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>& fds) {
-        auto* content = std::get_if<ipc::queue::Content>(&m);
-        if (content == nullptr) return;
-        mail::Envelope& e = content->envelope;
-        std::move(e.recipients.begin(), e.recipients.end(), std::back_inserter(recipients));
-        if (content->more) return;
-        e.recipients = std::exchange(recipients, {});
-        const std::string id = e.queue_id;
-        const std::uint64_t split = std::min<std::uint64_t>(e.body.header_size, e.body.size);
-        if (envelope) print_envelope(e);
-        if (envelope && (header || body)) print("*** MESSAGE CONTENTS " + id + " ***\n");
-        if (header && body) {
-          print_content(*content, fds, 0, e.body.size);
-        } else if (header) {
-          print_content(*content, fds, 0, split);
-        } else if (body) {
-          print_content(*content, fds, split, e.body.size);
-        }
-        if (envelope)
-          print("*** HEADER EXTRACTED " + id + " ***\n*** MESSAGE FILE END " + id + " ***\n");
-        std::erase(missing, id);
-      });
-  using ipc::queue::Outcome;
-  if (std::fflush(stdout) != 0) return EX_IOERR;
-  if (done.outcome == Outcome::denied)
-    die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
-  if (done.outcome == Outcome::failed) die(kProgram, EX_SOFTWARE, "failed: " + done.text);
-  for (const auto& id : missing)
-    std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
-  return missing.empty() ? 0 : EX_DATAERR;
+  show_ids();
+  return std::fflush(stdout) == 0 ? status : EX_IOERR;
 }

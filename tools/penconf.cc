@@ -40,6 +40,7 @@ constexpr const char* kHelp =
     "  -h, -H   values only, names only\n"
     "  -f       fold long lines\n"
     "  -j       JSON, one object a line\n"
+    "  -p       settings of main.cf: as without\n"
     "  -M       services of master.cf;  -F: their columns;  -P: their -o settings\n"
     "  --help, --version\n";
 

@@ -24,7 +24,7 @@ using namespace pen::ipc::destinations;
 
 constexpr const char* kProgram = "pendest";
 constexpr const char* kHelp =
-    "usage: pendest [-c DIR] [--json] COMMAND\n"
+    "usage: pendest [-c DIR] [-j] COMMAND\n"
     "\n"
     "Looks at the destinations of a Penstock instance, and has mail for them wait.\n"
     "  list                   every destination: state, connections, failures, next try\n"
@@ -34,8 +34,8 @@ constexpr const char* kHelp =
     "  forget DEST            drop what was learned of it: failures, limits, times\n"
     "  explain USER@DOMAIN    where mail for this recipient would go now, and why\n"
     "DEST is a host name, an address, either with a port ([192.0.2.1]:25), or a domain.\n"
-    "  --json   one JSON object a line, for list, show and explain\n"
-    "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
+    "  -j, --json  one JSON object a line, for list, show and explain\n"
+    "  -c DIR      the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  --help, --version\n";
 
 void note(const std::string& text) {

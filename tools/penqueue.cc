@@ -2,14 +2,17 @@
 #include <getopt.h>
 #include <sysexits.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/text.h"
+#include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
 #include "tools/log_dump.h"
 #include "tools/progress_bar.h"
@@ -54,15 +57,14 @@ bool list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
   const auto done = client.ask(wanted, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
     auto* e = std::get_if<ipc::queue::Entry>(&m);
     if (e == nullptr) return;
-    if (!whole.recipients.empty()) {
-      std::move(e->recipients.begin(), e->recipients.end(), std::back_inserter(whole.recipients));
-      std::swap(e->recipients, whole.recipients);
-      whole.recipients.clear();
-    }
-    if (e->more) {
-      std::swap(e->recipients, whole.recipients);
-      return;
-    }
+    const auto gather = [&](auto ipc::queue::Entry::* list) {
+      std::move((e->*list).begin(), (e->*list).end(), std::back_inserter(whole.*list));
+      if (!e->more) e->*list = std::exchange(whole.*list, {});
+    };
+    gather(&ipc::queue::Entry::recipients);
+    gather(&ipc::queue::Entry::originals);
+    gather(&ipc::queue::Entry::bounced);
+    if (e->more) return;
     if (count++ == 0 && !json) print(mailq_header());
     bytes += e->size;
     missing.erase(e->queue_id);
@@ -75,6 +77,26 @@ bool list(QueueClient& client, const ipc::queue::List& wanted, bool json) {
   for (const auto& id : missing)
     std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
   return missing.empty();
+}
+
+/// A domain, with @ in front or not, or what stands in brackets in place of one, with a port or not.
+bool is_site(std::string_view text) {
+  if (text.starts_with('@')) text.remove_prefix(1);
+  const bool literal = text.starts_with('[');
+  if (literal) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) return false;
+    const auto port = text.substr(end + 1);
+    if (!port.empty() && (port.size() < 2 || !port.starts_with(':'))) return false;
+    text = text.substr(1, end - 1);
+  }
+  if (text.empty() || text.size() > mail::kMaxDomain) return false;
+  if (!literal && (text.starts_with('.') || text.find("..") != std::string_view::npos))
+    return false;
+  return std::ranges::all_of(text, [&](char c) {
+    return ascii_alpha(c) || ascii_digit(c) || c == '.' || c == '-' || c == '_' ||
+           (literal && c == ':') || static_cast<unsigned char>(c) >= 128;
+  });
 }
 
 void usage(std::FILE* to) { std::fprintf(to, "%s%s%s", kHelp, Selection::help(), kHelpEnd); }
@@ -152,6 +174,8 @@ int main(int argc, char** argv) {
   }
   if (action == 'i' && !mail::is_queue_id(argument))
     die(kProgram, EX_USAGE, "not a queue id: " + argument);
+  if (action == 's' && !is_site(argument))
+    die(kProgram, EX_USAGE, "not a destination: " + printable(argument) + " (a domain or [host])");
   if (action == 's' && argument.starts_with('@')) argument.erase(0, 1);
   const config::Config config = load_instance(kProgram, directory);
   QueueClient client(kProgram, config);

@@ -42,7 +42,8 @@ constexpr std::string_view kUsage =
     "  status [--json]      what runs; session classes with their limits and counts\n"
     "  check                what is wrong with the configuration and the directories\n"
     "\n"
-    "-c DIR is the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock).\n";
+    "-c DIR is the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock).\n"
+    "--help, --version\n";
 
 struct Command {
   std::string directory, name;

@@ -36,7 +36,8 @@ constexpr const char* kHelp =
     "  -f ID    the same\n"
     "  -n, --dry-run   list the messages that would be acted on, and do nothing\n"
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
-    "  -v       name each order\n"
+    "  -v       name each message that is asked for\n"
+    "  -p, -s, -S  refused: there are no queue files to purge or to repair\n"
     "Of the messages named, only those that every CHOICE fits:\n";
 constexpr const char* kHelpEnd =
     "and that are in one of the QUEUEs: incoming, active, deferred, hold.\n"
@@ -87,14 +88,16 @@ void add_order(std::vector<Order>& orders, Verb verb, const std::string& argumen
   }
 }
 
-/// The next ids of standard input, as many as one request may name.
+/// The next ids of standard input, as many as one request may name. A line that is none is told, and passed over.
 std::vector<std::string> read_ids() {
   std::vector<std::string> ids;
   for (std::string line; ids.size() < ipc::queue::kMaxIds && std::getline(std::cin, line);) {
     const std::string id(trim(line));
     if (id.empty()) continue;
-    if (!mail::is_queue_id(id)) die(kProgram, EX_DATAERR, "not a queue id: " + printable(id));
-    ids.push_back(id);
+    if (mail::is_queue_id(id))
+      ids.push_back(id);
+    else
+      std::fprintf(stderr, "%s: warning: not a queue id: %s\n", kProgram, printable(id).c_str());
   }
   return ids;
 }

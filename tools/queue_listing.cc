@@ -35,14 +35,16 @@ std::string mailq_entry(const Entry& e) {
   std::string out = mailq_line(e);
   // Recipients with the same reason stand together below it, as they come.
   const std::string* last = nullptr;
-  for (const auto& r : e.recipients) {
-    if (!r.delay_reason.empty() && (last == nullptr || *last != r.delay_reason)) {
-      const std::string reason = "(" + printable(r.delay_reason) + ")";
+  const auto recipient = [&](const std::string& address, const std::string& why) {
+    if (!why.empty() && (last == nullptr || *last != why)) {
+      const std::string reason = "(" + printable(why) + ")";
       out += reason.size() < 75 ? fmt::format("{:>76}\n", reason) : reason + "\n";
-      last = &r.delay_reason;
+      last = &why;
     }
-    out += fmt::format("{:47}{}\n", "", printable(r.address));
-  }
+    out += fmt::format("{:47}{}\n", "", printable(address));
+  };
+  for (const auto& r : e.recipients) recipient(r.address, r.delay_reason);
+  for (const auto& r : e.bounced) recipient(r.address, r.reason);
   return out + "\n";
 }
 
@@ -61,12 +63,20 @@ std::string json_entry(const Entry& e) {
   j["forced_expire"] = e.forced_expire;
   j["sender"] = e.sender.empty() ? "MAILER-DAEMON" : e.sender;
   j["recipients"] = nlohmann::ordered_json::array();
-  for (const auto& r : e.recipients) {
+  const auto recipient = [&](const std::string& original, const std::string& address,
+                             const char* what, const std::string& reason) {
     nlohmann::ordered_json one;
-    one["address"] = r.address;
-    if (!r.delay_reason.empty()) one["delay_reason"] = r.delay_reason;
+    one["orig_address"] = original;
+    one["address"] = address;
+    if (!reason.empty()) one[what] = reason;
     j["recipients"].push_back(std::move(one));
+  };
+  for (std::size_t i = 0; i < e.recipients.size(); ++i) {
+    const auto& r = e.recipients[i];
+    recipient(i < e.originals.size() ? e.originals[i] : r.address, r.address, "delay_reason",
+              r.delay_reason);
   }
+  for (const auto& r : e.bounced) recipient(r.original, r.address, "bounce_reason", r.reason);
   return j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

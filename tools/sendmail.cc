@@ -30,11 +30,12 @@ constexpr seconds kSmtpTimeout{300};  // RFC 5321 section 4.5.3.2.7
 
 constexpr const char* kHelp =
     "usage: sendmail [OPTION ...] RECIPIENT ...       submit the message on standard input\n"
-    "       sendmail [OPTION ...] -t                  the same, to whom To:, Cc: and Bcc: name\n"
+    "       sendmail [OPTION ...] -t [RECIPIENT ...]  the same, and to whom To:, Cc: and Bcc: "
+    "name\n"
     "       sendmail -bv [OPTION ...] RECIPIENT ...   send no mail: report to the sender what "
     "would come of it\n"
     "       sendmail -bs                              speak SMTP on standard input and output\n"
-    "       sendmail -bp | -bi | -q | -qI ID | -qR SITE\n"
+    "       sendmail -bp | -bi | -bd | -q | -qI ID | -qR SITE\n"
     "       newaliases\n"
     "\n"
     "  -f ADDR, -r ADDR  envelope sender; default: the user\n"
@@ -44,13 +45,20 @@ constexpr const char* kHelp =
     "  -N LIST           notices: never, or some of success,failure,delay\n"
     "  -R full|hdrs      what a notice of failure returns\n"
     "  -V ID             envelope id for notices\n"
+    "  -O requiretls=yes|no  every host on the way must offer REQUIRETLS\n"
+    "  -O smtputf8=yes|no    the message needs SMTPUTF8\n"
+    "  -G                from elsewhere: nothing is added to the header, nor rewritten in it\n"
     "  -B 7BIT|8BITMIME  body type\n"
     "  -C DIR            the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  -bp               list the queue (mailq)\n"
-    "  -bi, -I           make the tables of alias_database (newaliases)\n"
+    "  -bi, -I           make the tables of alias_database (newaliases); -oA TABLE that one\n"
+    "  -bd, -bl          start the mail system (penstock start)\n"
+    "  -bh, -bH          nothing\n"
+    "  -bm               submit a message, as without\n"
     "  -q                try every deferred message now; -qI ID one; -qR SITE those for a domain\n"
     "  -v                print the queue id; report to the sender by mail how the delivery went\n"
-    "  --help, --version; further options are taken and change nothing: see sendmail(1)\n";
+    "  -A, -c, -d, -e, -h, -L, -m, -n, other -O and -o, -p, -U, -x, -X  taken, and change nothing\n"
+    "  --help, --version\n";
 
 [[noreturn]] void die(int code, std::string_view text) {
   complain(text);
@@ -82,6 +90,7 @@ struct Invocation {
   submission::Submission mail;
   Reading reading;
   bool verbose = false;
+  std::string requiretls, smtputf8;  // the words of -O; empty: not given
 };
 
 std::uint8_t notify_of(std::string_view list) {
@@ -118,6 +127,20 @@ void take_queue_option(Invocation& v, const char* argument) {
   if (word == "I" || word == "R") die(EX_USAGE, "-q" + word + ": what?");
 }
 
+/// -O NAME=VALUE; names that mean nothing here are taken.
+void take_named_option(Invocation& v, std::string_view word) {
+  const auto equals = word.find('=');
+  const auto name = word.substr(0, equals);
+  const auto value = equals == std::string_view::npos ? "" : word.substr(equals + 1);
+  std::string* to = iequals(name, "requiretls") ? &v.requiretls
+                    : iequals(name, "smtputf8") ? &v.smtputf8
+                                                : nullptr;
+  if (to == nullptr) return;
+  if (!iequals(value, "yes") && !iequals(value, "no"))
+    die(EX_USAGE, "-O " + std::string(name) + "=: yes or no, not " + printable(value));
+  *to = to_lower(value);
+}
+
 void take_option(Invocation& v, int c, const char* argument) {
   switch (c) {
     case 'b':
@@ -142,8 +165,14 @@ void take_option(Invocation& v, int c, const char* argument) {
     case 'F':
       v.mail.full_name = argument;
       break;
+    case 'G':
+      v.mail.gateway = true;
+      break;
     case 'N':
       v.reading.notify = notify_of(argument);
+      break;
+    case 'O':
+      take_named_option(v, argument);
       break;
     case 'R':
       if (iequals(argument, "full"))
@@ -176,6 +205,10 @@ void take_option(Invocation& v, int c, const char* argument) {
     case 'v':
       v.verbose = true;
       break;
+    case 'X':
+      if (argument[0] == 'V')
+        die(EX_USAGE, "-XV: sender addresses that name the recipient (VERP) are not made here");
+      break;
     default:
       break;  // options of other sendmails that mean nothing here
   }
@@ -202,16 +235,38 @@ std::string name_of(const passwd& user) {
   return out;
 }
 
+config::Config settings_of(const Invocation& v) {
+  auto config = config::load(config::config_directory(v.config_directory), {}, false);
+  if (!config) die(EX_CONFIG, config.error().message());
+  return *std::move(config);
+}
+
+/// What -O asks for, as far as the configuration has it.
+void take_extensions(Invocation& v) {
+  if (v.requiretls.empty() && v.smtputf8.empty()) return;
+  const config::Config config = settings_of(v);
+  const config::Settings& s = config.settings();
+  const auto wanted = [](const std::string& word, bool enabled, const char* option,
+                         const char* setting) {
+    if (word != "yes") return false;
+    if (!enabled)
+      complain(std::string("warning: -O ") + option + "=yes has no effect: " + setting + " = no");
+    return enabled;
+  };
+  if (wanted(v.requiretls, s.requiretls_enable, "requiretls", "requiretls_enable"))
+    v.mail.requiretls = mail::RequireTls::yes;
+  v.mail.smtputf8 = wanted(v.smtputf8, s.smtputf8_enable, "smtputf8", "smtputf8_enable");
+}
+
 int submit_message(Invocation& v, char** from, char** to) {
   if (v.mail.probe && v.reading.header_recipients)
     die(EX_USAGE, "-bv reads no message: give the addresses on the command line, not -t");
-  if (v.reading.header_recipients && from != to)
-    die(EX_USAGE, "-t takes the recipients from the header: none on the command line");
   if (!v.reading.header_recipients && from == to)
     die(EX_USAGE, "recipient addresses must be on the command line, or -t be given");
   // Told of it by mail, when nothing else was asked for.
   if (v.verbose && v.reading.notify == 0)
     v.reading.notify = mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay;
+  take_extensions(v);
   const passwd* user = ::getpwuid(::getuid());
   if (v.sender)
     v.mail.sender = one_address(*v.sender);
@@ -243,9 +298,8 @@ int submit_message(Invocation& v, char** from, char** to) {
 int speak_smtp(const Invocation& v, char** from, char** to) {
   if (from != to)
     die(EX_USAGE, "-bs takes the recipients from RCPT commands: none on the command line");
-  auto config = config::load(config::config_directory(v.config_directory), {}, false);
-  if (!config) die(EX_CONFIG, config.error().message());
-  const config::Settings& s = config->settings();
+  const config::Config config = settings_of(v);
+  const config::Settings& s = config.settings();
   const std::string program = beside("pendrop");
   SmtpDialogue dialogue({.hostname = s.myhostname,
                          .mail_name = s.mail_name,
@@ -260,13 +314,12 @@ int speak_smtp(const Invocation& v, char** from, char** to) {
 }
 
 [[noreturn]] void make_aliases(const Invocation& v) {
-  auto config = config::load(config::config_directory(v.config_directory), {}, false);
-  if (!config) die(EX_CONFIG, config.error().message());
-  std::vector<std::string> words = {"-c", config->directory()};
+  const config::Config config = settings_of(v);
+  std::vector<std::string> words = {"-c", config.directory()};
   if (!v.alias_file.empty()) {
     words.push_back(v.alias_file);
   } else {
-    for (const auto& table : config->settings().alias_database) words.push_back(table);
+    for (const auto& table : config.settings().alias_database) words.push_back(table);
   }
   if (words.size() == 2) std::exit(EX_OK);  // nothing to make
   become("penalias", std::move(words));
@@ -334,8 +387,11 @@ int main(int argc, char** argv) {
       become("penqueue", std::move(where));
     case 'd':
     case 'l':
-      die(EX_USAGE,
-          std::string("-b") + v.mode + ": the mail system is started with: penstock start");
+      where.emplace_back("start");
+      become("penstock", std::move(where));
+    case 'h':
+    case 'H':
+      return EX_OK;  // the state of hosts, which other sendmails keep
     case 's':
       return speak_smtp(v, argv + optind, argv + argc);
     default:

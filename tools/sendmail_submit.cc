@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -120,9 +121,12 @@ int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int i
         complain(header.fault());
         return EX_DATAERR;
       }
+      std::set<std::string, std::less<>> given;
+      for (const auto& recipient : mail.recipients) given.insert(recipient.address);
       for (auto& address : header.take())
-        mail.recipients.push_back(
-            {.address = std::move(address), .original = {}, .orcpt = {}, .notify = how.notify});
+        if (!given.contains(address))
+          mail.recipients.push_back(
+              {.address = std::move(address), .original = {}, .orcpt = {}, .notify = how.notify});
       if (mail.recipients.empty()) {
         complain("no recipient addresses found in the message header");
         return EX_USAGE;

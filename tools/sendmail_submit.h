@@ -58,7 +58,7 @@ struct Reading {
   bool header_recipients = false;  // -t
   std::uint8_t notify = 0;         // of those that the header names
 };
-/// Reads the message from `input` and submits it. mail.recipients are empty when the header names them.
+/// Reads the message from `input` and submits it, to mail.recipients and those that the header names.
 int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int input);
 
 /// "sendmail: text" on standard error.

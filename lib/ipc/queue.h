@@ -72,6 +72,12 @@ struct EntryRecipient {
   std::string delay_reason;  // empty: none yet
   PEN_FIELDS(address, delay_reason)
 };
+/// One that is not tried any more: the sender is still to be told.
+struct BouncedRecipient {
+  std::string address, original;
+  std::string reason;
+  PEN_FIELDS(address, original, reason)
+};
 struct Entry {
   std::uint64_t request = 0;
   Place place = Place::active;
@@ -85,8 +91,10 @@ struct Entry {
   bool more = false;  // the next Entry holds more recipients of the same message
   std::vector<std::string>
       domains;  // of a brief one: of the recipients that were left when it was last written, 32 at most
+  std::vector<std::string> originals;  // of the recipients, as they were given, in the same order
+  std::vector<BouncedRecipient> bounced;
   PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire,
-             more, domains)
+             more, domains, originals, bounced)
 };
 struct Content {
   std::uint64_t request = 0;

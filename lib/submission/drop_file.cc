@@ -28,6 +28,8 @@ Result<void> write_all(int fd, std::string_view bytes) {
   return {};
 }
 
+}  // namespace
+
 Result<std::string> read_exactly(int fd, std::uint64_t at, std::size_t size) {
   std::string out(size, '\0');
   std::size_t have = 0;
@@ -40,8 +42,6 @@ Result<std::string> read_exactly(int fd, std::uint64_t at, std::size_t size) {
   }
   return out;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<DropWriter>> DropWriter::create(const std::string& directory,
                                                        Submission submission,

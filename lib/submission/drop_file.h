@@ -61,6 +61,9 @@ class DropWriter {
   bool finished_ = false;
 };
 
+/// So many bytes of a file. Errors: errno; damaged when they are not there.
+Result<std::string> read_exactly(int fd, std::uint64_t at, std::size_t size);
+
 class DropReader {
  public:
   enum class State {

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_taken_is_not_written_over) {
 BOOST_AUTO_TEST_CASE(a_whole_file_of_another_version_is_told_from_a_damaged_one) {
   const std::string name = "4bGNsx3Ynxz1";
   // A Submission with a field more than we know, and then one with a field that we do not permit.
-  for (const std::string& more : {std::string(3, '\1'), std::string(1, '\7')}) {
+  for (const std::string& more : {std::string(9, '\1'), std::string(1, '\7')}) {
     const Submission s = [&] {
       Submission given = sample();
       given.queue_id = name;

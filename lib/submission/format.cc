@@ -68,7 +68,8 @@ std::string check(const Submission& s, bool with_id) {
   }
   if (s.full_name.size() > kMaxFullName || !clean(s.full_name)) return "bad full name";
   if (s.envid.size() > 100 || !clean(s.envid)) return "bad envelope id";
-  if (s.ret > mail::Ret::headers || s.body_type > mail::BodyType::eight_bit_mime)
+  if (s.ret > mail::Ret::headers || s.body_type > mail::BodyType::eight_bit_mime ||
+      s.requiretls > mail::RequireTls::yes)
     return "bad option";
   return {};
 }

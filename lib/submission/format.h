@@ -42,17 +42,22 @@ struct Submission {
   mail::BodyType body_type = mail::BodyType::unspecified;
   bool probe = false;     // no message: the sender is to be told what would come of one
   bool smtputf8 = false;  // it was declared so; addresses say it by themselves
+  mail::RequireTls requiretls = mail::RequireTls::unspecified;
+  bool gateway = false;  // from elsewhere: its header stays as it is
   template <class Visitor>
   void visit_fields(Visitor&& visitor) {
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe,
-            smtputf8);
+            smtputf8, requiretls, gateway);
   }
   /// What came later is only written where it says something: a reader that does not know it takes all the rest.
   template <class Visitor>
   void visit_fields(Visitor&& visitor) const {
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type);
-    if (probe || smtputf8) visitor(probe);
-    if (smtputf8) visitor(smtputf8);
+    const bool asks_tls = requiretls != mail::RequireTls::unspecified;
+    if (probe || smtputf8 || asks_tls || gateway) visitor(probe);
+    if (smtputf8 || asks_tls || gateway) visitor(smtputf8);
+    if (asks_tls || gateway) visitor(requiretls);
+    if (gateway) visitor(gateway);
   }
   bool operator==(const Submission&) const = default;
 };

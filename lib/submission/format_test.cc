@@ -51,9 +51,11 @@ BOOST_AUTO_TEST_CASE(what_a_reader_may_not_know_is_only_written_where_it_says_so
   Submission s = sample();
   BOOST_REQUIRE(decode<First>(encode(s)));
   BOOST_TEST(decode<First>(encode(s))->envid == s.envid);
-  for (const int more : {0, 1, 2, 3}) {
+  for (int more = 0; more < 16; ++more) {
     s.probe = (more & 1) != 0;
     s.smtputf8 = (more & 2) != 0;
+    s.requiretls = (more & 4) != 0 ? mail::RequireTls::yes : mail::RequireTls::unspecified;
+    s.gateway = (more & 8) != 0;
     BOOST_TEST((parse_head(head(s)).value() == s));
     BOOST_TEST(decode<First>(encode(s)).has_value() == (more == 0));
   }

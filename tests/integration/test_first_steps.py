@@ -110,26 +110,20 @@ class FirstSteps(Suite):
                     front.wait()
 
 
-TOOLS = ("penalias", "pencat", "penconf", "penmap", "penqueue", "penstock", "pensuper")
-
-
 class EveryTool(Suite):
     def run_tool(self, *words):
         return subprocess.run([os.path.join(BIN, words[0]), *words[1:]], capture_output=True, text=True, timeout=20,
                               stdin=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
 
-    def test_all_of_them_are_in_the_table(self):
-        self.assertLessEqual(set(TOOLS), set(os.listdir(BIN)))
-
     def test_help_version_and_wrong_options(self):
         for tool in sorted(os.listdir(BIN)):
             with self.subTest(tool):
-                if tool in TOOLS:
-                    self.assertEqual(self.run_tool(tool, "--help").returncode, 0)
-                    self.assertIn("usage", self.run_tool(tool, "--help").stdout.lower())
-                    version = self.run_tool(tool, "--version")
-                    self.assertEqual(version.returncode, 0)
-                    self.assertRegex(version.stdout, r"\d+\.\d+\.\d+")
+                help_text = self.run_tool(tool, "--help")
+                self.assertEqual((help_text.returncode, help_text.stderr), (0, ""))
+                self.assertIn("usage", help_text.stdout.lower())
+                version = self.run_tool(tool, "--version")
+                self.assertEqual(version.returncode, 0)
+                self.assertRegex(version.stdout, r"\d+\.\d+\.\d+")
                 wrong = self.run_tool(tool, "--no-such-option")
                 self.assertEqual(wrong.returncode, 64, wrong)
                 self.assertTrue(wrong.stderr)

@@ -101,12 +101,13 @@ class Wrong(Submission):
             mx.stop()
             for words, stdin, status, said in (
                     ([], TEXT, 64, "recipient"),
-                    (["-t", "ada@virtual.test.example"], TEXT, 64, "-t"),
                     (["-t"], TEXT, 64, "no recipient"),
                     (["-bv", "-t"], TEXT, 64, "-bv"),
                     (["-bv"], TEXT, 64, "recipient"),
                     (["-bs", "ada@virtual.test.example"], "", 64, "-bs"),
-                    (["-bd"], TEXT, 64, "penstock start"),
+                    (["-XV", "ada"], TEXT, 64, "VERP"),
+                    (["-O", "requiretls=maybe", "ada"], TEXT, 64, "yes or no"),
+                    (["-O", "SMTPUTF8", "ada"], TEXT, 64, "yes or no"),
                     (["-bx"], TEXT, 64, "-bx"),
                     (["-N", "sometimes", "ada"], TEXT, 64, "-N"),
                     (["-f", "a, b", "ada"], TEXT, 64, "-f"),

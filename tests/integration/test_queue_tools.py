@@ -1,0 +1,152 @@
+"""pencat, penqueue, pensuper and penshape beyond plain orders: files, listings, input that is not as it should be."""
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+import test_orders
+from harness import *
+
+
+def submit(mx, *words, text="Subject: hello\n\nline one\nline two\n"):
+    done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, *words], input=text, text=True,
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0, done
+
+
+class Files(Suite):
+    def dropped(self, mx):
+        folder = mx.path("spool", "maildrop")
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+
+    def test_a_submitted_file_is_shown_by_name_by_id_and_from_standard_input(self):
+        with Instance() as mx:
+            mx.stop()
+            submit(mx, "-f", "ada@sender.example", "-N", "failure,delay", "-R", "hdrs", "-V", "id 7", "-B", "8BITMIME",
+                   "bob@rcpt.example")
+            path, = self.dropped(mx)
+            identity = os.path.basename(path)
+            whole = mx.tool("pencat", path, check=True).stdout
+            for line in ("sender: ada@sender.example", "envelope_id: id 7", "ret: hdrs", "body_type: 8BITMIME",
+                         "client_protocol: local", "notify: failure,delay", "recipient: bob@rcpt.example", "Subject: hello",
+                         "line two"):
+                self.assertIn(line + "\n", whole)
+            self.assertEqual(mx.tool("pencat", identity, check=True).stdout, whole.replace(path, identity))
+            self.assertEqual(mx.tool("pencat", "-q", identity, check=True).stdout, whole.replace(path, identity))
+            with open(path) as given:
+                done = subprocess.run([os.path.join(BIN, "pencat"), "-h"], stdin=given, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (0, "Subject: hello\n\n"))
+            self.assertEqual(mx.tool("pencat", "-b", path, check=True).stdout, "line one\nline two\n")
+            self.assertEqual(mx.tool("pencat", "-b", "-f", path, check=True).stdout,
+                             f"{path}: line one\n{path}: line two\n")
+
+    def test_of_a_damaged_file_is_shown_what_there_is(self):
+        with Instance() as mx:
+            mx.stop()
+            submit(mx, "bob@rcpt.example")
+            path, = self.dropped(mx)
+            with open(path, "rb") as f:
+                whole = f.read()
+
+            def damaged(content, said, shown):
+                broken = mx.write("broken", "")
+                with open(broken, "wb") as out:
+                    out.write(content)
+                done = mx.tool("pencat", broken)
+                self.assertEqual(done.returncode, os.EX_DATAERR, done)
+                self.assertRegex(done.stderr, said)
+                self.assertIn(shown, done.stdout)
+            at = whole.index(b"line one")
+            damaged(whole[:at] + b"L" + whole[at + 1:], "checksum", "Line one\n")
+            damaged(whole[:at + 4], "without a trailer|before its trailer", "recipient: bob@rcpt.example")
+            damaged(whole[:60], "before its trailer", "state: not whole")
+            damaged(b"no such thing" * 10, "not a submitted message", "")
+            self.assertEqual(mx.tool("pencat", mx.path("nowhere")).returncode, os.EX_NOINPUT)
+            self.assertEqual(mx.tool("pencat", "-q", path).returncode, os.EX_USAGE)
+            for word in ("-d", "-o", "-r"):
+                self.assertIn("penqueue --log", mx.tool("pencat", word, path).stderr)
+
+    def test_what_was_set_aside_is_shown_by_its_id(self):
+        with Instance() as mx:
+            mx.stop()
+            submit(mx, "-f", "<>", "bob@rcpt.example", text="Received: x\n" * 60 + "\nround and round\n")
+            identity = os.path.basename(self.dropped(mx)[0])
+            mx.start()
+            eventually(lambda: os.path.exists(mx.path("spool", "corrupt", identity)), "it is set aside")
+            self.assertIn("round and round", mx.tool("pencat", identity, check=True).stdout)
+
+
+class Queued(Suite):
+    queued, places, json = test_orders.Orders.queued, test_orders.Orders.places, test_orders.Orders.json
+
+
+class Listings(Queued):
+    def test_what_the_sender_asked_for_is_shown_of_a_message_in_the_queue(self):
+        with Instance({**test_orders.nobody(), "content_filter": "smtp:[127.0.0.1]:1"}) as mx:
+            with Client(mx.port) as client:
+                client.expect("EHLO client.example", "250")
+                client.expect("MAIL FROM:<ada@one.example> RET=FULL ENVID=QQ314159 BODY=8BITMIME SMTPUTF8", "250")
+                client.expect("RCPT TO:<a@rcpt.example> NOTIFY=NEVER ORCPT=rfc822;first@rcpt.example", "250")
+                client.expect("DATA", "354")
+                client.raw(mail("x") + b".\r\n")
+                identity = client.reply().split()[-1]
+            shown = mx.tool("pencat", "-e", identity, check=True).stdout
+            for line in ("envelope_id: QQ314159", "ret: full", "body_type: 8BITMIME", "smtputf8: yes", "notify: never",
+                         "dsn_orig_rcpt: rfc822;first@rcpt.example", "client_protocol: ESMTP", "client_helo: client.example",
+                         "filter: smtp:[127.0.0.1]:1"):
+                self.assertIn(line + "\n", shown)
+
+    def test_j_has_the_address_as_it_was_given(self):
+        with Instance({**test_orders.nobody(), "virtual_alias_maps": "inline:{ first@rcpt.example=second@rcpt.example }",
+                       "virtual_alias_domains": ""}) as mx:
+            self.queued(mx, [("ada@one.example", "first@rcpt.example")])
+            recipient, = self.json(mx)[0]["recipients"]
+            self.assertEqual((recipient["orig_address"], recipient["address"]), ("first@rcpt.example", "second@rcpt.example"))
+            self.assertTrue(recipient["delay_reason"])
+
+    def test_j_and_p_have_recipients_whose_sender_is_still_to_be_told(self):
+        with Peer() as peer, Instance(relay_to(peer)) as mx:
+            peer.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody of that name" if "gone" in line else None
+            send(mx.port, "ada@rcpt.example", ["gone@rcpt.example"], mail())
+            peer.wait_messages(1)  # the notice: so its maker runs
+            mx.wait_empty_queue()
+            bounce = mx.pids()["bounce"]
+            for pid in bounce:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                send(mx.port, "ada@rcpt.example", ["gone@rcpt.example"], mail())
+                entry = eventually(lambda: [e for e in self.json(mx) if e["recipients"][0].get("bounce_reason")], "bounced")[0]
+                self.assertEqual((entry["recipients"][0]["address"], entry["recipients"][0]["orig_address"]),
+                                 ("gone@rcpt.example", "gone@rcpt.example"))
+                self.assertIn("nobody of that name", entry["recipients"][0]["bounce_reason"])
+                self.assertIn("nobody of that name", mx.tool("penqueue", "-p", check=True).stdout)
+            finally:
+                for pid in bounce:
+                    os.kill(pid, signal.SIGCONT)
+            mx.wait_empty_queue()
+
+
+class Input(Queued):
+    def test_a_line_that_is_no_id_is_told_and_the_others_are_done(self):
+        with Instance(test_orders.nobody()) as mx:
+            one, two, three = self.queued(mx, [("ada@one.example", f"{n}@rcpt.example") for n in "abc"])
+            done = mx.tool("pensuper", "-d", "-", stdin=f"{one}\n--\n\n(temporary failure)\n{three}\n")
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(len(re.findall("warning: not a queue id", done.stderr)), 2)
+            self.assertIn("Deleted: 2 messages", done.stderr)
+            self.assertEqual({e["queue_id"] for e in mx.queue()}, {two})
+
+    def test_a_site_that_is_no_destination_is_refused(self):
+        with Instance(test_orders.nobody()) as mx:
+            for site in ("bad domain!!", "", "@", "a..example", "[", "[]", "[1.2.3.4]:", ".example"):
+                with self.subTest(site):
+                    done = mx.tool("penqueue", "-s", site)
+                    self.assertEqual(done.returncode, os.EX_USAGE, done)
+            for site in ("rcpt.example", "@rcpt.example", "[192.0.2.1]", "[mx.example]:2525", "bücher.example", "[ipv6:2001:db8::1]"):
+                with self.subTest(site):
+                    mx.tool("penqueue", "-s", site, check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+"""sendmail's options: those that other programs give it, and that each does what it does with Postfix."""
+import unittest
+
+import test_submission
+from harness import *
+
+
+class Options(test_submission.Submission):
+    def test_t_adds_the_recipients_of_the_header_to_those_of_the_command_line(self):
+        with self.instance() as mx:
+            self.sendmail(mx, "-t", "ada@virtual.test.example", "bob@virtual.test.example",
+                          stdin="To: Bob <bob@virtual.test.example>\nCc: eve@virtual.test.example\n\nhello\n")
+            for name in ("ada", "bob", "eve"):
+                mx.virtual_box(name).wait(1)
+            mx.wait_empty_queue()
+            self.assertEqual([len(self.box(mx, name)) for name in ("ada", "bob", "eve")], [1, 1, 1])
+            self.sendmail(mx, "-t", "ada@virtual.test.example", stdin="Subject: none in the header\n\nhello\n")
+            mx.virtual_box("ada").wait(2)
+
+    def test_options_that_mean_nothing_here_are_taken(self):
+        accepted = (["-oem"], ["-om"], ["-odb"], ["-o7"], ["-o8"], ["-h", "10"], ["-U"], ["-B", "8BITMIME"], ["-X", "log"],
+                    ["-A", "c"], ["-c"], ["-d0"], ["-e", "m"], ["-L", "tag"], ["-m"], ["-n"], ["-p", "local"], ["-x"],
+                    ["-bm"], ["-O", "DeliveryMode=b"], ["-G"], ["-oi", "-oee"])
+        with self.instance() as mx:
+            for words in accepted:
+                with self.subTest(words):
+                    self.assertEqual(self.sendmail(mx, *words, "ada@virtual.test.example"), "")
+            mx.virtual_box("ada").wait(len(accepted))
+            for word in ("-bh", "-bH"):
+                self.assertEqual(self.sendmail(mx, word), "")
+
+    def test_bd_starts_the_mail_system(self):
+        with self.instance(start=False) as mx:
+            self.sendmail(mx, "-bd", "-q15m")
+            eventually(lambda: answers(mx.port), "it serves")
+            mx.tool("penstock", "stop", check=True)
+
+    def test_G_leaves_the_header_as_it_is(self):
+        text = "From: someone\nTo: undisclosed\n\nhello\n"
+        with self.instance({"canonical_maps": "inline:{ someone@mx.test.example=else@where.example }"}) as mx:
+            self.sendmail(mx, "-G", "-f", "other@where.example", "ada@virtual.test.example", stdin=text)
+            self.sendmail(mx, "-f", "other@where.example", "bob@virtual.test.example", stdin=text)
+            for name in ("ada", "bob"):
+                mx.virtual_box(name).wait(1)
+            gateway, local = self.box(mx, "ada")[0], self.box(mx, "bob")[0]
+            self.assertEqual((gateway["From"], gateway["Date"], gateway["Message-ID"]), ("someone", None, None))
+            self.assertEqual(local["From"], "else@where.example")
+            self.assertTrue(local["Date"] and local["Message-ID"])
+
+    def test_O_requiretls_asks_every_host_on_the_way_for_it(self):
+        with Peer() as peer, self.instance({**relay_to(peer), "smtp_requiretls_policy": "enforce"}) as mx:
+            self.sendmail(mx, "-O", "requiretls=no", "one@rcpt.example")
+            peer.wait_messages(1)
+            self.sendmail(mx, "-O", "RequireTLS=yes", "-f", "ada@virtual.test.example", "two@rcpt.example")
+            mx.virtual_box("ada").wait(1)
+            self.assertIn("REQUIRETLS", self.box(mx, "ada")[0].as_string())
+            self.assertEqual(len(peer.messages), 1)
+            mx.set(requiretls_enable="no")
+            self.assertIn("requiretls_enable", self.sendmail(mx, "-O", "requiretls=yes", "three@rcpt.example"))
+
+    def test_O_smtputf8_declares_the_message_so(self):
+        with self.instance() as mx:
+            mx.stop()
+            self.sendmail(mx, "-O", "smtputf8=yes", "ada@virtual.test.example")
+            declared, = self.names(mx)
+            self.assertIn("smtputf8: yes", mx.tool("pencat", "-e", declared, check=True).stdout)
+            self.sendmail(mx, "-O", "smtputf8=no", "ada@virtual.test.example")
+            other, = set(self.names(mx)) - {declared}
+            self.assertNotIn("smtputf8", mx.tool("pencat", "-e", other, check=True).stdout)
+            mx.set(smtputf8_enable="no")
+            self.assertIn("smtputf8_enable", self.sendmail(mx, "-O", "smtputf8=yes", "ada@virtual.test.example"))
+
+
+if __name__ == "__main__":
+    unittest.main()
