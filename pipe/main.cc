@@ -83,10 +83,8 @@ mail::DeliveryStatus run(const pipes::Rules& rules, const mailbox::Incoming& mes
   const bool probe = message.envelope.purpose == mail::Purpose::probe;
   work.only_look = probe;
   auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit).status;
-  if (status.action == mail::Action::delivered && !probe) {
-    status.text = fmt::format("delivered via {} service", rules.service);
-    if (!rules.options.final_delivery) status.action = mail::Action::relayed;
-  }
+  if (status.action == mail::Action::delivered && !probe && !rules.options.final_delivery)
+    status.action = mail::Action::relayed;
   return status;
 }
 
