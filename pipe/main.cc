@@ -81,10 +81,8 @@ mail::DeliveryStatus run(const pipes::Rules& rules, const mailbox::Incoming& mes
   auto work = pipes::work_for(rules, message, recipients, now);
   work.become = *std::move(become);
   auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit).status;
-  if (status.action == mail::Action::delivered) {
-    status.text = fmt::format("delivered via {} service", rules.service);
-    if (!rules.options.final_delivery) status.action = mail::Action::relayed;
-  }
+  if (status.action == mail::Action::delivered && !rules.options.final_delivery)
+    status.action = mail::Action::relayed;
   return status;
 }
 

@@ -87,6 +87,20 @@ BOOST_AUTO_TEST_CASE(an_expired_message_is_returned) {
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(bounce_queue_lifetime_is_how_long_a_notice_waits) {
+  ManagerOptions options;
+  options.double_bounces = true;
+  options.bounce_lifetime = seconds(20'000);
+  start(options);
+  qmgr->send("B1", "", {"later@a.example"});
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  qmgr->run();
+  for (int i = 0; i < 6; ++i) qmgr->advance(seconds(4000));
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure B1: later@a.example");
+  BOOST_TEST(qmgr->listed() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_notice_that_fails_is_reported_where_the_postmaster_wants_it) {
   ManagerOptions options;
   options.double_bounces = true;

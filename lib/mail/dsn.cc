@@ -314,7 +314,8 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
       "\r\n--{}\r\nContent-Description: Notification\r\nContent-Type: text/plain; charset={}\r\n"
       "Content-Transfer-Encoding: {}\r\n\r\n",
       boundary, utf8 ? "utf-8" : notice.charset, eight_bit_text ? "8bit" : "7bit");
-  explain(out, request, notice.text, utf8);
+  // The text is for senders; the postmaster knows what it says (bounce(5)).
+  explain(out, request, to_postmaster ? std::string_view() : notice.text, utf8);
 
   out += fmt::format(
       "\r\n--{}\r\nContent-Description: {}\r\nContent-Type: message/{}delivery-status\r\n"

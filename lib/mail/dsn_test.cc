@@ -218,6 +218,21 @@ BOOST_AUTO_TEST_CASE(the_postmaster_gets_the_header_from_a_sender_whose_mail_cau
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_text_of_the_template_is_not_in_a_copy_for_the_postmaster) {
+  settings.templates = builtin_notice_templates();
+  const auto first_line = [&] {
+    const auto& text = settings.templates.failure.text;
+    return text.substr(0, text.find('\n'));
+  };
+  BOOST_REQUIRE(!first_line().empty());
+  BOOST_TEST(has(build().before, first_line()));
+  postmaster = "postmaster";
+  const auto copy = build().before;
+  BOOST_TEST(!has(copy, first_line()));
+  // Whose mail it is and why it failed are.
+  BOOST_TEST(has(copy, "\r\n<" + recipients[0].recipient.address + ">"));
+}
+
 BOOST_AUTO_TEST_CASE(the_fields_of_our_own_are_named_after_mail_name) {
   settings.mail_name = "Mail Works 2!";
   recipients[0].status.diagnostic.clear();
