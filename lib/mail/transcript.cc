@@ -87,6 +87,7 @@ void Transcript::command(std::string_view line) {
     add(ours, kHidden);
     return;
   }
+  const bool doubtful = hide_ && hid_;  // a text that has a word like AUTH?
   last_ = parsed.verb;
   if (!ours && has_secrets_behind(parsed.verb) && !hide_) {
     hide_ = true;
@@ -94,7 +95,7 @@ void Transcript::command(std::string_view line) {
   }
   if (parsed.verb == Verb::auth) {
     const auto mechanism = parsed.args.substr(0, parsed.args.find_first_of(" \t"));
-    add(ours, fmt::format("AUTH {}{}", mechanism_name(mechanism) ? mechanism : kHidden,
+    add(ours, fmt::format("AUTH {}{}", !doubtful && mechanism_name(mechanism) ? mechanism : kHidden,
                           mechanism.size() < parsed.args.size() ? " ***" : ""));
     return;
   }

@@ -73,6 +73,8 @@ BOOST_AUTO_TEST_CASE(what_a_client_sends_on_after_a_refused_command_is_left_out)
   t.command("Subject: private");
   t.command("MAIL me tomorrow");
   t.reply("500 5.5.2 Error: command not recognized");
+  t.command("Auth private words");
+  t.reply("503 5.5.1 Error: authentication not enabled");
   t.command("Help us: secret");
   t.reply("214 2.0.0 Commands");
   t.command("RSET");
