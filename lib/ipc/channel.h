@@ -104,14 +104,19 @@ class Channel : public ChannelBase {
     co_return Received{*std::move(message), std::move(raw->fds)};
   }
 
-  /// Queues one message; fds travel with it. frame_too_large: nothing was queued, the channel lives.
+  /// Queues one message; fds travel with it. frame_too_large: nothing was queued, fds are the caller's, the channel lives.
   template <class M>
   Result<void> send(const M& message, std::span<async::Fd> fds = {}) {
-    stream().attach_fds(fds);
-    if (!encode_frame<Out>(stream().compose(), message, fds.size(), max_frame())) {
-      PEN_CHECK(fds.empty(), "a message with descriptors is bounded by its sender");
+    if (fds.empty()) {
+      if (encode_frame<Out>(stream().compose(), message, 0, max_frame())) return {};
       return fail(IpcError::frame_too_large, conversation());
     }
+    // Descriptors travel with the bytes that follow: not before it is known that there are any.
+    std::string frame;
+    if (!encode_frame<Out>(frame, message, fds.size(), max_frame()))
+      return fail(IpcError::frame_too_large, conversation());
+    stream().attach_fds(fds);
+    stream().compose() += frame;
     return {};
   }
 };

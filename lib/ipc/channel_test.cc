@@ -125,8 +125,12 @@ BOOST_AUTO_TEST_CASE(a_large_body_passes_and_one_beyond_the_bound_is_refused_bef
   const std::string huge(max_frame(enqueue::kName), 'b');
   message.inline_body = huge;
   BOOST_TEST(client.send(message).error().is(IpcError::frame_too_large));
+  Fd with[] = {Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))};
+  BOOST_TEST(client.send(message, with).error().is(IpcError::frame_too_large));
+  BOOST_TEST(static_cast<bool>(with[0]));  // not taken, and nothing after it brings it
   BOOST_TEST(client.send(enqueue::ReturnLease{.lease = 3}).has_value());
   got = run(loop, server.receive()).value();
+  BOOST_TEST(got.fds.empty());
   BOOST_TEST(std::get<enqueue::ReturnLease>(got.message).lease == 3U);
 }
 
