@@ -132,7 +132,8 @@ BOOST_AUTO_TEST_CASE(a_fault_in_a_probe_or_beside_one_is_credited_to_nobody_else
   };
   for (int bits = 0; bits < 16; ++bits) {
     for (const std::string stage : {"mail", "rcpt", "data", "end", "rset"}) {
-      for (const std::string fault : {"450 4.1.0 not now", "550 5.1.0 never", "drop", "421"}) {
+      for (const std::string fault : {"450 4.1.0 not now", "500 5.5.2 what", "502 5.5.1 not here",
+                                      "503 5.5.1 now", "550 5.1.0 never", "drop", "421"}) {
         for (int nth = 0; nth < 8; ++nth) {
           BOOST_TEST_CONTEXT(mode(bits) << " " << stage << " " << fault << " at " << nth) {
             Harness h(settings(bits));
@@ -146,8 +147,42 @@ BOOST_AUTO_TEST_CASE(a_fault_in_a_probe_or_beside_one_is_credited_to_nobody_else
             h.run(peer);
             check_ledger(h, peer);
             BOOST_TEST(!h.timed_out);
+            // A lost connection leaves committed messages in doubt. Of refusals only that of a RSET does: by one who knows the
+            // command the message before it, in a flow of BDAT those whose content is behind it.
+            const bool flow = (bits & 11) == 3;
+            const bool may_doubt = fault == "drop" || fault == "421" ||
+                                   (stage == "rset" && (flow || !fault.starts_with("50")));
+            for (const auto& j : h.jobs) {
+              if (may_doubt || !j->done) continue;
+              for (const auto& r : j->done->results)
+                BOOST_TEST(!r.text.contains("may be sent more than once"), r.text);
+            }
           }
         }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_message_before_a_probe_is_sent_once_to_a_peer_that_knows_no_rset) {
+  for (const std::string fault : {"500 5.5.2 what", "502 5.5.1 not here", "503 5.5.1 not now"}) {
+    for (const bool another : {false, true}) {
+      BOOST_TEST_CONTEXT(fault << another) {
+        Harness h(settings(1));
+        h.job("m@a.example", {"y@b.example"}, content(1));
+        h.job("p@a.example", {"x@b.example"}, content(0)).job.purpose = mail::Purpose::probe;
+        if (another) h.job("n@a.example", {"z@b.example"}, content(2));
+        auto o = offers(1);
+        o.fault = [&](std::string_view command) { return command == "rset" ? fault : ""; };
+        ScriptedPeer peer(o);
+        h.run(peer);
+        check_ledger(h, peer);
+        BOOST_REQUIRE(peer.ledger().size() == 1U);
+        BOOST_REQUIRE(h.jobs[0]->done);
+        BOOST_TEST((h.jobs[0]->done->results[0].action == Action::delivered));
+        BOOST_REQUIRE(h.jobs[1]->done);
+        BOOST_TEST((h.jobs[1]->done->results[0].action == Action::delivered));
+        if (another && h.submitted > 2) BOOST_TEST(h.jobs[2]->unstarted);
       }
     }
   }

@@ -156,6 +156,9 @@ void Engine::on_reply(const mail::Reply& reply) {
       if (t != nullptr && !owed.ends_probe) t->by_421 = true;
       trouble_status_ = said(reply, "RSET command");
     } else if (!reply.positive()) {
+      // One who does not know the command has answered all before it: the replies are in step.
+      const bool unknown = reply.code == 500 || reply.code == 502 || reply.code == 503;
+      if (owed.ends_probe && unknown && held_ + 1 == t->number && !t->mail_refused) held_ = 0;
       protocol_error("no agreement to RSET", Step::rset, reply);
     }
   } else {
