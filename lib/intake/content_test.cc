@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
       {"b@y", "list@example.org", "rfc822;list", mail::notify::kNever},
       {"c@z", "one@example.org", "", mail::notify::kSuccess},
       {"user@example.org", "", "", 0},
-      {"archive@example.org", "", "", mail::notify::kNever},
+      {"archive@example.org", "", "", mail::notify::kNever | mail::notify::kCopy},
   };
   BOOST_TEST((e.recipients == expected));
   BOOST_TEST(e.sender == "me@example.org");
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(copies_go_out_before_aliases_and_are_not_copied_again) {
   e.recipients = {{"user", "", "rfc822;user", 0}, {"b@x", "", "", 0}, {"c@y", "", "", 0}};
   BOOST_TEST_REQUIRE((
       expand_envelope(resolve, {.copies = &copies, .more = {"seen@w"}}, e).outcome == Outcome::ok));
-  constexpr auto kNever = mail::notify::kNever;
+  constexpr std::uint8_t kNever = mail::notify::kNever | mail::notify::kCopy;
   const std::vector<mail::Recipient> expected = {
       {"user@example.org", "", "rfc822;user", 0},
       {"b@x", "", "", 0},

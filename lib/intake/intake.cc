@@ -62,7 +62,7 @@ Result<std::optional<std::string>> find_copy(const map::MapList& maps,
 mail::Recipient copy_for(std::string address) {
   mail::Recipient r;
   r.address = std::move(address);
-  r.notify = mail::notify::kNever;
+  r.notify = mail::notify::kNever | mail::notify::kCopy;
   return r;
 }
 
@@ -220,7 +220,8 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
   std::set<std::tuple<std::string, std::string, std::string, std::uint8_t>> seen;
   const bool may_repeat = envelope.recipients.size() > 1 || !copies.empty() || !how.more.empty();
   const auto add = [&](mail::Recipient r) {
-    if (may_repeat && !seen.emplace(r.address, r.original, r.orcpt, r.notify).second) return;
+    const auto notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kCopy);
+    if (may_repeat && !seen.emplace(r.address, r.original, r.orcpt, notify).second) return;
     out.push_back(std::move(r));
   };
   std::vector<std::string> copied;  // addresses that recipients' copies go to

@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/text.h"
 #include "lib/mail/command.h"
+#include "lib/mail/expanded.h"
 
 namespace pen::mail {
 namespace {
@@ -237,7 +238,7 @@ std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
   if (original.sender.empty()) return due;
   for (const auto& r : recipients) {
     const std::uint8_t n = r.recipient.notify;
-    if (n & notify::kNever) continue;
+    if ((n & notify::kNever) && kind != DsnKind::verify) continue;
     bool wanted = false;
     switch (kind) {
       case DsnKind::failure:
@@ -250,7 +251,7 @@ std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
         wanted = (n & notify::kSuccess) != 0;
         break;
       case DsnKind::verify:
-        wanted = true;
+        wanted = (n & notify::kCopy) == 0;
         break;
     }
     if (wanted) due.push_back(r);

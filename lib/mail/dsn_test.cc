@@ -211,18 +211,20 @@ BOOST_AUTO_TEST_CASE(an_ascii_only_smtputf8_message_gets_a_plain_report) {
 BOOST_AUTO_TEST_CASE(reports_are_due_as_notify_says) {
   struct Row {
     std::uint8_t notify;
-    bool failure, delay, success;
+    bool failure, delay, success, verify = true;
   };
   for (const Row row :
        {Row{0, true, true, false}, Row{notify::kNever, false, false, false},
         Row{notify::kSuccess, false, false, true}, Row{notify::kFailure, true, false, false},
         Row{notify::kDelay, false, true, false},
+        Row{notify::kNever | notify::kCopy, false, false, false, false},
         Row{notify::kSuccess | notify::kFailure | notify::kDelay, true, true, true}}) {
     recipients[0].recipient.notify = row.notify;
     BOOST_TEST_CONTEXT("notify " << int(row.notify)) {
       BOOST_TEST(dsn_due(DsnKind::failure, original, recipients).size() == (row.failure ? 1U : 0U));
       BOOST_TEST(dsn_due(DsnKind::delay, original, recipients).size() == (row.delay ? 1U : 0U));
       BOOST_TEST(dsn_due(DsnKind::success, original, recipients).size() == (row.success ? 1U : 0U));
+      BOOST_TEST(dsn_due(DsnKind::verify, original, recipients).size() == (row.verify ? 1U : 0U));
     }
   }
 }

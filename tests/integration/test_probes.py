@@ -189,11 +189,27 @@ class Traced(Reports):
                 mx.wait_empty_queue()
                 self.assertEqual(len(self.box(mx, "bob")), 2)
 
-    def test_who_wants_no_notices_gets_none(self):
+    def test_notify_has_no_say_in_reports_that_were_asked_for(self):
+        with Peer() as peer:
+            settings = {**relay_to(peer), "virtual_alias_domains": "alias.example", "always_bcc": "eve@virtual.test.example",
+                        "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"})}
+            with self.instance(settings) as mx:
+                for how in "-bv", "-v":
+                    for notify in "never", "success":
+                        with self.subTest(how=how, notify=notify):
+                            self.sendmail(mx, how, "-N", notify, "-f", ME, "team@alias.example")
+                            fields, text, _ = self.report(mx)
+                            self.assertEqual(set(fields) - {"team@alias.example"},
+                                             {"ada@virtual.test.example", "x@rcpt.example"}, text)
+                            self.assertNotIn("eve", text)
+                            mx.wait_empty_queue()
+                self.assertEqual([m["Subject"] for m in self.box(mx, "bob") if m["Message-ID"] not in self.seen],
+                                 ["Successful Mail Delivery Report"])
+
+    def test_nobody_is_told_of_a_first_try_without_a_sender(self):
         with self.instance() as mx:
-            self.sendmail(mx, "-v", "-N", "never", "-f", ME, "ada@virtual.test.example")
             self.sendmail(mx, "-v", "-f", "<>", "ada@virtual.test.example")
-            mx.virtual_box("ada").wait(2)
+            mx.virtual_box("ada").wait(1)
             mx.wait_empty_queue()
             self.assertEqual(self.box(mx, "bob"), [])
 
