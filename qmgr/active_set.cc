@@ -74,6 +74,14 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     return;
   }
   to_log(envelope, beginning, inline_body, spool_file, spool_offset, appended_);
+  // What becomes of the recipients will have to fit beside it.
+  if (appended_.payload.size() + envelope.recipients.size() * kLeastNote >
+      queue_log::QueueLog::kMaxMessage) {
+    appended_.payload = {};
+    unused();
+    answer(Outcome::refused, "the envelope is too large");
+    return;
+  }
   auto appended = log_.append(appended_);
   if (appended_.payload.capacity() > kKeptBuffer) appended_.payload = {};
   if (!appended) {

@@ -17,6 +17,12 @@ bool refuses_requiretls(const mail::DeliveryStatus& status) {
          (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
 }
 
+/// The answer to a probe that cannot be asked.
+mail::DeliveryStatus asking_ends_program() {
+  return mail::make_status(mail::Action::deferred, "4.3.0",
+                           "given up: asking ends the delivery program");
+}
+
 /// "transport:nexthop" of a message that is not routed by its recipients; empty: it is.
 std::string way_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
   // A refused message has error: here, and what has its transport is past the filter. A filter would only say of a probe
@@ -175,6 +181,11 @@ void Manager::act(const DeferRecipients& a) {
     return;
   }
   const bool open = m.order == Active::Order::none;
+  if (a.withdrawn && open && m.envelope().purpose == mail::Purpose::probe) {
+    report_undeliverable(m, a.ordinals, asking_ends_program(), a.relay, {});
+    deferred(m, a.ordinals, asking_ends_program());
+    return;
+  }
   // RFC 8689 section 4.2.1: where no host offers what the sender requires, the mail goes back. The destination is of such
   // mail only (ipc::Destination::requiretls), so its last trouble is this message's too.
   if (m.envelope().requiretls == mail::RequireTls::yes && refuses_requiretls(a.status) &&
@@ -256,9 +267,16 @@ void Manager::router_lost(std::uint64_t last_sent) {
       log::error("{}: looking up <{}> ended trivial-rewrite {} times; it is asked no more", m.id(),
                  m.envelope().recipients[asked.ordinal].address, deaths);
       scheduler_.unroutable(asked.message, asked.ordinal);
+      if (m.envelope().purpose == mail::Purpose::probe) {
+        const auto status = mail::make_status(mail::Action::deferred, "4.3.0",
+                                              "given up: the look-up ends its program");
+        report_undeliverable(m, {asked.ordinal}, status, "none", {});
+        deferred(m, {asked.ordinal}, status);
+        continue;
+      }
       deferred(m, {asked.ordinal},
                {mail::Action::deferred, "4.3.0", "held: look-up ends its program", {}, {}});
-      if (m.envelope().purpose != mail::Purpose::probe) give_order(m, Active::Order::hold, {});
+      give_order(m, Active::Order::hold, {});
     } else {
       scheduler_.route_lost(asked.message, asked.ordinal, deaths >= kDeathsAlone);
     }
@@ -288,7 +306,16 @@ void Manager::job_survived_death(JobNumber job) {
   for (const std::uint32_t ordinal : it->second.ordinals)
     most = std::max(most, ++m.rare().deaths[ordinal]);
   if (most == kDeathsAlone) scheduler_.isolate(job);
-  if (most >= kDeathsHeld && m.order == Active::Order::none) {
+  if (most < kDeathsHeld || m.order != Active::Order::none) return;
+  if (m.envelope().purpose == mail::Purpose::probe) {
+    log::error("{}: its delivery program ended {} times with it in hand; it is asked no more",
+               m.id(), most);
+    // The job itself comes back by DeferRecipients.
+    const Ordinals back = scheduler_.withdraw(m.number);
+    if (back.empty()) return;
+    report_undeliverable(m, back, asking_ends_program(), "none", {});
+    deferred(m, back, asking_ends_program());
+  } else {
     log::error("{}: its delivery program ended {} times with it in hand; message placed on hold",
                m.id(), most);
     give_order(m, Active::Order::hold, {});

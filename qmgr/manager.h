@@ -268,6 +268,8 @@ class Manager {
   /// Which report is asked for next; marks who is to be warned. nullopt: none.
   std::optional<ipc::bounce::Kind> next_report(Active& m) const;
   bool start_report(Active& m);
+  /// Drops what could not be reported for bounce_queue_lifetime (at least one longest retry interval) and says so.
+  void give_up_reports(Active& m);
   bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
   void discharge(const mail::Discharge& d);
   /// Writes the message as it stands to the journal, if there is space.

@@ -37,10 +37,11 @@ struct Outside {
 
 class Qmgr : public Ports {
  public:
-  Qmgr(Outside& outside, FaultStorage& storage, ManagerOptions options = {}, Options scheduler = {})
+  Qmgr(Outside& outside, FaultStorage& storage, ManagerOptions options = {}, Options scheduler = {},
+       std::uint32_t segment_size = 32768)
       : outside_(outside), storage_(storage), random_(7), scheduler_random_(8) {
     queue_log::Options log_options;
-    log_options.segment_size = 32768;
+    log_options.segment_size = segment_size;
     log_options.intervals = queue_log::retry_ladder(seconds(300), seconds(4000));
     log_options.reserve = 65536;
     auto log = QueueLog::open(storage_, log_options, outside.clock, random_);
@@ -200,11 +201,16 @@ class Qmgr : public Ports {
         d.ordinals.push_back(r.ordinal);
       }
       const std::string id = "N" + std::to_string(++outside_.next_notice) + n.envelope.queue_id;
-      outside_.notices.push_back(text);
-      told.push_back(n);
       // As bounce does: a notice from the null sender, one about a notice from double_bounce_sender.
       const std::string sender = n.envelope.sender.empty() ? "double-bounce@mx.example" : "";
+      last_ = ipc::enqueue::Outcome::ok;
       send(id, sender, {notice_goes_to}, {d}, n.permit);
+      if (last_ != ipc::enqueue::Outcome::ok) {
+        manager_->notified({n.request, false, {}, "it cannot be queued"});
+        continue;
+      }
+      outside_.notices.push_back(text);
+      told.push_back(n);
       if (bounce_answers) waiting_answers_.push_back({n.request, true, id, {}});
     }
     for (auto& a : std::exchange(waiting_answers_, {})) {
@@ -227,6 +233,7 @@ class Qmgr : public Ports {
       if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
       if (a.starts_with("later") && !all_well)
         status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
+      status.diagnostic = diagnostic;
       if (status.action == mail::Action::delivered && job.purpose != mail::Purpose::probe)
         ++outside_.delivered[job.queue_id + " " + a];
       result.results.push_back({{r.ordinal}, status});
@@ -281,7 +288,7 @@ class Qmgr : public Ports {
   std::map<JobNumber, std::string> job_bodies_;
   std::map<std::string, std::string> bodies;
   std::vector<bool> states;
-  std::string later_text = "later", notice_goes_to = "ok-notice@local.example";
+  std::string diagnostic, later_text = "later", notice_goes_to = "ok-notice@local.example";
   // of what is sent
   std::uint8_t notify_bits = 0;
   std::string filter, transport;
@@ -298,10 +305,11 @@ struct Fixture {
   Outside outside;
   FaultStorage disk;
   std::unique_ptr<Qmgr> qmgr;
+  std::uint32_t segment_size = 32768;
   Fixture() { start(); }
   void start(ManagerOptions options = {}, Options scheduler = {}) {
     qmgr.reset();
-    qmgr = std::make_unique<Qmgr>(outside, disk, options, scheduler);
+    qmgr = std::make_unique<Qmgr>(outside, disk, options, scheduler, segment_size);
     qmgr->recover();
     qmgr->run();
   }

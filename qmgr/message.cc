@@ -5,6 +5,7 @@
 #include "lib/base/check.h"
 #include "lib/base/text.h"
 #include "lib/mail/expanded.h"
+#include "lib/queue_log/queue_log.h"
 
 namespace pen::qmgr {
 
@@ -137,13 +138,19 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
     if (n.owed != 0 || m.remaining.contains(ordinal)) notes.push_back(n);
   }
   out.self_contained = m.spool_file == 0;
-  out.payload.reserve(body.size() + 512);
   std::vector<Deaths> deaths;
   for (const auto& [ordinal, count] : m.seldom().deaths)
     if (m.remaining.contains(ordinal)) deaths.push_back({ordinal, count});
-  Encoder(out.payload)(PayloadLayout{}, envelope, notes, m.forced_expire, m.spool_file,
-                       m.spool_offset, body, deaths);
-  return out;
+  // Beside an immense envelope the words have less room.
+  for (std::size_t words = kMaxWords;;) {
+    out.payload.clear();
+    out.payload.reserve(body.size() + 512);
+    Encoder(out.payload)(PayloadLayout{}, envelope, notes, m.forced_expire, m.spool_file,
+                         m.spool_offset, body, deaths);
+    if (words == 0 || out.payload.size() <= queue_log::QueueLog::kMaxMessage) return out;
+    words /= 4;
+    for (Note& n : notes) shorten(n.status, words);
+  }
 }
 
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
@@ -166,8 +173,12 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   m->spool_file = payload->spool_file;
   m->spool_offset = payload->spool_offset;
   for (auto& [ordinal, n] : m->notes) {
+    shorten(n.status);  // of a version that kept all of it
+    // When the message is traced no more, what is left is a later part of a report that has begun.
+    const bool first_try = m->envelope().purpose != mail::Purpose::mail;
     const unsigned anew =
-        mail::notify::kDelay | (m->remaining.contains(ordinal) ? kFirstTry : std::uint8_t{0});
+        mail::notify::kDelay |
+        (first_try && m->remaining.contains(ordinal) ? kFirstTry : std::uint8_t{0});
     n.owed = static_cast<std::uint8_t>(n.owed & ~anew);
   }
   m->recovered = m->owes();

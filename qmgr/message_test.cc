@@ -1,6 +1,8 @@
 /// Messages of the active set: what they keep, packed or not, and how much memory that takes.
 #include "qmgr/message.h"
 
+#include "lib/queue_log/queue_log.h"
+
 #include <malloc.h>
 
 #include <boost/test/unit_test.hpp>
@@ -146,6 +148,42 @@ BOOST_AUTO_TEST_CASE(a_message_that_waits_takes_less_than_900_bytes) {
   BOOST_TEST(each > sizeof(Active));  // it counts what it should
 }
 #endif
+
+BOOST_AUTO_TEST_CASE(words_are_cut_between_characters) {
+  mail::DeliveryStatus s{mail::Action::failed, "5.1.1", {}, {}, "mx.example"};
+  s.text = std::string(496, 'a') + "\xc3\xa4" + std::string(100, 'b');
+  s.diagnostic = std::string(500, 'd');
+  shorten(s);
+  BOOST_TEST(s.text == std::string(496, 'a') + "...");
+  BOOST_TEST(s.diagnostic == std::string(500, 'd'));
+  BOOST_TEST(s.remote_mta == "mx.example");
+  shorten(s, 0);
+  BOOST_TEST(s.text + s.diagnostic + s.remote_mta == "");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_known_of_recipients_fits_beside_an_immense_envelope) {
+  Active m;
+  mail::Envelope e;
+  e.queue_id = "A1";
+  const std::size_t kRecipients = 50'000;
+  for (std::uint32_t i = 0; i < kRecipients; ++i) {
+    e.recipients.push_back(
+        {.address = std::string(500, 'a'), .original = {}, .orcpt = {}, .notify = 0});
+    m.notes[i] = Note{i,
+                      {mail::Action::failed, "5.1.1", std::string(500, 't'), std::string(500, 'd'),
+                       std::string(255, 'h')},
+                      WallTime(seconds(1)),
+                      mail::notify::kFailure};
+  }
+  m.set_envelope(std::move(e));
+  const auto stored = to_log(m, std::string(20'000'000, 'b'));
+  BOOST_TEST(stored.payload.size() <= queue_log::QueueLog::kMaxMessage);
+  const auto back = read_payload(stored.payload);
+  BOOST_REQUIRE(back.has_value());
+  BOOST_TEST(back->notes.size() == kRecipients);
+  BOOST_TEST(back->notes.back().owed == mail::notify::kFailure);
+  BOOST_TEST(!back->notes.back().status.text.empty());
+}
 
 BOOST_AUTO_TEST_SUITE_END()
 

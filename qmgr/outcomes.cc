@@ -19,6 +19,7 @@ void Manager::deferred(Active& m, const Ordinals& ordinals, const mail::Delivery
     n.ordinal = ordinal;
     n.status = status;
     n.status.action = mail::Action::deferred;
+    shorten(n.status);
     n.when = now();
   }
   PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
@@ -40,6 +41,7 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
       continue;
     }
     Note n{ordinal, status, now(), owes};
+    shorten(n.status);
     payload.notes.push_back(n);
     m.notes[ordinal] = std::move(n);
   }
@@ -74,6 +76,7 @@ void Manager::conclude(Active& m) {
   }
   if (expire(m)) return;  // comes back when the records are durable
   if (!m.report_refused && start_report(m)) return;
+  if (m.report_refused && m.remaining.empty()) give_up_reports(m);
   if (m.remaining.empty() && !m.owes()) {
     finish(m);
   } else {
@@ -87,7 +90,8 @@ bool Manager::expire(Active& m) {
   if (!m.forced_expire && now() - m.envelope().arrival < lifetime) return false;
   log::info("{}: from=<{}>, status={}, returned to sender", m.id(), m.envelope().sender,
             m.forced_expire ? "force-expired" : "expired");
-  // One record per reason: mostly one.
+  // One record per reason, bounded in size: mostly one.
+  constexpr std::size_t kExpiredTogether = 10'000;
   std::vector<std::pair<mail::DeliveryStatus, Ordinals>> by_status;
   for (const auto& range : m.remaining.ranges()) {
     for (std::uint32_t i = range.first; i < range.end; ++i) {
@@ -97,7 +101,8 @@ bool Manager::expire(Active& m) {
         status = it->second.status;
         status.action = mail::Action::failed;
       }
-      if (by_status.empty() || !(by_status.back().first == status))
+      if (by_status.empty() || !(by_status.back().first == status) ||
+          by_status.back().second.size() == kExpiredTogether)
         by_status.push_back({status, {}});
       by_status.back().second.push_back(i);
     }

@@ -39,7 +39,23 @@ std::optional<StoredPayload> read_old(std::string_view payload) {
                        .deaths = std::move(old->deaths)};
 }
 
+void shorten(std::string& text, std::size_t max) {
+  if (text.size() <= max) return;
+  constexpr std::string_view kMore = "...";
+  std::size_t end = max < kMore.size() ? 0 : max - kMore.size();
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  text.resize(end);
+  if (max >= kMore.size()) text += kMore;
+  text.shrink_to_fit();
+}
+
 }  // namespace
+
+void shorten(mail::DeliveryStatus& status, std::size_t words) {
+  shorten(status.text, words);
+  shorten(status.diagnostic, words);
+  shorten(status.remote_mta, words);
+}
 
 std::optional<StoredPayload> read_payload(std::string_view payload) {
   const std::string mark = encode(PayloadLayout{});

@@ -33,6 +33,13 @@ inline constexpr std::uint8_t kFirstTry = 32;
 static_assert(((kWarned | kFirstTry) & (mail::notify::kSuccess | mail::notify::kFailure |
                                         mail::notify::kDelay | mail::notify::kNever)) == 0);
 
+/// Bytes of each text of a status that are kept: with them the notes of 50,000 recipients fit into a record.
+inline constexpr std::size_t kMaxWords = 500;
+/// Bytes that the note of a recipient needs at least, its words cut off. Accepted mail leaves as many free.
+inline constexpr std::size_t kLeastNote = 64;
+/// Cuts text, diagnostic and host name of a status to `words` bytes each, between characters, "..." at the end.
+void shorten(mail::DeliveryStatus& status, std::size_t words = kMaxWords);
+
 /// Payload of queue_log::DeliveryResult.
 struct ResultPayload {
   std::vector<Note> notes;

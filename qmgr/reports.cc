@@ -23,6 +23,14 @@ std::uint8_t bit_of(ipc::bounce::Kind kind) {
   return 0;
 }
 
+// Of recipients in one report: far below a frame of the conversation, and a message that can be read.
+constexpr std::size_t kReportBytes = 8U << 20;
+/// In the frame, numbers and lengths reckoned large.
+std::size_t size_in_report(const mail::Recipient& r, const mail::DeliveryStatus& s) {
+  return r.address.size() + r.original.size() + r.orcpt.size() + s.dsn.size() + s.text.size() +
+         s.diagnostic.size() + s.remote_mta.size() + 64;
+}
+
 /// The sender knows now of these.
 void told(Active& m, const queue_log::OrdinalSet& ordinals, ipc::bounce::Kind kind) {
   for (auto& [ordinal, n] : m.notes) {
@@ -38,7 +46,10 @@ void told(Active& m, const queue_log::OrdinalSet& ordinals, ipc::bounce::Kind ki
 std::uint8_t Manager::owed_for(const Active& m, std::uint32_t ordinal,
                                const mail::DeliveryStatus& status) const {
   const mail::Envelope& e = m.envelope();
-  const bool reported = e.purpose != mail::Purpose::mail && !e.sender.empty();
+  const auto note = m.notes.find(ordinal);
+  // The note says so where a part of the report has made the message an ordinary one.
+  const bool reported = (e.purpose != mail::Purpose::mail && !e.sender.empty()) ||
+                        (note != m.notes.end() && (note->second.owed & kFirstTry) != 0);
   const unsigned due = e.purpose == mail::Purpose::probe ? 0U : notices_due(m, ordinal, status);
   return static_cast<std::uint8_t>(due | (reported ? kFirstTry : 0U));
 }
@@ -66,7 +77,8 @@ bool Manager::late(const Active& m) const {
 std::optional<ipc::bounce::Kind> Manager::next_report(Active& m) const {
   using ipc::bounce::Kind;
   std::uint8_t owed = 0;
-  const bool traced = m.envelope().purpose == mail::Purpose::traced && !m.parked;
+  const bool traced =
+      m.envelope().purpose == mail::Purpose::traced && !m.envelope().sender.empty() && !m.parked;
   for (auto& [ordinal, n] : m.notes) {
     if (traced && m.remaining.contains(ordinal)) n.owed |= kFirstTry;
     owed |= n.owed;
@@ -124,8 +136,12 @@ bool Manager::start_report(Active& m) {
     notify.will_retry_until = m.envelope().arrival + options_.lifetime;
   notify.permit = options_.new_permit();
   ReportAsked asked{m.number, notify.permit, notify.kind, {}};
+  std::size_t bytes = 0;
   for (const auto& [ordinal, n] : m.notes) {
     if ((n.owed & bit) == 0) continue;
+    bytes += size_in_report(m.envelope().recipients[ordinal], n.status);
+    // The rest stays owed, and is told in another when this one is made.
+    if (bytes > kReportBytes && !notify.recipients.empty()) break;
     asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope().recipients[ordinal], n.status, n.when});
     // confirm_delay_cleared: told that it is late, the sender is told that it is not, whatever NOTIFY says of success.
@@ -172,6 +188,20 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
     m->report_refused = true;
   }
   to_conclude_.push_back(m->number);
+}
+
+void Manager::give_up_reports(Active& m) {
+  const auto patience = std::max(options_.bounce_lifetime, options_.backoff_max);
+  std::size_t given_up = 0;
+  for (auto& [ordinal, n] : m.notes) {
+    if (n.owed == 0 || now() - n.when < patience) continue;
+    n.owed = 0;
+    ++given_up;
+  }
+  if (given_up > 0)
+    log::error(
+        "{}: from=<{}>, the report on {} recipients could not be made for too long, given up",
+        m.id(), m.envelope().sender, given_up);
 }
 
 bool Manager::may_discharge(const mail::Discharge& d, std::uint64_t permit) const {

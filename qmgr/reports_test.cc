@@ -1,4 +1,5 @@
 /// What senders and the postmaster are told, and that a crash neither loses nor repeats it.
+#include "lib/ipc/frame.h"
 #include "qmgr/manager_fixture.h"
 
 namespace pen::qmgr {
@@ -331,6 +332,102 @@ BOOST_FIXTURE_TEST_CASE(whatever_the_moment_of_the_crash_a_sender_is_warned_and_
   }
 }
 
+BOOST_AUTO_TEST_CASE(long_replies_of_any_number_of_recipients_fit_into_queue_and_reports) {
+  constexpr std::size_t kRecipients = 50'000;
+  std::vector<std::string> to;
+  for (std::size_t i = 0; i < kRecipients; ++i)
+    to.push_back((i % 2 == 0 ? "no" : "later") + std::to_string(i) + "@a.example");
+  for (const auto purpose : {mail::Purpose::traced, mail::Purpose::probe}) {
+    disk = FaultStorage();
+    outside = Outside();
+    segment_size = 64U << 20;
+    const auto start_large = [&] {
+      start();
+      qmgr->later_text = std::string(2000, 't');
+      qmgr->diagnostic = "smtp; " + std::string(2000, 'd');
+    };
+    start_large();
+    qmgr->purpose = purpose;
+    qmgr->send("A1", "s@x.example", to);
+    qmgr->run();
+    // What cannot be queued while the log is busy with so large a message is told in the next round.
+    for (int i = 0; i < 12; ++i) qmgr->advance(seconds(4000));
+    std::set<std::uint32_t> named;  // in reports on the first try
+    std::size_t first = 0;
+    for (const auto& n : qmgr->told) {
+      BOOST_TEST(encode(n).size() < ipc::max_frame(ipc::bounce::kName) / 4);
+      if (n.kind == ipc::bounce::Kind::failure) continue;
+      ++first;
+      for (const auto& r : n.recipients) BOOST_TEST_REQUIRE(named.insert(r.ordinal).second);
+    }
+    BOOST_TEST(first > 1U);
+    BOOST_TEST(named.size() == kRecipients);
+    if (purpose == mail::Purpose::probe) {
+      BOOST_TEST(qmgr->listed() == 0U);
+      continue;
+    }
+    const std::size_t told = outside.notices.size();
+    BOOST_TEST(told > first + 1);
+    BOOST_TEST(qmgr->listed() == 1U);
+    // What was written is read again, and nobody is told twice.
+    kill();
+    start_large();
+    qmgr->all_well = true;
+    qmgr->advance(seconds(4000));
+    BOOST_TEST(outside.notices.size() == told);
+    BOOST_TEST(qmgr->listed() == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_part_of_a_report_on_a_first_try_that_is_left_is_made_after_a_restart) {
+  disk = FaultStorage();
+  segment_size = 64U << 20;
+  start();
+  qmgr->purpose = mail::Purpose::traced;
+  qmgr->diagnostic = std::string(490, 'd');
+  qmgr->later_text = std::string(490, 't');
+  std::vector<std::string> to;
+  for (int i = 0; i < 12'000; ++i) to.push_back("later" + std::to_string(i) + "@a.example");
+  qmgr->bounce_waits = true;
+  qmgr->send("T1", "s@x.example", to);
+  qmgr->run();
+  BOOST_REQUIRE(qmgr->reports_held.size() == 1U);
+  qmgr->reports_.swap(qmgr->reports_held);
+  qmgr->run();  // the first part is queued, the second is waited for
+  BOOST_REQUIRE(qmgr->reports_held.size() == 1U);
+  const std::size_t first = qmgr->told.at(0).recipients.size();
+  kill();
+  start();
+  qmgr->advance(seconds(4000));
+  BOOST_REQUIRE(outside.notices.size() == 2U);
+  BOOST_TEST(first + qmgr->told.at(0).recipients.size() == to.size());
+}
+
+BOOST_AUTO_TEST_CASE(a_report_that_cannot_be_made_is_given_up_after_the_time_a_notice_has) {
+  ManagerOptions options;
+  options.bounce_lifetime = seconds(100'000);
+  start(options);
+  qmgr->bounce_works = false;
+  qmgr->send("A1", "s@x.example", {"no@a.example"});
+  qmgr->run();
+  for (int i = 0; i < 24; ++i) qmgr->advance(seconds(4000));
+  BOOST_TEST(qmgr->listed() == 1U);
+  for (int i = 0; i < 5; ++i) qmgr->advance(seconds(4000));
+  BOOST_TEST(qmgr->listed() == 0U);
+  BOOST_TEST(outside.notices.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_traced_notice_that_fails_is_reported_to_the_postmaster) {
+  ManagerOptions options;
+  options.double_bounces = true;
+  start(options);
+  qmgr->purpose = mail::Purpose::traced;
+  qmgr->send("B1", "", {"no@a.example", "later@b.example"});
+  qmgr->run();
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure B1: no@a.example");
+}
+
 struct Probing : Fixture {
   Probing() { qmgr->purpose = mail::Purpose::probe; }
   /// What the report told last says of an address: "failed 5.1.1".
@@ -408,6 +505,45 @@ BOOST_FIXTURE_TEST_CASE(a_probe_whose_report_cannot_be_made_keeps_its_answers, P
   BOOST_REQUIRE(outside.notices.size() == 1U);
   BOOST_TEST(said_of("later@b.example") == "deferred 4.2.1");
   BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_probe_that_ends_its_program_is_answered_with_that, Probing) {
+  qmgr->send("P1", "s@x.example", {"hang@a.example", "ok@b.example"});
+  qmgr->run();
+  for (int death = 1; death <= 3; ++death) {
+    BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
+    const auto job = qmgr->in_hand.front();
+    qmgr->in_hand.clear();
+    qmgr->manager_->transport_up("smtp", false);
+    qmgr->manager_->job_survived_death(job.job);
+    qmgr->manager_->connection_closed({.connection = job.connection,
+                                       .opened = true,
+                                       .trouble = ipc::delivery::Trouble::none,
+                                       .status = {},
+                                       .unstarted = {job.job}});
+    qmgr->run();
+    qmgr->manager_->transport_up("smtp", true);
+    qmgr->run();
+  }
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(said_of("ok@b.example") == "delivered 2.0.0");
+  BOOST_TEST(said_of("hang@a.example") == "deferred 4.3.0");
+  BOOST_TEST(qmgr->told[0].recipients[0].status.text ==
+             "given up: asking ends the delivery program");
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_probe_whose_look_up_ends_its_program_is_answered_with_that, Probing) {
+  qmgr->routers_answer = false;
+  qmgr->send("P1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  for (int death = 1; death <= 3; ++death) {
+    qmgr->manager_->router_lost(UINT64_MAX);
+    qmgr->run();
+  }
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(qmgr->told[0].recipients[0].status.text == "given up: the look-up ends its program");
+  BOOST_TEST(!qmgr->where("P1"));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_probe_on_hold_is_no_answer_until_it_is_released, Probing) {
