@@ -131,13 +131,12 @@ BOOST_AUTO_TEST_CASE(hosts_that_cannot_be_reached_from_here_are_not_told) {
   delivery::OpenConnection o;
   o.destination.transport = "smtp";
   o.destination.host = "mx.example";
-  // EINVAL; EACCES or ENETUNREACH; whatever this host says to an address of IPv6 that nobody has
-  for (const char* address : {"fe80::1", "255.255.255.255", "100::1"}) {
+  // EINVAL (or no IPv6 here), EACCES or ENETUNREACH: nothing leaves this host
+  for (const char* address : {"fe80::1", "255.255.255.255"}) {
     closed.clear();
     ++o.connection;
     o.destination.address = address;
     o.destination.port = 25;
-    settings.connect_timeout = seconds(1);
     BOOST_REQUIRE(session->handle(o, {}));
     until([&] { return closed.size() == 1; });
     BOOST_TEST((closed[0].trouble != delivery::Trouble::local), closed[0].status.text);
