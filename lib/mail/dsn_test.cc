@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/text.h"
+#include "lib/mail/expanded.h"
 
 using namespace pen;
 using namespace pen::mail;
