@@ -194,15 +194,14 @@ class Traced(Reports):
             settings = {**relay_to(peer), "virtual_alias_domains": "alias.example", "always_bcc": "eve@virtual.test.example",
                         "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"})}
             with self.instance(settings) as mx:
-                for how in "-bv", "-v":
-                    for notify in "never", "success":
-                        with self.subTest(how=how, notify=notify):
-                            self.sendmail(mx, how, "-N", notify, "-f", ME, "team@alias.example")
-                            fields, text, _ = self.report(mx)
-                            self.assertEqual(set(fields) - {"team@alias.example"},
-                                             {"ada@virtual.test.example", "x@rcpt.example"}, text)
-                            self.assertNotIn("eve", text)
-                            mx.wait_empty_queue()
+                for notify in "never", "success":
+                    with self.subTest(notify):
+                        self.sendmail(mx, "-v", "-N", notify, "-f", ME, "team@alias.example")
+                        fields, text, _ = self.report(mx)
+                        self.assertEqual(set(fields) - {"team@alias.example"},
+                                         {"ada@virtual.test.example", "x@rcpt.example"}, text)
+                        self.assertNotIn("eve", text)
+                        mx.wait_empty_queue()
                 self.assertEqual([m["Subject"] for m in self.box(mx, "bob") if m["Message-ID"] not in self.seen],
                                  ["Successful Mail Delivery Report"])
 
