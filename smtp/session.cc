@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
+#include "lib/map/status_filter.h"
 #include "smtp/logins.h"
 #include "smtp/rewritten.h"
 #include "smtp/tls.h"
@@ -303,7 +304,8 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   result.service_time = done.service_time;
   const std::string relay = c.destination().shown();
   for (std::size_t i = 0; i < done.results.size(); ++i) {
-    const auto& status = done.results[i];
+    mail::DeliveryStatus status = done.results[i];
+    filter(status, job.queue_id);
     const auto& recipient = job.recipients[i];
     const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
     log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays,
@@ -313,9 +315,15 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
     if (same != result.results.end())
       same->ordinals.push_back(recipient.ordinal);
     else
-      result.results.push_back({{recipient.ordinal}, status});
+      result.results.push_back({{recipient.ordinal}, std::move(status)});
   }
   out_(result);
+}
+
+void Session::filter(mail::DeliveryStatus& status, std::string_view about) const {
+  if (!settings_.filter || status.text.empty()) return;
+  if (const auto warning = settings_.filter->apply(status); !warning.empty())
+    log::warning("{}: {}", about, warning);
 }
 
 void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
@@ -369,6 +377,10 @@ void Session::closed(Connection& c, const Ended& ended) {
   if (draining_ && !ended.opened && ended.trouble == Trouble::none)
     message.trouble = Trouble::replaced;
   message.status = ended.status;
+  filter(message.status, c.destination().shown());
+  // Not the end of any message: others wait for this host, or will.
+  message.status.action = mail::Action::deferred;
+  if (message.status.dsn.starts_with('5')) message.status.dsn[0] = '4';
   message.out_of_step = ended.misbehaved;
   for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
   out_(message);
