@@ -65,6 +65,16 @@ async::Task<NameState> DnsNames::has_address(std::string name, async::Until unti
   co_return NameState::missing;
 }
 
+async::Task<std::vector<std::string>> DnsNames::addresses(std::string name, async::Until until) {
+  std::vector<std::string> all;
+  for (const RecordType type : {RecordType::a, RecordType::aaaa}) {
+    net::DnsAnswer answer =
+        co_await resolver_.lookup_host(name, type, net::HostLookup::native_then_dns, until);
+    for (auto& record : answer.records) all.push_back(std::move(record.data));
+  }
+  co_return all;
+}
+
 async::Task<NameState> DnsNames::mail_domain(std::string domain, async::Until until) {
   if (beyond_dns(domain)) co_return NameState::ok;
   const net::DnsAnswer mx = co_await resolver_.lookup(domain, RecordType::mx, until);

@@ -14,6 +14,7 @@ class DnsNames final : public Names {
   explicit DnsNames(net::Resolver& resolver) : resolver_(resolver) {}
   async::Task<ClientName> client(std::string address, async::Until until) override;
   async::Task<NameState> mail_domain(std::string domain, async::Until until) override;
+  async::Task<std::vector<std::string>> addresses(std::string name, async::Until until) override;
   async::Task<NameState> host(std::string name, async::Until until) override;
 
  private:

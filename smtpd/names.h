@@ -2,6 +2,7 @@
 /// What smtpd asks of DNS, as an interface: dns_names.cc answers from lib/net, tests from a table.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/async/loop.h"
 
@@ -28,6 +29,8 @@ class Names {
   virtual async::Task<ClientName> client(std::string address, async::Until until) = 0;
   /// Whether mail to the domain could go anywhere: MX, or A or AAAA.
   virtual async::Task<NameState> mail_domain(std::string domain, async::Until until) = 0;
+  /// A host's numeric addresses, IPv4 first, from /etc/hosts or DNS; none: it has none, or they cannot be known now.
+  virtual async::Task<std::vector<std::string>> addresses(std::string name, async::Until until) = 0;
   /// Whether a host of that name exists: A, AAAA or MX.
   virtual async::Task<NameState> host(std::string name, async::Until until) = 0;
 };

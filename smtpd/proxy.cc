@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
 #include "lib/sasl/dovecot_service.h"
@@ -30,9 +32,18 @@ Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings&
   std::string where(trim(s.smtpd_proxy_filter));
   if (where.empty()) return std::nullopt;
   if (!where.starts_with("unix:") && !where.starts_with("inet:")) where.insert(0, "inet:");
+  ProxySettings out;
+  // A name's place is taken by a number while the rest is read.
+  if (const auto colon = where.rfind(':'); where.starts_with("inet:") && colon > 5) {
+    const std::string host = where.substr(5, colon - 5);
+    if (!iequals(host, "localhost") && mail::valid_hostname(host) &&
+        !mail::numeric_hostname(host)) {
+      out.host = host;
+      where.replace(5, host.size(), "localhost");
+    }
+  }
   auto address = sasl::parse_service(where, s.queue_directory);
   if (!address) return fail(std::move(address).error().within("smtpd_proxy_filter"));
-  ProxySettings out;
   out.address = *std::move(address);
   out.timeout = s.smtpd_proxy_timeout;
   out.helo = s.smtpd_proxy_ehlo;
@@ -45,12 +56,16 @@ Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings&
   return out;
 }
 
+std::string ProxySettings::shown() const {
+  return host.empty() ? address.text() : fmt::format("{}:{}", host, address.port);
+}
+
 Proxy::~Proxy() {
   if (!end_.empty()) ends_->erase(end_);
 }
 
 mail::Reply Proxy::broken(std::string_view why) {
-  if (!broken_) log::warning("proxy filter {}: {}", settings_.address.text(), why);
+  if (!broken_) log::warning("proxy filter {}: {}", settings_.shown(), why);
   broken_ = true;
   if (stream_) stream_->close();
   return made_up(451, "4.3.0 Error: queue file write error");
@@ -89,8 +104,21 @@ async::Task<mail::Reply> Proxy::command(std::string text, const char* step) {
   co_return co_await receive(step);
 }
 
+async::Task<Result<async::Stream>> Proxy::connect() {
+  const async::Until all = until();
+  if (settings_.host.empty()) co_return co_await async::connect(loop_, settings_.address, all);
+  auto addresses = co_await names_.addresses(settings_.host, all);
+  if (addresses.empty()) co_return fail_errno("no address found", EHOSTUNREACH);
+  if (addresses.size() > kMaxAddresses) addresses.resize(kMaxAddresses);
+  for (std::size_t i = 0;; ++i) {
+    auto connected = co_await async::connect(
+        loop_, async::SocketAddress::inet(addresses[i], settings_.address.port), all);
+    if (connected || i + 1 == addresses.size()) co_return connected;
+  }
+}
+
 async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, bool local) {
-  auto connected = co_await async::connect(loop_, settings_.address, until());
+  auto connected = co_await connect();
   if (!connected) co_return broken(fmt::format("connect: {}", connected.error().message()));
   stream_.emplace(*std::move(connected));
   if (auto end = async::local_address(stream_->fd()); end && !end->is_unix()) {
@@ -114,7 +142,7 @@ async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, boo
     if (broken_) co_return told;
     // It is for the log only.
     if (!told.positive())
-      log::warning("proxy filter {}: XFORWARD: {}", settings_.address.text(), told.text);
+      log::warning("proxy filter {}: XFORWARD: {}", settings_.shown(), told.text);
   }
   co_return reply;
 }

@@ -16,6 +16,7 @@ namespace pen::smtpd::testing {
 class TableNames final : public Names {
  public:
   std::map<std::string, NameState, std::less<>> domains;  // not listed: ok
+  std::map<std::string, std::vector<std::string>> hosts;  // not listed: without addresses
   ClientName client_name{NameState::ok, NameState::ok, "client.example", "client.example"};
   async::Event* gate = nullptr;  // look-ups wait for it when set
   std::size_t under_way = 0, most_under_way = 0;
@@ -27,6 +28,9 @@ class TableNames final : public Names {
     --under_way;
     const auto found = domains.find(domain);
     co_return found == domains.end() ? NameState::ok : found->second;
+  }
+  async::Task<std::vector<std::string>> addresses(std::string name, async::Until) override {
+    co_return hosts[name];
   }
   async::Task<NameState> host(std::string name, async::Until) override {
     const auto found = domains.find(name);

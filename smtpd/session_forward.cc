@@ -10,6 +10,10 @@ namespace pen::smtpd {
 
 using Kind = mail::ClientAttribute::Kind;
 
+namespace {
+const std::string kUnknownAddress = "unknown";
+}
+
 bool Session::may_xforward() const {
   return policy_->xforward_hosts.matches_host(peer_.name, peer_.address).value_or(false);
 }
@@ -114,9 +118,8 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
     } else if (a.name == "reverse_name") {
       name(a, next.reverse_name, next.reverse_state);
     } else if (a.name == "addr") {
-      const std::string address = mail::client_address(value);
-      if (address.empty()) bad = "ADDR";
-      next.address = address;
+      next.address = a.kind == Kind::unavailable ? kUnknownAddress : mail::client_address(value);
+      if (next.address.empty()) bad = "ADDR";
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);
       if (!value.empty() && (!port || *port > 65535)) bad = "PORT";
@@ -126,6 +129,11 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
     } else if (a.name == "proto") {
       extended = iequals(value, "ESMTP");
       if (!extended && !iequals(value, "SMTP")) bad = "PROTO";
+    } else if (a.name == "destaddr") {  // which of our addresses: nothing here depends on it
+      if (a.kind != Kind::unavailable && mail::client_address(value).empty()) bad = "DESTADDR";
+    } else if (a.name == "destport") {
+      const auto port = parse_unsigned(value);
+      if (a.kind != Kind::unavailable && (!port || *port > 65535)) bad = "DESTPORT";
     } else if (a.name == "login") {
       if (!value.empty()) login.reset(new Login{.method = "XCLIENT", .username = value});
     } else {
@@ -136,7 +144,9 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
       co_return Flow::go_on;
     }
   }
-  const auto trusted = policy_->mynetworks.matches_address(next.address);
+  const auto trusted = next.address == kUnknownAddress
+                           ? Result<bool>(false)
+                           : policy_->mynetworks.matches_address(next.address);
   if (!trusted) log::warning("mynetworks: {}", trusted.error().message());
   next.trusted = trusted ? std::optional(*trusted) : std::nullopt;
   next.own_address = false;
