@@ -24,8 +24,9 @@ def bench(name):
 class Sink:
     """bench/pensink; count() is how many messages it has taken."""
 
-    def __init__(self):
-        self.process = subprocess.Popen([bench("pensink"), "--quickack", "-p", "0"], stdout=subprocess.PIPE, text=True)
+    def __init__(self, *options):
+        self.process = subprocess.Popen([bench("pensink"), "--quickack", "-p", "0", *options], stdout=subprocess.PIPE,
+                                        text=True)
         self.port = int(self.process.stdout.readline().split()[1])
 
     def count(self):

@@ -17,6 +17,22 @@ std::string_view domain_of(std::string_view address) {
   const auto at = address.rfind('@');
   return at == std::string_view::npos ? address : address.substr(at + 1);
 }
+
+/// ".b.c" of "a.b.c" and of ".a.b.c"; empty: what is left would be a top-level domain, or nothing.
+std::string parent_of(std::string_view domain) {
+  if (domain.starts_with('.')) domain.remove_prefix(1);
+  const auto dot = domain.find('.');
+  if (dot == std::string_view::npos || domain.find('.', dot + 1) == std::string_view::npos)
+    return {};
+  return std::string(domain.substr(dot));
+}
+
+/// The end of a name that is too long, and a sign that it is one.
+std::string cut(const std::string& name, std::size_t width) {
+  if (name.size() <= width) return name;
+  const std::string sign = name.starts_with('.') ? ".+" : "+";
+  return sign + name.substr(name.size() - (width - sign.size()));
+}
 }  // namespace
 
 std::vector<minutes> shape_ages(minutes first, std::size_t columns, bool linear) {
@@ -38,30 +54,37 @@ void Shape::add(const ipc::queue::Entry& entry) {
   const auto age = now_ - entry.arrival;
   const auto column = static_cast<std::size_t>(
       std::upper_bound(options_.ages.begin(), options_.ages.end(), age) - options_.ages.begin());
-  const auto add_to = [&](std::string_view domain) {
-    auto row = rows_.find(domain);
-    if (row == rows_.end()) row = rows_.emplace(domain, Row{}).first;
-    count(row->second, column);
-    count(totals_, column);
-  };
   if (options_.by_sender) {
-    if (entry.sender.empty())
-      add_to(kNullSender);
-    else
-      add_to(to_lower(domain_of(entry.sender)));
+    add_to(entry.sender.empty() ? std::string(kNullSender) : to_lower(domain_of(entry.sender)),
+           column);
   } else {
-    for (const std::string& domain : entry.domains) add_to(to_lower(domain));
+    for (const std::string& domain : entry.domains) add_to(to_lower(domain), column);
   }
+}
+
+void Shape::add_to(std::string domain, std::size_t column) {
+  count(totals_, column);
+  bool fresh = false;  // the one below was not there before
+  do {
+    auto [row, added] = rows_.try_emplace(domain);
+    count(row->second, column);
+    if (fresh) ++row->second.subdomains;
+    fresh = added;
+    domain = options_.parents == 0 ? std::string() : parent_of(domain);
+  } while (!domain.empty());
 }
 
 std::vector<Shape::Rows::const_iterator> Shape::sorted() const {
   std::vector<Rows::const_iterator> rows;
   rows.reserve(rows_.size());
-  for (auto row = rows_.begin(); row != rows_.end(); ++row) rows.push_back(row);
+  for (auto row = rows_.begin(); row != rows_.end(); ++row)
+    if (!row->first.starts_with('.') || row->second.subdomains >= options_.parents)
+      rows.push_back(row);
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a->second.total != b->second.total ? a->second.total > b->second.total
                                               : a->first < b->first;
   });
+  if (options_.rows != 0 && rows.size() > options_.rows) rows.resize(options_.rows);
   return rows;
 }
 
@@ -71,12 +94,19 @@ std::string Shape::table() const {
   std::vector<std::string> heads;
   for (const minutes age : options_.ages) heads.push_back(std::to_string(age.count()));
   heads.push_back((heads.empty() ? "0" : heads.back()) + "+");
-  std::size_t name_width = 40;
-  for (const auto& [domain, row] : rows_)
-    name_width = std::max(name_width, printable(domain).size());
   const auto width = [](const std::string& head, std::uint64_t most) {
     return std::max(head.size(), std::to_string(most).size());
   };
+  const auto rows = sorted();
+  std::size_t name_width = 40;
+  if (options_.width == 0) {
+    for (const auto& row : rows) name_width = std::max(name_width, printable(row->first).size());
+  } else {
+    constexpr std::size_t kLeast = 18;  // of a name
+    std::size_t numbers = width("T", totals.total) + 1;
+    for (std::size_t i = 0; i < heads.size(); ++i) numbers += width(heads[i], totals.by_age[i]) + 1;
+    name_width = std::max(kLeast, options_.width - std::min(options_.width, numbers));
+  }
   const auto line = [&](std::string_view name, const std::string& total, auto cell) {
     std::string out =
         fmt::format("{:>{}} {:>{}}", name, name_width, total, width("T", totals.total));
@@ -87,8 +117,8 @@ std::string Shape::table() const {
   std::string out = line("", "T", [&](std::size_t i) { return heads[i]; });
   out += line("TOTAL", std::to_string(totals.total),
               [&](std::size_t i) { return std::to_string(totals.by_age[i]); });
-  for (const auto& row : sorted())
-    out += line(printable(row->first), std::to_string(row->second.total),
+  for (const auto& row : rows)
+    out += line(cut(printable(row->first), name_width), std::to_string(row->second.total),
                 [&](std::size_t i) { return std::to_string(row->second.by_age[i]); });
   return out;
 }

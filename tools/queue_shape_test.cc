@@ -55,6 +55,43 @@ BOOST_AUTO_TEST_CASE(messages_are_counted_by_the_senders_domain) {
   BOOST_TEST(table.find("one.example") == std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(parent_domains_with_enough_subdomains_have_rows) {
+  Shape shape({.ages = {}, .by_sender = false, .parents = 2, .rows = 0, .width = 0}, kNow);
+  for (const char* domain : {"a.one.example", "b.one.example", "b.one.example", "x.two.example",
+                             "deep.a.one.example", "three.example"})
+    shape.add(entry(minutes(0), "", {domain}));
+  const std::string table = shape.table();
+  // .one.example has a.one.example, b.one.example and .a.one.example; .two.example and .a.one.example have one each.
+  BOOST_TEST(table.find(" .one.example 4  4\n") != std::string::npos, table);
+  BOOST_TEST(table.find(" b.one.example 2  2\n") != std::string::npos, table);
+  BOOST_TEST(table.find("TOTAL 6  6\n") != std::string::npos, table);
+  for (const char* none : {" .two.example", " .a.one.example", " .example"})
+    BOOST_TEST(table.find(none) == std::string::npos, none << " in " << table);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_largest_domains_are_shown_when_so_many_are_asked_for) {
+  Shape shape({.ages = {}, .by_sender = false, .parents = 0, .rows = 1, .width = 0}, kNow);
+  for (const char* domain : {"one.example", "two.example", "two.example"})
+    shape.add(entry(minutes(0), "", {domain}));
+  BOOST_TEST(shape.table().find("two.example 2") != std::string::npos);
+  BOOST_TEST(shape.table().find("one.example") == std::string::npos);
+  BOOST_TEST(shape.table().find("TOTAL 3") != std::string::npos);
+  BOOST_TEST(shape.json().find("one.example") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_too_long_for_the_width_loses_its_beginning) {
+  const std::string label(100, 'x');
+  Shape shape({.ages = {minutes(5)}, .by_sender = false, .parents = 1, .rows = 0, .width = 80},
+              kNow);
+  shape.add(entry(minutes(0), "", {"a." + label + ".example"}));
+  const std::string table = shape.table();
+  for (std::size_t at = 0; at < table.size(); at = table.find('\n', at) + 1)
+    BOOST_TEST(table.find('\n', at) - at == 80U);
+  BOOST_TEST(table.find("\n+xxx") != std::string::npos, table);
+  BOOST_TEST(table.find("\n.+xxx") != std::string::npos, table);
+  BOOST_TEST(table.find("xxx.example 1 1  0\n") != std::string::npos, table);
+}
+
 BOOST_AUTO_TEST_CASE(a_domain_cannot_forge_lines) {
   Shape shape({.ages = {minutes(5)}, .by_sender = false}, kNow);
   shape.add(entry(minutes(0), "a@x.example", {"evil\n\x1b[2Jexample"}));

@@ -37,7 +37,9 @@ Options small_options(bool many_logs, bool long_segments) {
 class Workload {
  public:
   Workload(std::uint64_t seed, std::uint64_t& cuts)
-      : random_(seed), cuts_(cuts), options_(small_options(random_.chance(0.25), random_.chance(0.1))) {
+      : random_(seed),
+        cuts_(cuts),
+        options_(small_options(random_.chance(0.25), random_.chance(0.1))) {
     // Half of them on a disk that gets full: what mail may take beyond the reserve is a few segments.
     if (random_.chance(0.5)) {
       log_ = *QueueLog::open(disk_, options_, clock_, random_);

@@ -73,9 +73,9 @@ Model::Fingerprints Model::fingerprints(const ipc::route::Resolved& answer, cons
 RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   Transport& t = transport(answer.transport);
   const Fingerprints f = fingerprints(answer, t);
-  std::uint64_t number = f.route.low;
-  RouteSet* known = route_numbers.find(number);
-  while (known != nullptr && known->fingerprint != f.route) known = route_numbers.find(++number);
+  cluster_numbers.prefetch(f.cluster.low);  // nearly every second route is new
+  std::uint64_t number = 0;
+  RouteSet* known = find_by(route_numbers, f.route, number);
   const bool fresh = known == nullptr;
   if (fresh) {
     const auto made = routes.make();
@@ -97,9 +97,13 @@ RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
 }
 
 Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f, Transport& t) {
-  const auto [at, fresh] = clusters.try_emplace(f);
-  Cluster& c = at->second;
-  if (!fresh) return c;
+  std::uint64_t number = 0;
+  if (Cluster* const known = find_by(cluster_numbers, f, number)) return *known;
+  const auto made = clusters.make();
+  Cluster& c = made.object;
+  c.slot = made.number;
+  c.number = number;
+  cluster_numbers.insert(number, &c);
   c.fingerprint = f;
   c.transport = &t;
   // By key, so that equal clusters are equal; one that is named twice counts once.
@@ -172,8 +176,8 @@ void Model::drop_route(RouteSet& r) {
         drop_if_unused(d);
       }
     }
-    const Fingerprint gone = c.fingerprint;
-    clusters.erase(gone);
+    cluster_numbers.erase(c.number);
+    clusters.destroy(c.slot);
   }
   route_numbers.erase(r.number);
   routes.destroy(r.slot);

@@ -10,7 +10,7 @@ namespace pen::qmgr::scheduler {
 using ipc::delivery::Trouble;
 
 void Model::concurrency_changed(Party& p, int by) {
-  p.concurrency = static_cast<std::uint64_t>(static_cast<std::int64_t>(p.concurrency) + by);
+  p.concurrency = static_cast<std::uint32_t>(static_cast<std::int64_t>(p.concurrency) + by);
   p.each_claim([&](Claim& c) {
     c.queue().update(c.entry, p.concurrency);
     if (by < 0 && !c.shares.empty()) mark_dirty(*c.transport);
@@ -98,6 +98,7 @@ void Model::hand(Connection& c, Job& j) {
   ++c.destination->transport->in_hand;
   ++c.destination->handed;
   ++figures.in_hand;
+  prefetch(*c.handed.front());  // will be done next
   actions.emplace_back(HandJob{c.number, j.number, j.message->number,
                                c.destination->transport->name, j.route->nexthop, j.ordinals.all()});
 }

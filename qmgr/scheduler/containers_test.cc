@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_worker_queue_chooses_as_a_walk_over_all_would) {
   struct Waiting {
     explicit Waiting(std::uint64_t seq) { entry.seq = seq; }
     WorkerQueue<Waiting>::Entry entry{this};
-    std::uint64_t concurrency = 0;
+    std::uint32_t concurrency = 0;
     bool in = false;
   };
   Random random(4);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_worker_queue_chooses_as_a_walk_over_all_would) {
         w.in = false;
         break;
       case 2:
-        w.concurrency = random.below(12);
+        w.concurrency = static_cast<std::uint32_t>(random.below(12));
         queue.update(w.entry, w.concurrency);
         break;
       default: {

@@ -4,7 +4,6 @@
 ///
 /// Values stay where they are until they are erased. No iteration: the order would be that of addresses.
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -13,9 +12,15 @@ namespace pen::qmgr {
 template <class Key, class Value>
 class FirstInline {
  public:
-  /// nullptr: there is none.
+  FirstInline() {}
+  FirstInline(const FirstInline&) = delete;
+  FirstInline& operator=(const FirstInline&) = delete;
+  ~FirstInline() {
+    if (key_ != nullptr) std::destroy_at(&first_);
+  }
+  /// The key must not be nullptr. nullptr: there is none.
   Value* find(const Key* key) {
-    if (key == key_) return &*first_;
+    if (key == key_) return &first_;
     if (!more_) return nullptr;
     const auto at = more_->find(key);
     return at == more_->end() ? nullptr : &at->second;
@@ -25,14 +30,14 @@ class FirstInline {
   Value& make(const Key* key, Arguments&&... arguments) {
     if (key_ == nullptr) {
       key_ = key;
-      return first_.emplace(std::forward<Arguments>(arguments)...);
+      return *std::construct_at(&first_, std::forward<Arguments>(arguments)...);
     }
     if (!more_) more_ = std::make_unique<More>();
     return more_->try_emplace(key, std::forward<Arguments>(arguments)...).first->second;
   }
   void erase(const Key* key) {
     if (key == key_) {
-      first_.reset();
+      std::destroy_at(&first_);
       key_ = nullptr;
     } else if (more_) {
       more_->erase(key);
@@ -42,8 +47,10 @@ class FirstInline {
 
  private:
   using More = std::unordered_map<const Key*, Value>;
-  const Key* key_ = nullptr;
-  std::optional<Value> first_;
+  const Key* key_ = nullptr;  // of first_; nullptr: that does not live
+  union {
+    Value first_;
+  };
   std::unique_ptr<More> more_;
 };
 

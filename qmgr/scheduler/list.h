@@ -21,6 +21,12 @@ class List {
   bool empty() const { return !head_.linked(); }
   T* front() const { return empty() ? nullptr : of(head_.next); }
   T* back() const { return empty() ? nullptr : of(head_.prev); }
+  /// The first will be looked at soon: what lies beside its node comes into the cache meanwhile.
+  void prefetch_front() const {
+    const char* const at = reinterpret_cast<const char*>(head_.next);
+    __builtin_prefetch(at - 64);
+    __builtin_prefetch(at);
+  }
   void push_back(Node<T>& node) { head_.push_back(node); }
   void push_front(Node<T>& node) { head_.push_front(node); }
   T* pop_front() {

@@ -58,9 +58,9 @@ struct PoolShare {
   Claim* claim =
       nullptr;  // of the party, to workers of the cluster's transport; none if it waits for limits
   List<Job> jobs;
-  std::size_t count = 0;
-  SteadyTime since{};
+  std::uint32_t count = 0;
   Waits waits = Waits::worker;
+  SteadyTime since{};
   Node<PoolShare> round{this};    // in Cluster::round: free rides go round the messages
   Node<PoolShare> waiting{this};  // in Claim::shares, or in Cluster::full
 };
@@ -70,9 +70,9 @@ struct Claim {
   Claim(Party* o, Transport* t, bool p) : party(o), transport(t), probe(p) {}
   Party* party;
   Transport* transport;
-  bool probe;
   WorkerQueue<Claim>::Entry entry{this};
   List<PoolShare> shares;
+  bool probe;
   WorkerQueue<Claim>& queue() const;
 };
 
@@ -80,10 +80,17 @@ struct Claim {
 struct Fingerprint {
   std::uint64_t low = 0, high = 0;
   bool operator==(const Fingerprint&) const = default;
-  struct Hash {
-    std::size_t operator()(const Fingerprint& f) const { return f.low; }
-  };
 };
+
+/// What has this fingerprint, found by its low half or, if others have that too, by one of the numbers that follow.
+/// number: in: anything; out: what it is found by, or what is free.
+template <class T>
+T* find_by(const NumberTable<T>& table, const Fingerprint& f, std::uint64_t& number) {
+  number = f.low;
+  T* known = table.find(number);
+  while (known != nullptr && known->fingerprint != f) known = table.find(++number);
+  return known;
+}
 
 /// One party's jobs on one connection.
 struct ConnectionShare {
@@ -155,6 +162,8 @@ struct Member {
 
 struct Cluster {
   Fingerprint fingerprint;
+  std::uint64_t number = 0;  // the fingerprint's low half, or the next one that was free
+  std::uint64_t slot = 0;    // in Model::clusters
   Transport* transport = nullptr;
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
   List<PoolShare> round;        // one of each party that waits here
@@ -221,20 +230,22 @@ struct Destination {
 /// Who takes turns with others, and whose workers are counted: a message, or all messages of one source (sources.cc).
 struct Party {
   std::uint64_t seq = 0;
+  std::uint32_t routing = 0;            // look-ups under way
+  std::uint32_t concurrency = 0;        // connections that hold jobs of it
+  std::uint32_t most_workers = kNoCap;  // of one transport
   bool shared = false;
-  List<Message> unrouted;     // those with recipients that want a route, in turn
-  std::uint64_t routing = 0;  // look-ups under way
+  List<Message> unrouted;  // those with recipients that want a route, in turn
   WorkerQueue<Party>::Entry routing_entry{this};
-  std::uint64_t concurrency = 0;        // connections that hold jobs of it
-  std::uint64_t most_workers = kNoCap;  // of one transport
   FirstInline<Cluster, PoolShare> pooled;
   FirstInline<Connection, ConnectionShare> carried;
-  std::optional<Claim> claim;                       // of the first transport that it waited for
-  std::vector<std::unique_ptr<Claim>> more_claims;  // of others, in order
+  std::optional<Claim> claim;  // of the first transport that it waited for
+  using Claims = std::vector<std::unique_ptr<Claim>>;
+  std::unique_ptr<Claims> more_claims;  // of others, in order; nullptr: none
   template <class F>
   void each_claim(F&& f) {
     if (claim) f(*claim);
-    for (auto& c : more_claims) f(*c);
+    if (more_claims)
+      for (auto& c : *more_claims) f(*c);
   }
 };
 
@@ -251,12 +262,12 @@ struct Message {
   MessageNumber number = 0;
   std::uint64_t slot = 0;  // in Model::messages
   bool withdrawn = false;
-  bool isolated = false;  // every job of it runs alone
-  bool flushed = false;   // defer_transports does not hold it
+  bool isolated = false;      // every job of it runs alone
+  bool flushed = false;       // defer_transports does not hold it
+  std::uint32_t routing = 0;  // look-ups under way
+  std::uint32_t job_count = 0;
   Unrouted unrouted;
   Node<Message> in_unrouted{this};  // in Party::unrouted
-  std::size_t routing = 0;          // look-ups under way
-  std::size_t job_count = 0;
   List<Job> jobs;
   FirstInline<RouteSet, Job*>
       joinable;  // jobs that can take more recipients: those with Job::joinable
@@ -522,7 +533,8 @@ struct Model {
   }
   std::unordered_map<std::string, std::unique_ptr<Destination>> destinations;
   // Their names would be long: all the names of their destinations.
-  std::unordered_map<Fingerprint, Cluster, Fingerprint::Hash> clusters;
+  Slab<Cluster> clusters;
+  NumberTable<Cluster> cluster_numbers;  // by Cluster::number
   Slab<RouteSet> routes;
   NumberTable<RouteSet> route_numbers;  // by RouteSet::number
   std::uint64_t fingerprint_key = 0;

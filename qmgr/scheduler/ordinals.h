@@ -2,6 +2,7 @@
 /// Ordinals of recipients, without an allocation for what most messages have: one recipient, or some that follow each
 /// other.
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -35,11 +36,11 @@ class JobOrdinals {
 /// Those that want a route, oldest first: a run of consecutive ones, then what did not fit into it.
 class Unrouted {
  public:
-  bool empty() const { return begin_ == end_ && later_.empty(); }
+  bool empty() const { return begin_ == end_ && !later_; }
   Ordinals all() const {
     Ordinals out;
     for (std::uint32_t i = begin_; i < end_; ++i) out.push_back(i);
-    out.insert(out.end(), later_.begin() + static_cast<std::ptrdiff_t>(taken_), later_.end());
+    if (later_) out.insert(out.end(), later_->begin(), later_->end());
     return out;
   }
   void add(const Ordinals& more) {
@@ -49,10 +50,11 @@ class Unrouted {
     if (empty()) {
       begin_ = ordinal;
       end_ = ordinal + 1;
-    } else if (later_.empty() && ordinal == end_) {
+    } else if (!later_ && ordinal == end_) {
       ++end_;
     } else {
-      later_.push_back(ordinal);
+      if (!later_) later_ = std::make_unique<std::deque<std::uint32_t>>();
+      later_->push_back(ordinal);
     }
   }
   void push_front(std::uint32_t ordinal) {
@@ -61,33 +63,29 @@ class Unrouted {
       return;
     }
     // Rare: look-ups that were lost with their program.
-    Ordinals rest = all();
+    const Ordinals rest = all();
     clear();
     begin_ = ordinal;
     end_ = ordinal + 1;
-    later_ = std::move(rest);
+    if (!rest.empty())
+      later_ = std::make_unique<std::deque<std::uint32_t>>(rest.begin(), rest.end());
   }
   /// There must be one.
   std::uint32_t pop_front() {
     if (begin_ < end_) return begin_++;
-    const std::uint32_t ordinal = later_[taken_++];
-    if (taken_ * 2 >=
-        later_.size()) {  // what was taken makes room, at a cost that the taking has paid for
-      later_.erase(later_.begin(), later_.begin() + static_cast<std::ptrdiff_t>(taken_));
-      taken_ = 0;
-    }
+    const std::uint32_t ordinal = later_->front();
+    later_->pop_front();
+    if (later_->empty()) later_.reset();
     return ordinal;
   }
   void clear() {
     begin_ = end_ = 0;
-    later_.clear();
-    taken_ = 0;
+    later_.reset();
   }
 
  private:
-  std::uint32_t begin_ = 0, end_ = 0;  // the run
-  Ordinals later_;
-  std::size_t taken_ = 0;  // of later_
+  std::uint32_t begin_ = 0, end_ = 0;                 // the run
+  std::unique_ptr<std::deque<std::uint32_t>> later_;  // nullptr: nothing
 };
 
 }  // namespace pen::qmgr

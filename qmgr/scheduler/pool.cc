@@ -17,7 +17,8 @@ Claim& Model::claim(Party& p, Transport& t, bool probe) {
     if (c.transport == &t && c.probe == probe) found = &c;
   });
   if (found != nullptr) return *found;
-  Claim& c = p.claim ? *p.more_claims.emplace_back(std::make_unique<Claim>(&p, &t, probe))
+  if (p.claim && !p.more_claims) p.more_claims = std::make_unique<Party::Claims>();
+  Claim& c = p.claim ? *p.more_claims->emplace_back(std::make_unique<Claim>(&p, &t, probe))
                      : p.claim.emplace(&p, &t, probe);
   c.entry.seq = p.seq;
   c.entry.concurrency = p.concurrency;
@@ -200,6 +201,7 @@ bool Model::pull(Connection& c) {
     prefetch(j);
     m.cluster->round.rotate();
     unpool(j);
+    if (m.cluster->pooled > 0) m.cluster->round.prefetch_front();  // for whoever pulls next
     attach(j, c);
     return true;
   }

@@ -29,6 +29,7 @@ void Model::pump_routing() {
     } else if (p->shared) {
       to_the_end(routing_queue, p->routing_entry);
     }
+    message_numbers.prefetch(m.number);  // the answer names it
     actions.emplace_back(RouteRecipient{m.number, ordinal});
   }
 }

@@ -190,6 +190,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   if (known == nullptr) return;
   Job& j = *known;
   prefetch(*j.message);
+  s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   PEN_CHECK(j.place == Job::Place::handed, "a result for a job that was not handed out");
   Connection& c = *j.connection;
   const ConnectionNumber connection = c.number;

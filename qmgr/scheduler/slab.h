@@ -30,10 +30,10 @@ namespace pen::qmgr {
 
 template <class T>
 class Slab {
+  static constexpr std::uint32_t kLive = ~std::uint32_t{0};
   struct Slot {
     std::uint32_t uses = 0;
-    std::uint32_t next = 0;  // free slot after this one, as index + 1
-    bool live = false;
+    std::uint32_t next = 0;  // free slot after this one, as index + 1; kLive: it is in use
     alignas(T) unsigned char bytes[sizeof(T)];
     T* object() { return std::launder(reinterpret_cast<T*>(bytes)); }
   };
@@ -63,7 +63,7 @@ class Slab {
     const std::uint32_t index = free_ - 1;
     Slot& s = slot(index);
     free_ = s.next;
-    s.live = true;
+    s.next = kLive;
     ++s.uses;
     ++size_;
     unpoison(s.bytes);
@@ -78,7 +78,6 @@ class Slab {
     poison(object);
     const auto index = static_cast<std::uint32_t>(number);
     Slot& s = slot(index);
-    s.live = false;
     s.next = free_;
     free_ = index + 1;
     --size_;
@@ -88,13 +87,13 @@ class Slab {
     const auto index = static_cast<std::uint32_t>(number);
     if (index >= used_) return nullptr;
     Slot& s = slot(index);
-    return s.live && s.uses == number >> 32U ? s.object() : nullptr;
+    return s.next == kLive && s.uses == number >> 32U ? s.object() : nullptr;
   }
   /// f may not make or destroy objects.
   template <class F>
   void for_each(F&& f) {
     for (std::uint32_t i = 0; i < used_; ++i) {
-      if (Slot& s = slot(i); s.live) f(*s.object());
+      if (Slot& s = slot(i); s.next == kLive) f(*s.object());
     }
   }
   std::size_t size() const { return size_; }

@@ -25,7 +25,7 @@ struct Fairness {
   }
 };
 
-inline constexpr std::uint64_t kNoCap = ~std::uint64_t{0};
+inline constexpr std::uint32_t kNoCap = ~std::uint32_t{0};
 
 template <class T>
 class WorkerQueue {
@@ -42,12 +42,14 @@ class WorkerQueue {
     explicit Entry(T* owner) : self(owner) {}
     T* self;
     std::uint64_t seq = 0;          // order of admission
-    std::uint64_t concurrency = 0;  // as of the last update()
-    std::uint64_t most = kNoCap;    // workers that it may hold, however many are free
-    enum class Where : std::uint8_t { out, line, late, aside, capped } where = Where::out;
+    std::uint32_t concurrency = 0;  // as of the last update()
+    std::uint32_t most = kNoCap;    // workers that it may hold, however many are free
     // Its own place: to leave from the midst of a million costs no search.
-    typename Late::iterator in_late{};
-    typename Aside::iterator in_aside{};
+    union {
+      typename Late::iterator in_late{};  // where == late
+      typename Aside::iterator in_aside;  // where == aside
+    };
+    enum class Where : std::uint8_t { out, line, late, aside, capped } where = Where::out;
   };
 
   ~WorkerQueue() {
@@ -87,7 +89,7 @@ class WorkerQueue {
     --size_;
     e.where = Entry::Where::out;
   }
-  void update(Entry& e, std::uint64_t concurrency) {
+  void update(Entry& e, std::uint32_t concurrency) {
     const auto was = e.where;
     if (was == Entry::Where::aside) remove(e);
     e.concurrency = concurrency;

@@ -28,10 +28,15 @@ SHARED = {"mailq": "penqueue", "newaliases": "sendmail"}
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[A-Za-z#]+)")
 
 
+def read(name):
+    with open(os.path.join(TOP, name)) as given:
+        return given.read()
+
+
 def taken(tool):
     """The options that the program takes: {"-x", "--word"}."""
     files, index = SOURCES[tool]
-    text = "".join(open(os.path.join(TOP, name)).read() for name in files)
+    text = "".join(read(name) for name in files)
     found = {"--" + word for word in re.findall(r'\{"([a-z-]+)",\s*(?:no|required|optional)_argument', text)}
     if index is None:
         return found | {word for word in re.findall(r'"(-c|--[a-z-]+)"', text)}
@@ -60,8 +65,7 @@ def any_name(tool):
 
 def page(name):
     """A manual page without its markup, and the headings of its paragraphs about options."""
-    with open(os.path.join(TOP, "man", name + ".1")) as given:
-        text = given.read()
+    text = read(f"man/{name}.1")
     if text.startswith(".so man1/"):
         return page(text.removeprefix(".so man1/").strip().removesuffix(".1"))
     text = re.sub(r"^\.(?:B|I|BI|BR|IR|RB|IB) +(.*)$", lambda m: m.group(1).replace('"', ""), text, flags=re.M)

@@ -44,12 +44,18 @@ class Tools(Suite):
                 def rows(*options):
                     lines = mx.tool("penshape", *options, check=True).stdout.splitlines()
                     return {name: [int(n) for n in numbers] for name, *numbers in map(str.split, lines[1:])}
-                self.assertEqual(rows("-b", "1"), {"TOTAL": [3, 3, 0], "one.example": [2, 2, 0], "two.example": [1, 1, 0]})
-                self.assertEqual(rows("-s", "-b", "1", "deferred"),
+                self.assertEqual(rows("-b", "2", "deferred"),
+                                 {"TOTAL": [3, 3, 0], "one.example": [2, 2, 0], "two.example": [1, 1, 0]})
+                self.assertEqual(rows("-s", "-b", "2", "deferred"),
                                  {"TOTAL": [2, 2, 0], "sender.example": [1, 1, 0], "MAILER-DAEMON": [1, 1, 0]})
-                self.assertEqual(rows("-b", "1", "--domain", "two.example")["TOTAL"], [2, 2, 0])
-                self.assertEqual(rows("-b", "1", "hold"), {"TOTAL": [0, 0, 0]})
-                first = json.loads(mx.tool("penshape", "-j", check=True).stdout.splitlines()[0])
+                self.assertEqual(rows("-b", "1", "--domain", "two.example", "deferred")["TOTAL"], [2, 2])
+                self.assertEqual(rows("-b", "1", "hold"), {"TOTAL": [0, 0]})
+                self.assertEqual(rows("-b", "1"), {"TOTAL": [0, 0]}, "incoming and active by default")
+                self.assertEqual(rows("-b", "1", "-n", "1", "deferred"), {"TOTAL": [3, 3], "one.example": [2, 2]})
+                self.assertEqual(rows("-b", "1", "-w", "90", "-N", "1", "-p", "-m", "1", "deferred")["two.example"], [1, 1])
+                head = mx.tool("penshape", "deferred", check=True).stdout.splitlines()[0].split()
+                self.assertEqual(head, ["T", *(str(5 << i) for i in range(9)), "1280+"])  # the columns of qshape
+                first = json.loads(mx.tool("penshape", "-j", "deferred", check=True).stdout.splitlines()[0])
                 self.assertEqual((first["domain"], first["messages"], first["ages"][0]),
                                  ("one.example", 2, {"minutes": 5, "messages": 2}))
                 self.assertEqual(mx.tool("penshape", "-b", "many").returncode, os.EX_USAGE)
@@ -108,7 +114,7 @@ class Tools(Suite):
                                           user=65534, group=65534, extra_groups=[])
                 gid = os.stat(mx.path("spool", "public")).st_gid
                 for name, words, said in (("penqueue", ["-c", mx.etc, "-p"], "a@rcpt.example"), ("mailq", ["-C", mx.etc], "a@rcpt.example"),
-                                          ("penshape", ["-c", mx.etc], "rcpt.example")):
+                                          ("penshape", ["-c", mx.etc, "active", "deferred"], "rcpt.example")):
                     shutil.copy(os.path.join(BIN, name), where)
                     self.assertEqual(ask(name, *words).returncode, os.EX_UNAVAILABLE, name)
                     shutil.chown(os.path.join(where, name), 0, gid)
