@@ -17,6 +17,8 @@ mail::DsnKind kind_of(ipc::bounce::Kind kind) {
       return mail::DsnKind::delay;
     case ipc::bounce::Kind::success:
       return mail::DsnKind::success;
+    case ipc::bounce::Kind::first_try:
+      return mail::DsnKind::verify;
   }
   return mail::DsnKind::failure;
 }

@@ -1,7 +1,6 @@
 /// error, retry, discard: delivery programs that answer every job at once. See man/error.8.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
+#include "lib/mail/delivery_line.h"
 #include "lib/service/service.h"
 
 namespace {
@@ -28,11 +28,6 @@ struct Server {
   std::uint64_t answered = 0;
 };
 
-std::string since(WallTime then, WallTime now) {
-  const double s = std::max(0.0, std::chrono::duration<double>(now - then).count());
-  return s >= 10 ? fmt::format("{:.0f}", s) : fmt::format("{:.2g}", s < 0.005 ? 0.0 : s);
-}
-
 delivery::JobResult do_job(Server& server, const delivery::Job& job) {
   const WallTime now = server.loop.clock().wall_now();
   delivery::JobResult result;
@@ -40,18 +35,12 @@ delivery::JobResult do_job(Server& server, const delivery::Job& job) {
   result.connection = job.connection;
   auto& all = result.results.emplace_back();
   all.status = error_program::answer(server.kind, job.nexthop);
-  const std::string_view word = server.kind == error_program::Kind::error
-                                    ? job.soft_refusals ? "SOFTBOUNCE" : "bounced"
-                                : server.kind == error_program::Kind::retry ? "deferred"
-                                                                            : "sent";
+  const auto delays = mail::delays_between(job.arrival, job.active, now, now);
   for (const auto& r : job.recipients) {
     all.ordinals.push_back(r.ordinal);
-    const bool differs = r.recipient.shown_original() != r.recipient.address;
-    log::info("{}: to=<{}>,{} relay={}, delay={}, delays={}/{}/0/0, dsn={}, status={} ({})",
-              job.queue_id, r.recipient.address,
-              differs ? " orig_to=<" + r.recipient.original + ">," : "", error_program::kRelay,
-              since(job.arrival, now), since(job.arrival, job.active), since(job.active, now),
-              all.status.dsn, word, all.status.text);
+    log::info("{}",
+              mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays,
+                                  all.status, mail::wording_of(job.purpose, job.soft_refusals)));
   }
   ++server.answered;
   return result;

@@ -17,7 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::size_t all = e->direct.size();
     for (const auto& group : e->forwards) all += group.to.size();
     PEN_CHECK(all <= kMaxTargets);
-    for (const auto& d : e->direct) PEN_CHECK(!d.text.empty() || d.kind == Direct::Kind::command);
+    // The empty name, "", is a user whom nobody knows.
+    for (const auto& d : e->direct)
+      PEN_CHECK(!d.text.empty() || d.kind == Direct::Kind::command || d.kind == Direct::Kind::user);
   };
   if (const auto targets = parse_targets(text)) PEN_CHECK(targets->size() <= kMaxTargets);
   // Every name is an alias for the input, and every include file holds it: circles have to end.

@@ -6,13 +6,16 @@
 #include <iterator>
 
 #include "lib/base/codec.h"
+#include "lib/base/log.h"
+#include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mailbox/content.h"
 
 namespace pen::local {
 namespace {
 
-constexpr std::size_t kMaxShown = 5;  // destinations in one log line
+constexpr std::size_t kMaxShown = 5;      // destinations in one log line
+constexpr std::size_t kMaxReason = 1000;  // of a failure that a list's owner is told of
 
 /// The worst of what came of a recipient's destinations: a try again, a failure, success.
 mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
@@ -28,6 +31,16 @@ mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
     worst.text += (i == 0 ? "" : "; ") + each[i].text;
   if (each.size() > kMaxShown) worst.text += fmt::format("; and {} more", each.size() - kMaxShown);
   return worst;
+}
+
+/// What a probe is told; how those addresses fare is for a probe of theirs.
+mail::DeliveryStatus would_send_on(const Group& group, const std::string& transport) {
+  std::string text = transport.empty() ? "forwards to" : "passes to " + transport + ":";
+  for (std::size_t i = 0; i < group.to.size() && i < kMaxShown; ++i)
+    text += (i == 0 ? " " : ", ") + group.to[i];
+  if (group.to.size() > kMaxShown)
+    text += fmt::format(", and {} more", group.to.size() - kMaxShown);
+  return mail::make_status(mail::Action::delivered, "2.0.0", std::move(text));
 }
 
 /// One destination of a recipient of a message, as Progress knows it. Everything that tells it from another is in here,
@@ -56,23 +69,50 @@ std::vector<Group> one_for_each_sender(std::vector<Group> groups) {
   return out;
 }
 
+/// A message that goes on from here: to nobody yet. sender: the owner of the list, "": the message's own.
+mailbox::Successor successor_of(const mailbox::Incoming& message, const std::string& sender) {
+  mailbox::Successor next;
+  const mail::Envelope& old = message.envelope;
+  // Nobody is to be told of a notice that cannot be delivered.
+  next.envelope.sender = sender.empty() || old.sender.empty() ? old.sender : sender;
+  if (sender.empty()) {
+    next.envelope.envid = old.envid;
+    next.envelope.ret = old.ret;
+  }
+  next.envelope.body_type = old.body_type;
+  next.envelope.smtputf8 = old.smtputf8;
+  next.envelope.requiretls = old.requiretls;
+  next.envelope.client.protocol = "local";
+  return next;
+}
+
 }  // namespace
 
-Agent::Agent(async::HandlerPool& pool, mailbox::Requeue& requeue, Rules rules, map::MapList aliases,
-             const Clock& clock, Random& random)
-    : pool_(pool),
+Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries,
+             mailbox::Requeue& requeue, Rules rules, map::MapList aliases, Random& random)
+    : loop_(loop),
+      lookups_(lookups),
+      deliveries_(deliveries),
       requeue_(requeue),
       shared_(std::make_shared<const Shared>(Shared{std::move(rules), std::move(aliases)})),
-      clock_(clock),
-      random_(random) {}
+      random_(random),
+      turns_(loop, shared_->rules.share) {}
 
 async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipient recipient) {
-  if (mailbox::was_delivered_to(message->header, recipient.address))
-    co_return failed("5.4.6", "mail forwarding loop for " + recipient.address);
+  if (mailbox::was_delivered_to(message->header, recipient.address)) {
+    auto look = [shared = shared_, address = recipient.address] {
+      return owner_of(*shared, address);
+    };
+    auto owner = co_await lookups_.run(std::move(look));
+    if (!owner) co_return expansion_trouble(owner.error());
+    auto loop = failed("5.4.6", "mail forwarding loop for " + recipient.address);
+    co_return co_await tell_owner(message, std::move(recipient), *std::move(owner),
+                                  std::move(loop));
+  }
   auto work = [shared = shared_, address = recipient.address] {
     return expand_name(*shared, address);
   };
-  auto expansion = co_await pool_.run(std::move(work));
+  auto expansion = co_await lookups_.run(std::move(work));
   if (!expansion) co_return expansion_trouble(expansion.error());
   co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion),
                                Way{{}, std::make_shared<Tour>()});
@@ -81,16 +121,10 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
 async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipient recipient,
                                                    Expansion expansion, Way way) {
   Expansion& e = expansion;
-  // Nobody is to be told of a notice that cannot be delivered.
-  if (message->envelope.sender.empty()) {
-    e.sender.clear();
-    for (auto& direct : e.direct) direct.sender.clear();
-    for (auto& group : e.forwards) group.sender.clear();
-  }
   if (e.only_user)
     co_return co_await to_user(message, recipient, *e.only_user, e.sender, false, std::move(way));
   way.tour->destinations += e.direct.size();
-  if (way.tour->destinations > kMaxTargets)
+  if (way.tour->destinations > shared_->rules.expansion.limit)
     co_return expansion_trouble(fail(LocalError::too_many).error());
   e.forwards = one_for_each_sender(std::move(e.forwards));
   Step step;
@@ -137,12 +171,37 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
 
 Delivery Agent::delivery(const Message& message, const mail::Recipient& recipient,
                          const std::string& sender) {
-  return {.message = message,
-          .recipient = recipient,
-          .sender = sender.empty() ? message->envelope.sender : sender,
-          .now = clock_.wall_now(),
-          .unique = ++count_,
-          .random = random_.next()};
+  Delivery out{.message = message,
+               .recipient = recipient,
+               .sender = message->envelope.sender,
+               .now = loop_.clock().wall_now(),
+               .unique = ++count_,
+               .random = random_.next()};
+  if (!sender.empty()) {
+    if (!out.sender.empty()) out.sender = sender;
+    out.recipient.original.clear();
+    out.recipient.orcpt.clear();
+  }
+  return out;
+}
+
+async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recipient recipient,
+                                                    std::string owner,
+                                                    mail::DeliveryStatus status) {
+  if (status.action != mail::Action::failed || owner.empty() || message->envelope.sender.empty() ||
+      message->envelope.purpose == mail::Purpose::probe)
+    co_return status;
+  // By a message of his that fails in the queue for the same reason: the notice is as safe as any.
+  mailbox::Successor next = successor_of(*message, owner);
+  const std::string reason = printable(status.text, kMaxReason);
+  next.envelope.transport = fmt::format("error:{} {}", status.dsn, reason);
+  mail::Recipient told;
+  told.address = recipient.address;
+  next.envelope.recipients.push_back(std::move(told));
+  auto id = co_await requeue_.requeue(message, std::move(next));
+  if (!id) co_return deferred("4.3.0", "cannot tell the list's owner: " + id.error().message());
+  co_return mail::make_status(mail::Action::delivered, "2.0.0",
+                              fmt::format("failed, {} is told by {}: {}", owner, *id, reason));
 }
 
 async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient recipient,
@@ -155,7 +214,8 @@ async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient re
   auto run = [shared = shared_, delivery = delivery(message, recipient, direct.sender), direct] {
     return deliver_directly(*shared, delivery, direct);
   };
-  co_return co_await pool_.run(std::move(run));
+  auto status = co_await deliveries_.run(std::move(run));
+  co_return co_await tell_owner(message, recipient, direct.sender, std::move(status));
 }
 
 async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipient recipient,
@@ -167,8 +227,14 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
   auto run = [shared = shared_, task = std::move(task), user, skip_forward] {
     return deliver_to_user(*shared, task, user, skip_forward);
   };
-  Outcome out = co_await pool_.run(std::move(run));
-  if (out.status) co_return *std::move(out.status);
+  const std::string account = account_name(user, shared_->rules);
+  if (!co_await turns_.take(account, {.deadline = loop_.now() + shared_->rules.patience}))
+    co_return deferred("4.3.0", fmt::format("{} deliveries for user \"{}\" are not ended yet",
+                                            shared_->rules.share, printable(account, 100)));
+  Outcome out = co_await deliveries_.run(std::move(run));
+  turns_.give(account);
+  if (!out.warning.empty()) log::warning("{}: {}", message->envelope.queue_id, out.warning);
+  if (out.status) co_return co_await tell_owner(message, recipient, sender, *std::move(out.status));
   if (!out.relay_to.empty()) {
     if (!mail::has_domain(out.relay_to)) out.relay_to += "@" + shared_->rules.myorigin;
     Group group{sender, {std::move(out.relay_to)}};
@@ -193,24 +259,20 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
 async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient,
                                                  Group group, std::vector<std::string> through,
                                                  std::string transport) {
-  mailbox::Successor next;
-  const mail::Envelope& old = message->envelope;
-  next.envelope.sender = group.sender.empty() ? old.sender : group.sender;
-  next.envelope.envid = old.envid;
-  next.envelope.ret = old.ret;
-  next.envelope.body_type = old.body_type;
-  next.envelope.smtputf8 = old.smtputf8;
-  next.envelope.requiretls = old.requiretls;
-  next.envelope.client.protocol = "local";
+  if (message->envelope.purpose == mail::Purpose::probe) co_return would_send_on(group, transport);
+  mailbox::Successor next = successor_of(*message, group.sender);
+  const bool list = !group.sender.empty();
   const bool passed = !transport.empty();
   next.envelope.transport = transport;
   for (auto& address : group.to) {
     mail::Recipient r;
     r.address = std::move(address);
-    r.original = recipient.shown_original();
-    r.orcpt = recipient.orcpt;
+    if (!list) {
+      r.original = recipient.shown_original();
+      r.orcpt = recipient.orcpt;
+      r.notify = recipient.notify;
+    }
     // The success notice is due now, as "expanded"; failures and delays are the new recipients' (RFC 3461 5.2.7).
-    r.notify = recipient.notify;
     if (!passed && (r.notify & mail::notify::kSuccess)) {
       r.notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kSuccess);
       if (r.notify == 0) r.notify = mail::notify::kNever;
@@ -223,10 +285,12 @@ async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipien
       next.fields += fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(address));
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot forward: " + id.error().message());
-  if (passed)
-    co_return mail::make_status(mail::Action::transferred, "2.0.0",
-                                fmt::format("passed to {} as {}", transport, *id));
-  co_return mail::make_status(mail::Action::expanded, "2.0.0", "forwarded as " + *id);
+  const auto text = passed ? fmt::format("passed to {} as {}", transport, *id)
+                           : fmt::format("forwarded as {}", *id);
+  const auto action = list     ? mail::Action::delivered
+                      : passed ? mail::Action::transferred
+                               : mail::Action::expanded;
+  co_return mail::make_status(action, "2.0.0", text);
 }
 
 }  // namespace pen::local

@@ -7,8 +7,10 @@
 ///          in the queue again. What goes to several addresses is queued again as a new message, whose recipients then
 ///          succeed or fail each for itself; what can only be done here is done here, each once: what is behind us
 ///          when something else has to be tried again is remembered (Progress).
+/// Lists:   under an owner- alias the owner is the sender of what is sent on, and is told of what fails here; nothing that
+///          the poster asked for (ENVID, RET, NOTIFY, ORCPT) goes on, and to him the list's acceptance is the delivery.
 /// Thread:  the loop's; look-ups and deliveries block on the handler pool, one thread each.
-/// Source:  Postfix local(8), RFC 3461 section 5.2.7 (notices asked for of an alias).
+/// Source:  Postfix local(8), RFC 3461 section 5.2.7 (notices asked for of an alias; 5.2.7.3: of a list).
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,14 +20,16 @@
 #include "lib/mailbox/incoming.h"
 #include "local/deliveries.h"
 #include "local/progress.h"
+#include "local/turns.h"
 
 namespace pen::local {
 
 class Agent {
  public:
-  /// All must outlive the agent.
-  Agent(async::HandlerPool& pool, mailbox::Requeue& requeue, Rules rules, map::MapList aliases,
-        const Clock& clock, Random& random);
+  /// All must outlive the agent. lookups: the threads for aliases, deliveries: those for the rest: what hangs in one of
+  /// them does not stop mail that needs the other only.
+  Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries,
+        mailbox::Requeue& requeue, Rules rules, map::MapList aliases, Random& random);
 
   /// One recipient. The answer's text is what the log line shows.
   async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
@@ -49,15 +53,21 @@ class Agent {
   async::Task<mail::DeliveryStatus> send_on(Message message, mail::Recipient recipient, Group group,
                                             std::vector<std::string> through,
                                             std::string transport);
+  /// A failure under a list with an owner- alias: told to him, so that the sender, who knows only the list, is not.
+  /// Everything else as it is.
+  async::Task<mail::DeliveryStatus> tell_owner(Message message, mail::Recipient recipient,
+                                               std::string owner, mail::DeliveryStatus status);
   Delivery delivery(const Message& message, const mail::Recipient& recipient,
                     const std::string& sender);
 
-  async::HandlerPool& pool_;
+  async::Loop& loop_;
+  async::HandlerPool& lookups_;
+  async::HandlerPool& deliveries_;
   mailbox::Requeue& requeue_;
   std::shared_ptr<const Shared> shared_;
-  const Clock& clock_;
   Random& random_;
   Progress progress_;
+  Turns turns_;
   unsigned long long count_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "local/agent.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +32,7 @@ struct Outbox final : mailbox::Requeue {
 
 /// One unprivileged account of this machine gets mail below a scratch directory.
 struct Host {
-  Host() : pool(loop, 2), random(1) {
+  Host() : pool(loop, 4), lookups(loop, 1), random(1) {
     const passwd* entry = ::geteuid() == 0 ? ::getpwnam("games") : ::getpwuid(::geteuid());
     if (entry == nullptr && ::geteuid() == 0) entry = ::getpwnam("nobody");
     BOOST_REQUIRE(entry != nullptr);
@@ -49,16 +51,36 @@ struct Host {
     message->body = ipc::Content::in_memory(text);
     auto table = map::MapList::open(aliases);
     BOOST_REQUIRE(table);
-    agent = std::make_unique<Agent>(pool, outbox, rules, *std::move(table), loop.clock(), random);
+    agent = std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(table), random);
     mail::Recipient r;
     r.address = std::move(to);
     r.notify = notify;
+    r.orcpt = "rfc822;asked@for.example";
     loop.spawn("deliver", go(this, std::move(r)));
     loop.run();
     return status;
   }
   static async::Task<void> go(Host* self, mail::Recipient r) {
     self->status = co_await self->agent->deliver(self->message, std::move(r));
+  }
+  static async::Task<void> deliver_one(Host* self, std::string to, mail::DeliveryStatus* status) {
+    mail::Recipient r;
+    r.address = std::move(to);
+    *status = co_await self->agent->deliver(self->message, std::move(r));
+  }
+  /// Once two deliveries hang: two others, and then the end of the hanging.
+  static async::Task<void> others(Host* self, int begun, int gate, mail::DeliveryStatus* robot,
+                                  mail::DeliveryStatus* far) {
+    async::HandlerPool waiting(self->loop, 1);
+    auto wait = [begun] {
+      std::string got;
+      char c = 0;
+      while (std::ranges::count(got, '\n') < 2 && ::read(begun, &c, 1) == 1) got += c;
+    };
+    co_await waiting.run_erased(wait);
+    co_await deliver_one(self, "robot@here.example", robot);
+    co_await deliver_one(self, "far@here.example", far);
+    for (int i = 0; i < 6; ++i) BOOST_TEST(::write(gate, "go\n", 3) == 3);
   }
   std::vector<std::string> box() {
     std::vector<std::string> out;
@@ -76,6 +98,8 @@ struct Host {
   mail::DeliveryStatus again(std::string to) {
     mail::Recipient r;
     r.address = std::move(to);
+    r.notify = notify;
+    r.orcpt = "rfc822;asked@for.example";
     loop.spawn("deliver", go(this, std::move(r)));
     loop.run();
     return status;
@@ -107,7 +131,7 @@ struct Host {
   }
   testing::ScratchDir scratch;
   async::Loop loop;
-  async::HandlerPool pool;
+  async::HandlerPool pool, lookups;
   Random random;
   Outbox outbox;
   Rules rules;
@@ -154,18 +178,150 @@ BOOST_AUTO_TEST_CASE(names_that_are_paths_are_unknown_users) {
     BOOST_TEST(deliver(name).dsn == "5.1.1", name);
 }
 
-BOOST_AUTO_TEST_CASE(a_list_is_sent_on_as_one_message_marked_with_delivered_to) {
-  aliases = "inline:{ {team = a@x.example, b@x.example}, {owner-team = boss} }";
+BOOST_AUTO_TEST_CASE(an_alias_is_sent_on_as_one_message_with_what_the_sender_asked_for) {
+  aliases = "inline:{ {team = a@x.example, b@x.example} }";
   notify = mail::notify::kSuccess | mail::notify::kFailure;
+  message->envelope.envid = "e1";
+  message->envelope.ret = mail::Ret::headers;
   const auto s = deliver("team@here.example");
   BOOST_TEST((s.action == mail::Action::expanded));
   BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
   const auto& next = outbox.sent[0];
   BOOST_TEST(next.fields == "Delivered-To: team@here.example\r\n");
-  BOOST_TEST(next.envelope.sender == "owner-team@here.example");
+  BOOST_TEST(next.envelope.sender == "ada@sender.example");
+  BOOST_TEST(next.envelope.envid == "e1");
+  BOOST_TEST((next.envelope.ret == mail::Ret::headers));
   BOOST_REQUIRE_EQUAL(next.envelope.recipients.size(), 2U);
   BOOST_TEST(next.envelope.recipients[0].original == "team@here.example");
+  BOOST_TEST(next.envelope.recipients[0].orcpt == "rfc822;asked@for.example");
   BOOST_TEST(next.envelope.recipients[0].notify == mail::notify::kFailure);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_that_the_poster_asked_for_goes_on_to_the_members_of_a_list) {
+  aliases = "inline:{ {team = a@x.example, b@x.example}, {owner-team = boss} }";
+  message->envelope.envid = "e1";
+  message->envelope.ret = mail::Ret::headers;
+  for (const auto asked : {mail::notify::kSuccess, mail::notify::kNever}) {
+    outbox.sent.clear();
+    notify = asked;
+    // RFC 3461 section 5.2.7.3: the list has taken it, that is all the poster may ask of.
+    BOOST_TEST((deliver("team@here.example").action == mail::Action::delivered));
+    BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+    const auto& next = outbox.sent[0];
+    BOOST_TEST(next.fields == "Delivered-To: team@here.example\r\n");
+    BOOST_TEST(next.envelope.sender == "owner-team@here.example");
+    BOOST_TEST(next.envelope.envid.empty());
+    BOOST_TEST((next.envelope.ret == mail::Ret::unspecified));
+    BOOST_REQUIRE_EQUAL(next.envelope.recipients.size(), 2U);
+    for (const auto& r : next.envelope.recipients) {
+      BOOST_TEST(r.original.empty());
+      BOOST_TEST(r.orcpt.empty());
+      BOOST_TEST(r.notify == 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_fails_under_a_list_is_told_to_its_owner) {
+  prepare_commands();
+  aliases =
+      "inline:{ {team = \"|echo broken; exit 70\"}, {owner-team = boss}, {lost = no-such-user},"
+      " {owner-lost = boss} }";
+  notify = mail::notify::kNever;
+  message->header = "Delivered-To: lost+x@here.example\r\n\r\n";
+  for (const std::string name : {"team@here.example", "lost@here.example", "lost+x@here.example"}) {
+    outbox.sent.clear();
+    const auto s = deliver(name);
+    BOOST_TEST((s.action == mail::Action::delivered), s.text);
+    BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+    const auto& told = outbox.sent[0].envelope;
+    BOOST_TEST(told.sender == "owner-" + name.substr(0, 4) + "@here.example");
+    const std::string why = name.starts_with("team") ? "error:5.3.0 internal error of the command."
+                            : name.contains('+')     ? "error:5.4.6 mail forwarding loop"
+                                                     : "error:5.1.1 unknown user";
+    BOOST_TEST(told.transport.starts_with(why), told.transport);
+    BOOST_REQUIRE_EQUAL(told.recipients.size(), 1U);
+    BOOST_TEST(told.recipients[0].address == name);
+    BOOST_TEST(told.recipients[0].notify == 0);
+  }
+  // Until he can be told nothing has been done about it.
+  outbox.broken = true;
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
+  outbox.broken = false;
+  outbox.sent.clear();
+  // Of a notice nobody is told.
+  message->envelope.sender.clear();
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::failed));
+  BOOST_TEST(outbox.sent.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_in_the_home_directory_is_named_with_a_tilde) {
+  prepare_commands();
+  rules.expansion.files = {true, true, true};
+  const passwd* entry = ::getpwnam(user.c_str());
+  const std::string home = entry->pw_dir;
+  // Nothing may be written there: to the scratch directory from there.
+  const auto here = "~/" + fs::relative(fs::path(out("")), home).string();
+  const auto path = forward_file("fwd", here + "/box, " + here + "/Maildir/\n");
+  rules.forward_paths = {path};
+  auto s = deliver(user + "@here.example");
+  BOOST_TEST((s.action == mail::Action::delivered), s.text);
+  BOOST_TEST(s.text.contains(home + "/.."), s.text);
+  BOOST_TEST(text_of("box").contains("\nSubject: x\n\nbody\n"));
+  BOOST_TEST(!fs::is_empty(out("Maildir/new")));
+  forward_file("fwd", "~other/box\n");
+  BOOST_TEST(deliver(user + "@here.example").dsn == "5.3.5");
+  // An alias of root's is nobody's, and has no home.
+  aliases = alias("archive", "~/box");
+  BOOST_TEST(deliver("archive@here.example").dsn == "5.3.5");
+}
+
+BOOST_AUTO_TEST_CASE(a_path_of_forward_path_counts_if_every_name_in_it_has_a_value) {
+  const auto plain = forward_file("fwd", "far@x.example\n");
+  forward_file("fwd+lists", "lists@x.example\n");
+  rules.expansion.propagate.forward = true;
+  rules.forward_paths = {plain + "${extension?+$extension}"};
+  deliver(user + "@here.example");
+  deliver(user + "+lists@here.example");
+  rules.forward_paths = {plain + "$recipient_delimiter$extension", plain};
+  deliver(user + "@here.example");
+  deliver(user + "+other@here.example");
+  // What is not in the file's name goes on, whatever the name ends in.
+  rules.forward_paths = {plain};
+  deliver(user + "+wd@here.example");
+  std::vector<std::string> to;
+  for (const auto& next : outbox.sent) to.push_back(next.envelope.recipients.at(0).address);
+  const std::vector<std::string> expected = {"far@x.example", "lists@x.example", "far@x.example",
+                                             "far+other@x.example", "far+wd@x.example"};
+  BOOST_TEST(to == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(why_a_forward_file_is_not_obeyed_is_told) {
+  const Shared shared{rules, {}};
+  const auto told = [&](const std::string& path) {
+    Shared with = shared;
+    with.rules.forward_paths = {path, forward_file("second", "far@x.example\n")};
+    message->body = ipc::Content::in_memory(text);
+    Delivery task;
+    task.message = message;
+    task.recipient.address = user + "@here.example";
+    const auto out = deliver_to_user(with, task, user, false);
+    BOOST_TEST((out.status && out.status->text == "delivered to maildir"), path);
+    return out.warning;
+  };
+  const auto open = forward_file("open", "far@x.example\n");
+  BOOST_REQUIRE(::chmod(open.c_str(), 0666) == 0);
+  BOOST_TEST(told(open) == "forward file not obeyed: " + open +
+                               " may be written by everybody: " + "Operation not permitted");
+  const auto link = scratch.file("link");
+  BOOST_REQUIRE(::symlink(open.c_str(), link.c_str()) == 0);
+  BOOST_TEST(told(link).starts_with("forward file not obeyed: cannot read " + link));
+  BOOST_REQUIRE(::mkdir(scratch.file("folder").c_str(), 0755) == 0);
+  BOOST_TEST(told(scratch.file("folder")).contains("is not a regular file"));
+  BOOST_TEST(told(forward_file("empty", "")) == "");
+  if (::geteuid() != 0) return;
+  const auto strange = scratch.write("strange", "far@x.example\n");
+  BOOST_REQUIRE(::chown(strange.c_str(), 54321, 0) == 0);
+  BOOST_TEST(told(strange) == "forward file not obeyed: " + strange + " belongs to uid 54321");
 }
 
 BOOST_AUTO_TEST_CASE(mail_from_the_null_sender_stays_from_it_through_a_list_with_owner) {
@@ -419,12 +575,14 @@ BOOST_AUTO_TEST_CASE(the_mailbox_named_within_a_forward_file_does_not_stand_for_
   BOOST_TEST(box().size() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(groups_that_the_null_sender_makes_alike_are_sent_as_one) {
+BOOST_AUTO_TEST_CASE(from_the_null_sender_each_list_within_an_alias_is_sent_its_own) {
   aliases = "inline:{ {all = a@x.example, some}, {some = b@x.example}, {owner-some = boss} }";
   message->envelope.sender = "";
   deliver("all@here.example");
-  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
-  BOOST_TEST(outbox.sent[0].envelope.recipients.size() == 2U);
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 2U);
+  for (const auto& next : outbox.sent) BOOST_TEST(next.envelope.sender == "");
+  BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).orcpt == "rfc822;asked@for.example");
+  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).orcpt == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_command_that_fails_for_good_does_not_keep_a_list_from_the_others) {
@@ -516,6 +674,124 @@ BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
   BOOST_TEST(box().empty());
 }
 
+BOOST_AUTO_TEST_CASE(fallback_transport_maps_comes_before_fallback_transport_and_luser_relay) {
+  auto maps = map::MapList::open("inline:{ {moved = lmtp:unix:/there} }");
+  BOOST_REQUIRE(maps);
+  rules.fallback_transports = *std::move(maps);
+  rules.luser_relay = "catch@relay.example";
+  deliver("moved@here.example");
+  deliver("other@here.example");
+  rules.fallback_transport = "smtp:[away.example]";
+  deliver("other@here.example");
+  deliver(user + "@here.example");
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 3U);
+  BOOST_TEST(outbox.sent[0].envelope.transport == "lmtp:unix:/there");
+  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).address == "catch@relay.example");
+  BOOST_TEST(outbox.sent[2].envelope.transport == "smtp:[away.example]");
+  BOOST_TEST(box().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(command_execution_directory_is_where_commands_begin_its_filter_cleans_values) {
+  prepare_commands();
+  fs::create_directory(scratch.path() / "in_x_y");
+  rules.directory = scratch.path().string() + "/in_$extension";
+  rules.directory_filter = "abcdefghijklmnopqrstuvwxyz";
+  aliases = alias("robot", "|pwd > " + out("pwd"));
+  BOOST_TEST(deliver("robot+x/y@here.example").dsn == "2.0.0");
+  BOOST_TEST(text_of("pwd") == scratch.file("in_x_y") + "\n");
+  const auto s = deliver("robot+none@here.example");
+  BOOST_TEST((s.action == mail::Action::deferred));
+  BOOST_TEST(s.text.contains("cannot begin in the directory"), s.text);
+}
+
+BOOST_AUTO_TEST_CASE(prepend_delivered_header_says_where_delivered_to_is_put) {
+  prepare_commands();
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
+  rules.expansion.files = {true, true, true};
+  aliases = "inline:{ {robot = |cat > " + out("got") + "}, {file = " + out("file") +
+            "}, {far = far@x.example} }";
+  for (const bool mark : {true, false}) {
+    rules.mark_files = rules.mark_forwards = rules.mark_commands = mark;
+    outbox.sent.clear();
+    fs::remove(out("file"));
+    for (const char* name : {"robot", "file", "far"}) deliver(std::string(name) + "@here.example");
+    BOOST_TEST(text_of("got").contains("Delivered-To: robot@here.example\n") == mark);
+    BOOST_TEST(text_of("file").contains("Delivered-To: file@here.example\n") == mark);
+    BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+    BOOST_TEST(outbox.sent[0].fields.contains("Delivered-To: far@here.example\r\n") == mark);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(strict_mailbox_ownership_decides_over_a_mailbox_of_somebody_else) {
+  if (::geteuid() != 0) return;
+  rules.mail_spool_directory = scratch.path().string();
+  const auto path = scratch.write(user, "");
+  BOOST_REQUIRE(::chown(path.c_str(), 54321, 0) == 0);
+  BOOST_REQUIRE(::chmod(path.c_str(), 0666) == 0);
+  BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
+  BOOST_TEST(fs::is_empty(path));
+  rules.strict_ownership = false;
+  const auto s = deliver(user + "@here.example");
+  BOOST_TEST((s.action == mail::Action::delivered), s.text);
+  BOOST_TEST(!fs::is_empty(path));
+}
+
+BOOST_AUTO_TEST_CASE(a_hanging_home_directory_holds_up_nobody_else) {
+  prepare_commands();
+  rules.share = 2;
+  rules.time_limit = seconds(30);  // were he to hold up the others, this would end it
+  rules.mailbox_command =
+      "cat > /dev/null; echo begun > " + out("begun") + "; read x < " + out("gate");
+  BOOST_REQUIRE(::mkfifo(out("gate").c_str(), 0666) == 0);
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("gate").c_str(), uid, 0) == 0);
+  BOOST_REQUIRE(::mkfifo(out("begun").c_str(), 0666) == 0);
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("begun").c_str(), uid, 0) == 0);
+  const async::Fd begun(::open(out("begun").c_str(), O_RDWR | O_CLOEXEC));
+  const async::Fd gate(::open(out("gate").c_str(), O_RDWR | O_CLOEXEC));
+  message->body = ipc::Content::in_memory(text);
+  // By as many addresses as he likes.
+  std::string table = "inline:{ {robot = |cat > " + out("robot") + "}, {far = far@x.example}";
+  for (int i = 0; i < 6; ++i) table += fmt::format(", {{a{} = {}}}", i, user);
+  auto aliases_open = map::MapList::open(table + " }");
+  BOOST_REQUIRE(aliases_open);
+  agent =
+      std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(aliases_open), random);
+  std::vector<mail::DeliveryStatus> his(6);
+  for (std::size_t i = 0; i < his.size(); ++i)
+    loop.spawn("his", deliver_one(this, fmt::format("a{}@here.example", i), &his[i]));
+  mail::DeliveryStatus robot, far;
+  loop.spawn("others", others(this, begun.get(), gate.get(), &robot, &far));
+  loop.run();
+  BOOST_TEST((robot.action == mail::Action::delivered), robot.text);
+  BOOST_TEST((far.action == mail::Action::expanded), far.text);
+  BOOST_TEST(text_of("robot").contains("Subject: x"));
+  for (const auto& s : his) BOOST_TEST((s.action == mail::Action::delivered), s.text);
+}
+
+BOOST_AUTO_TEST_CASE(a_delivery_that_gets_no_turn_in_time_is_tried_again) {
+  rules.share = 1;
+  rules.patience = seconds(0);
+  message->body = ipc::Content::in_memory(text);
+  auto none = map::MapList::open("");
+  BOOST_REQUIRE(none);
+  agent = std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(none), random);
+  std::vector<mail::DeliveryStatus> his(2);
+  for (auto& s : his) loop.spawn("his", deliver_one(this, user + "@here.example", &s));
+  loop.run();
+  BOOST_TEST((his[0].action == mail::Action::delivered) !=
+             (his[1].action == mail::Action::delivered));
+  const auto& late = his[0].action == mail::Action::delivered ? his[1] : his[0];
+  BOOST_TEST((late.action == mail::Action::deferred));
+  BOOST_TEST(late.text == "1 deliveries for user \"" + user + "\" are not ended yet");
+}
+
+BOOST_AUTO_TEST_CASE(a_command_of_an_alias_knows_its_user_by_the_bare_name_of_the_alias) {
+  prepare_commands();
+  aliases = alias("robot", "|echo $USER $LOGNAME ${HOME-none} $EXTENSION > " + out("id"));
+  BOOST_TEST(deliver("robot+x@here.example").dsn == "2.0.0");
+  BOOST_TEST(text_of("id") == "robot robot none x\n");
+}
+
 BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
   prepare_commands();
   const auto path = forward_file("fwd", "|id -un\n" + out("archive") + "\n");
@@ -535,6 +811,48 @@ BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
   BOOST_TEST(text_of("id") == user + "\n");
   direct.account = "no-such-user";
   BOOST_TEST((deliver_directly(shared, task, direct).action == mail::Action::deferred));
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_follows_aliases_and_forward_files_and_delivers_nothing) {
+  prepare_commands();
+  message->envelope.purpose = mail::Purpose::probe;
+  const auto ends = [&](const std::string& to) {
+    const auto s = deliver(to + "@here.example");
+    return (s.action == mail::Action::delivered ? "" : "no: ") + s.text;
+  };
+  BOOST_TEST(ends(user) == "delivers to maildir");
+  BOOST_TEST(ends(user + "+x") == "delivers to maildir");
+  BOOST_TEST(ends("no-such-user") == "no: unknown user: \"no-such-user\"");
+  const std::string file = out("file"), ran = out("ran");
+  aliases =
+      "inline:{ {all = " + user + ", a@x.example, |/bin/touch " + ran + ", " + file +
+      "} {list = a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, f@x.example}}";
+  BOOST_TEST(ends("all") == "delivers to command: /bin/touch " + ran + "; delivers to file: " +
+                                file + "; forwards to a@x.example, " + user + "@here.example");
+  BOOST_TEST(
+      ends("list") ==
+      "forwards to a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, and 1 more");
+  rules.forward_paths = {scratch.file("fwd")};
+  forward_file("fwd", "\\" + user + ", away@x.example\n");
+  BOOST_TEST(ends(user) == "delivers to maildir; forwards to away@x.example");
+  // The list and its member's forward file lead to one mailbox.
+  aliases = Host::alias("twice", user + ", \\" + user);
+  BOOST_TEST(ends("twice").starts_with("delivers to maildir; "));
+  rules.forward_paths.clear();
+  rules.mailbox_command = "/bin/touch " + ran;
+  BOOST_TEST(ends(user) == "delivers to command: /bin/touch " + ran);
+  rules.mailbox_transport = "lmtp:unix:private/box";
+  BOOST_TEST(ends(user).starts_with("passes to lmtp:unix:private/box: " + user + "@"));
+  rules.luser_relay = "catch@x.example";
+  rules.mailbox_transport.clear();
+  BOOST_TEST(ends("no-such-user") == "forwards to catch@x.example");
+  rules.mailbox_command.clear();
+  rules.require_home = true;
+  if (!fs::exists(::getpwnam(user.c_str())->pw_dir)) BOOST_TEST(ends(user).starts_with("no: "));
+  BOOST_TEST(outbox.sent.empty());
+  BOOST_TEST(box().empty());
+  BOOST_TEST(!fs::exists(file));
+  BOOST_TEST(!fs::exists(ran));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -96,6 +96,12 @@ std::optional<gid_t> spool_group(const std::string& directory) {
   return std::nullopt;
 }
 
+/// $recipient_delimiter: the address's own, else the first of the setting.
+char delimiter_of(const mail::Extension& split, const Rules& rules) {
+  if (split.delimiter != '\0') return split.delimiter;
+  return rules.delimiters.empty() ? '\0' : rules.delimiters.front();
+}
+
 /// Splits "/a/b/" into the directory it is in and its own name, with the / behind it.
 void aim_at(const std::string& path, mailbox::Target& target) {
   target.form = path.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
@@ -125,7 +131,7 @@ class ToUser {
     facts_.sender = task.sender;
     facts_.user = base_;
     facts_.extension = split_.extension;
-    facts_.delimiter = split_.delimiter;
+    facts_.delimiter = delimiter_of(split_, rules_);
   }
 
   Outcome operator()() {
@@ -166,7 +172,7 @@ class ToUser {
     }
     const bool again = task_.tour->boxes.contains(box_);
     if (again && work_.forward_files.empty()) return settled(done_before());
-    work_.only_look = again || !way->empty();
+    work_.only_look = again || !way->empty() || probe();
     return child(*way);
   }
 
@@ -179,6 +185,8 @@ class ToUser {
   static mail::DeliveryStatus done_before() {
     return mail::make_status(mail::Action::delivered, "2.0.0", "delivered there already");
   }
+
+  bool probe() const { return task_.message->envelope.purpose == mail::Purpose::probe; }
 
   /// What the table says for the user, else the setting; "": neither.
   Result<std::string> transport(const map::MapList& maps, std::string_view setting,
@@ -214,7 +222,7 @@ class ToUser {
   bool path_like_extension() const { return split_.extension.find('/') != std::string_view::npos; }
 
   /// forward_path, expanded.
-  std::vector<std::string> forward_files() const {
+  std::vector<std::string> forward_files() {
     std::vector<std::string> files;
     if (account_.home.empty()) return files;
     CommandFacts facts = facts_;
@@ -223,16 +231,19 @@ class ToUser {
       plain.address = user_address(mail::quote_local(base_), rules_, task_.recipient.address);
       facts.recipient = &plain;
       facts.extension.clear();
-      facts.delimiter = '\0';
+      facts.delimiter = delimiter_of({}, rules_);
     }
     const auto& followed = task_.followed;
     for (const auto& path : rules_.forward_paths) {
-      // A path with ${extension} says nothing when there is none.
-      if (facts.extension.empty() && path.find("extension") != std::string::npos) continue;
-      auto expanded = mailbox::expand_macros(path, delivery_values(facts), rules_.forward_filter);
+      auto expanded = mailbox::expand_values(path, delivery_values(facts), rules_.forward_filter);
+      // It would hold the value of something that there is not: $extension.
+      if (expanded.undefined) continue;
       // It led here: it is there, and would come before the rest.
-      if (std::ranges::find(followed, expanded) != followed.end()) break;
-      if (expanded.starts_with('/')) files.push_back(std::move(expanded));
+      if (std::ranges::find(followed, expanded.text) != followed.end()) break;
+      if (!expanded.text.starts_with('/')) continue;
+      if (std::ranges::find(expanded.used, "extension") != expanded.used.end())
+        extension_files_.insert(expanded.text);
+      files.push_back(std::move(expanded.text));
     }
     return files;
   }
@@ -243,18 +254,22 @@ class ToUser {
         mailbox::deliver_in_child(std::move(work_), task_.message->body, rules_.time_limit);
     if (!answer.file_found) {
       const bool looked = only_look && answer.status.action == mail::Action::delivered;
-      if (looked) return way.empty() ? settled(done_before()) : pass_once(way);
-      if (!only_look) task_.tour->boxes.insert(box_);
-      return settled(std::move(answer.status));
+      const bool again = task_.tour->boxes.contains(box_);
+      if (way.empty() ? looked || !only_look : !only_look) task_.tour->boxes.insert(box_);
+      Outcome out = looked && !way.empty() ? pass_once(way)
+                    : looked && again      ? settled(done_before())
+                                           : settled(std::move(answer.status));
+      if (!answer.file_ignored.empty())
+        out.warning = "forward file not obeyed: " + answer.file_ignored;
+      return out;
     }
     if (!task_.tour->files.insert(answer.file_path).second) return settled(done_before());
     ForwardFile file{std::move(answer.file_text), account_.name, account_.identity.uid, {}};
     file.been.push_back(task_.recipient.address);
     for (const auto address : mailbox::delivered_to(task_.message->header))
       file.been.emplace_back(address);
-    const bool own_for_extension =
-        !split_.extension.empty() && answer.file_path.ends_with(split_.extension);
-    if (split_.delimiter != '\0' && !path_like_extension() && !own_for_extension)
+    if (split_.delimiter != '\0' && !path_like_extension() &&
+        !extension_files_.contains(answer.file_path))
       file.extension = name_.substr(split_.user.size());
     auto expansion =
         expand_forward(file, expansion_rules(rules_, task_.recipient.address), lookups_of(shared_));
@@ -274,7 +289,8 @@ class ToUser {
   std::string name_;
   mail::Extension split_;  // of name_
   std::string base_;
-  std::string box_;  // as Tour knows it
+  std::string box_;                        // as Tour knows it
+  std::set<std::string> extension_files_;  // forward files with the extension in their names
   mailbox::Account account_;
   mail::Recipient as_user_;  // the recipient with the address that the aliases led to
   CommandFacts facts_;
@@ -360,9 +376,19 @@ std::string user_address(const std::string& user, const Rules& rules,
          expansion_rules(rules, recipient).domain;
 }
 
+std::string account_name(const std::string& user, const Rules& rules) {
+  const std::string name = to_lower(mail::unquote_local(user));
+  return std::string(mail::split_extension(name, rules.delimiters).user);
+}
+
 Result<Expansion> expand_name(const Shared& shared, const std::string& address) {
   return expand(std::string(mail::local_part(address)), expansion_rules(shared.rules, address),
                 lookups_of(shared));
+}
+
+Result<std::string> owner_of(const Shared& shared, const std::string& address) {
+  return list_owner(std::string(mail::local_part(address)), expansion_rules(shared.rules, address),
+                    lookups_of(shared));
 }
 
 Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,
@@ -385,6 +411,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
                     fmt::format("{}: {}", printable(direct.text, 100), become.error().context()));
   mailbox::Work work;
   work.become = *std::move(become);
+  work.only_look = task.message->envelope.purpose == mail::Purpose::probe;
   if (direct.kind == Direct::Kind::command) {
     const std::string local =
         to_lower(mail::unquote_local(mail::local_part(task.recipient.address)));
@@ -395,17 +422,28 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
     facts.sender = task.sender;
     facts.user = split.user;
     facts.extension = split.extension;
-    facts.delimiter = split.delimiter;
+    facts.delimiter = delimiter_of(split, rules);
+    // The user whose forward file it is; else the alias.
+    if (!direct.account.empty()) facts.user = account->name;
     facts.account = direct.owner ? &*account : nullptr;
     work.message = message_of(rules, task, rules.mark_commands);
     work.command = command_of(rules, facts, direct.text);
   } else {
     work.message = message_of(rules, task, rules.mark_files);
-    aim_at(direct.text, work.target);
+    std::string path = direct.text;
+    if (path.starts_with('~')) {
+      const bool somebodys = direct.owner && *direct.owner != 0 && account->home.starts_with('/');
+      if (!path.starts_with("~/") || !somebodys)
+        return failed("5.3.5", fmt::format("{}: {}", printable(path, 100),
+                                           somebodys ? "only ~/ is a home directory here"
+                                                     : "nobody's home directory"));
+      path.replace(0, 1, account->home == "/" ? "" : account->home);
+    }
+    aim_at(path, work.target);
     work.target.lock = rules.lock;
     work.target.size_limit = rules.mailbox_size_limit;
     work.target.any_owner = true;
-    work.target.shown = "file: " + printable(direct.text, 200);
+    work.target.shown = "file: " + printable(path, 200);
   }
   return mailbox::deliver_in_child(std::move(work), task.message->body, rules.time_limit).status;
 }

@@ -26,7 +26,7 @@ struct Tour {
   std::set<std::string> files;  // forward files that were followed
   // accounts with mailboxes; names with extension where a command or transport takes the mail, which may go by it
   std::set<std::string> boxes;
-  std::size_t destinations = 0;  // kMaxTargets at most
+  std::size_t destinations = 0;  // ExpandRules::limit at most
 };
 
 /// One delivery to be made.
@@ -48,6 +48,7 @@ struct Outcome {
   std::string pass_to = {};  // "transport:nexthop": mailbox_transport, fallback_transport
   std::optional<Expansion> forward = {};  // the user's forward file says so
   std::string forward_file = {};          // which
+  std::string warning = {};  // with any of these: why a forward file that is there was not obeyed
 };
 
 mail::DeliveryStatus deferred(std::string dsn, std::string text);
@@ -62,8 +63,14 @@ ExpandRules expansion_rules(const Rules& rules, const std::string& address);
 /// user: external form, with extension.
 std::string user_address(const std::string& user, const Rules& rules, const std::string& recipient);
 
+/// The name of the account that a user's mail is for. user: external form, with extension.
+std::string account_name(const std::string& user, const Rules& rules);
+
 /// The aliases of a name in external form.
 Result<Expansion> expand_name(const Shared& shared, const std::string& address);
+
+/// list_owner() of an address.
+Result<std::string> owner_of(const Shared& shared, const std::string& address);
 
 /// To a user's mailbox, or on as the user has it. user: with extension. skip_forward: forward files and luser_relay do
 /// not count ("\\user").

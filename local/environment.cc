@@ -11,6 +11,7 @@ mailbox::Values delivery_values(const CommandFacts& facts) {
   mailbox::Values values = {
       {"user", facts.user},
       {"local", std::string(mail::local_part(address))},
+      {"mailbox", std::string(mail::local_part(address))},
       {"extension", facts.extension},
       {"domain", std::string(mail::domain_part(address))},
       {"recipient", address},
@@ -33,10 +34,10 @@ std::vector<std::string> command_environment(const CommandFacts& facts,
   };
   if (facts.account != nullptr) {
     out.push_back("HOME=" + facts.account->home);
-    out.push_back("LOGNAME=" + facts.account->name);
-    out.push_back("USER=" + facts.account->name);
     if (!facts.account->shell.empty()) out.push_back("SHELL=" + facts.account->shell);
   }
+  put("LOGNAME", facts.user);
+  put("USER", facts.user);
   const std::string& address = facts.recipient->address;
   out.push_back("SENDER=" + mailbox::filtered(facts.sender, filter));
   put("RECIPIENT", address);

@@ -16,8 +16,8 @@ struct CommandFacts {
   const mail::Envelope* message = nullptr;
   const mail::Recipient* recipient = nullptr;
   std::string sender;           // owner- aliases are in place
-  std::string user, extension;  // of the local part
-  char delimiter = '\0';
+  std::string user, extension;  // of the local part; of a forward file's command: its user
+  char delimiter = '\0';        // the one in the address, else the first of recipient_delimiter
   const mailbox::Account* account = nullptr;  // whose command it is; nullptr: default_privs
 };
 

@@ -59,7 +59,7 @@ class Walk {
       const bool only_home = only_home_;
       only_home_ = only_home || been_.contains(candidate);
       path_.push_back(candidate);
-      PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text));
+      PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text, rules_.limit));
       PEN_TRY(all(targets, inner));
       path_.pop_back();
       only_home_ = only_home;
@@ -70,10 +70,20 @@ class Walk {
     return {};
   }
 
+  /// list_owner().
+  Result<std::string> owner_of(const std::string& local) {
+    const std::string key = to_lower(mail::unquote_local(local));
+    const auto split = mail::split_extension(key, rules_.delimiters);
+    Context context;
+    for (const std::string& candidate : {key, std::string(split.user)})
+      if (context.sender.empty()) PEN_TRY(owner_alias(candidate, context));
+    return context.sender;
+  }
+
   Result<void> forward_file(const ForwardFile& file) {
     own_ = to_lower(file.user);
     for (const auto& address : file.been) addresses_been_.insert(to_lower(address));
-    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
+    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, rules_.limit));
     return all(targets, {Place::forward, file.uid, file.user, {}, file.extension});
   }
 
@@ -113,7 +123,7 @@ class Walk {
     }
     inner.sender = "owner-" + name + "@" + rules_.domain;
     if (!rules_.expand_owner) return {};
-    PEN_TRY_ASSIGN(const auto targets, parse_targets(owner->text));
+    PEN_TRY_ASSIGN(const auto targets, parse_targets(owner->text, rules_.limit));
     if (targets.size() != 1 || targets.front().kind != AliasTarget::Kind::address) return {};
     inner.sender = targets.front().text;
     if (!mail::has_domain(inner.sender)) inner.sender += "@" + rules_.domain;
@@ -127,7 +137,7 @@ class Walk {
 
   Result<void> one(const AliasTarget& t, const Context& context) {
     using Kind = AliasTarget::Kind;
-    if (++count_ > kMaxTargets) return fail(LocalError::too_many);
+    if (++count_ > rules_.limit) return fail(LocalError::too_many);
     switch (t.kind) {
       case Kind::mailbox:
         add({Direct::Kind::mailbox, to_lower(t.text), {}, context.sender});
@@ -136,7 +146,7 @@ class Walk {
         if (among(rules_.commands, context.place))
           add({Direct::Kind::command, t.text, context.owner, context.sender, context.account});
         else
-          add({Direct::Kind::refused, "mail to commands is not allowed here", {}, {}});
+          add({Direct::Kind::refused, "mail to commands is not allowed here", {}, context.sender});
         return {};
       case Kind::file:
         if (t.text == "/dev/null")
@@ -144,7 +154,7 @@ class Walk {
         else if (among(rules_.files, context.place))
           add({Direct::Kind::file, t.text, context.owner, context.sender, context.account});
         else
-          add({Direct::Kind::refused, "mail to files is not allowed here", {}, {}});
+          add({Direct::Kind::refused, "mail to files is not allowed here", {}, context.sender});
         return {};
       case Kind::include:
         return include(t.text, context);
@@ -160,7 +170,7 @@ class Walk {
     if (files_ >= kMaxDepth) return fail(LocalError::loop, path);
     if (++read_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
     PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner, context.account));
-    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text));
+    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, rules_.limit));
     Context inner = context;
     inner.place = Place::include;
     if (!inner.owner) inner.owner = file.owner;
@@ -202,7 +212,7 @@ class Walk {
   /// circle, which its own delivery will tell.
   Result<bool> attempt(Walk& trial, const std::string& local, const std::string& domain,
                        const std::string& sender) {
-    if (tried_ > kMaxTargets) return fail(LocalError::too_many);
+    if (tried_ > rules_.limit) return fail(LocalError::too_many);
     trial.read_ = read_;
     auto done = trial.name(local, domain, {Place::alias, {}, {}, sender, {}});
     read_ = trial.read_;
@@ -290,6 +300,11 @@ Result<Expansion> expand(const std::string& name, const ExpandRules& rules,
   Walk walk(rules, lookups);
   PEN_TRY(walk.name(name, rules.domain, {}));
   return walk.finish();
+}
+
+Result<std::string> list_owner(const std::string& name, const ExpandRules& rules,
+                               const Lookups& lookups) {
+  return Walk(rules, lookups).owner_of(name);
 }
 
 Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules,

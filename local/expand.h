@@ -10,7 +10,7 @@
 /// Rights:  a command or file is used with the rights of the user it is for (forward files); in aliases with those of
 ///          the owner of the alias table, else of the :include: file; where that is root or nobody in particular, with
 ///          default_privs.
-/// Bounds:  kMaxDepth aliases and files deep, kMaxTargets destinations, kMaxFiles files; a destination found twice counts once.
+/// Bounds:  kMaxDepth aliases and files deep, ExpandRules::limit destinations, kMaxFiles files; a destination found twice counts once.
 /// Source:  aliases(5); Postfix local(8) (owner- aliases, delivery rights, recipient_delimiter), allow_mail_to_commands,
 ///          allow_mail_to_files, expand_owner_alias, reset_owner_alias, propagate_unmatched_extensions.
 #include <sys/types.h>
@@ -62,6 +62,7 @@ struct ExpandRules {
   Places propagate{};                               // propagate_unmatched_extensions
   bool expand_owner = false;                        // expand_owner_alias
   bool reset_owner = false;                         // reset_owner_alias
+  std::size_t limit = kMaxTargets;                  // alias_destination_limit
 };
 
 /// Delivered to here.
@@ -98,6 +99,11 @@ struct Expansion {
 /// Local name in external form, with extension ("bob+lists"). Errors: those of the look-ups
 /// (temporary); LocalError.
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
+
+/// Who is told of what happens to mail for a name: by its owner- alias, as expand() has it for its destinations; "": the
+/// sender. Errors: those of the look-ups.
+Result<std::string> list_owner(const std::string& name, const ExpandRules& rules,
+                               const Lookups& lookups);
 
 /// A user's forward file, found for him.
 struct ForwardFile {

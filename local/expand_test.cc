@@ -365,6 +365,10 @@ BOOST_AUTO_TEST_CASE(lists_beyond_the_bound_are_refused_whole) {
   for (std::size_t i = 0; i <= kMaxTargets; ++i) value += "u" + std::to_string(i) + "@x.org,";
   aliases = {{"big", value}};
   BOOST_TEST(run("big").error().is(LocalError::too_many));
+  rules.limit = kMaxTargets + 1;  // alias_destination_limit
+  BOOST_TEST(run("big")->forwards.at(0).to.size() == kMaxTargets + 1);
+  rules.limit = 10;
+  BOOST_TEST(run("big").error().is(LocalError::too_many));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,7 @@
 #include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mailbox/environment.h"
+#include "lib/mailbox/limits.h"
 #include "lib/mailbox/slots.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
@@ -20,7 +21,9 @@ namespace {
 
 using namespace pen;
 
-constexpr std::size_t kMaxThreads = 64;  // one per delivery in hand; each waits for a child process
+constexpr std::size_t kMaxThreads =
+    128;  // one per delivery in hand; each waits for a child process
+constexpr std::size_t kLookupThreads = 16;
 
 bool has(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
@@ -43,6 +46,7 @@ Result<void> read_expansion(const config::Settings& s, local::ExpandRules& rules
   rules.propagate = {has(onto, "alias"), has(onto, "forward"), has(onto, "include")};
   rules.expand_owner = s.expand_owner_alias;
   rules.reset_owner = s.reset_owner_alias;
+  rules.limit = static_cast<std::size_t>(s.alias_destination_limit);
   return {};
 }
 
@@ -59,6 +63,9 @@ void read_commands(const config::Settings& s, local::Rules& rules) {
 
 Result<local::Rules> read_rules(const config::Settings& s, const map::OpenOptions& tables) {
   local::Rules rules;
+  PEN_TRY(mailbox::check_limit("mailbox_size_limit",
+                               static_cast<std::uint64_t>(s.mailbox_size_limit),
+                               static_cast<std::uint64_t>(s.message_size_limit)));
   rules.myhostname = s.myhostname;
   rules.myorigin = s.myorigin;
   rules.delimiters = s.recipient_delimiter;
@@ -122,7 +129,8 @@ struct Server {
   Server(service::Context& context, local::Rules rules, map::MapList aliases,
          std::shared_ptr<const resolve::Resolve> resolver)
       : random(secure_random_u64()),
-        pool(context.loop(), std::min(context.limit(), kMaxThreads)),
+        deliveries(context.loop(), std::min(context.limit(), kMaxThreads)),
+        lookups(context.loop(), kLookupThreads),
         queue_pool(context.loop(), 4),
         queue(std::make_shared<intake::EnqueueClient>(context.loop(),
                                                       context.queue_path(ipc::kQmgrSocket),
@@ -135,7 +143,8 @@ struct Server {
                .settings = intake_settings(context.settings()),
                .next_queue_id = [this] { return ids.next(); }},
         requeue(intake),
-        agent(pool, requeue, std::move(rules), std::move(aliases), context.loop().clock(), random),
+        agent(context.loop(), lookups, deliveries, requeue, std::move(rules), std::move(aliases),
+              random),
         environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
             .loop = context.loop(),
             .pool = queue_pool,
@@ -147,7 +156,8 @@ struct Server {
     environment->draining = &context.draining();
   }
   Random random;
-  async::HandlerPool pool;
+  // one for each: hanging home directories stop no alias that leads elsewhere
+  async::HandlerPool deliveries, lookups;
   // apart, so that hanging mailboxes do not stop what only reads and writes the spool
   async::HandlerPool queue_pool;
   std::shared_ptr<intake::EnqueueClient> queue;

@@ -38,6 +38,10 @@ struct Rules {
   std::vector<std::string> exported;  // export_environment: "NAME=value" as they are to be
   seconds time_limit{1000};           // command_time_limit
 
+  // deliveries
+  std::size_t share = 8;  // of one user at once
+  seconds patience{30};   // for the next of them to begin
+
   // other ways
   map::MapList mailbox_transports,
       fallback_transports;  // mailbox_transport_maps, fallback_transport_maps

@@ -8,13 +8,13 @@ namespace pen::local {
 namespace {
 constexpr std::string_view kInclude = ":include:";
 
-void add_one(std::string_view text, std::vector<AliasTarget>& out) {
+void add_one(std::string_view text, std::size_t limit, std::vector<AliasTarget>& out) {
   using Kind = AliasTarget::Kind;
   text = trim(text);
   if (text.empty()) return;
   if (text.front() == '|') {
     out.push_back({Kind::command, std::string(trim(text.substr(1)))});
-  } else if (text.front() == '/') {
+  } else if (text.front() == '/' || text.front() == '~') {
     out.push_back({Kind::file, std::string(text)});
   } else if (istarts_with(text, kInclude)) {
     out.push_back({Kind::include, std::string(trim(text.substr(kInclude.size())))});
@@ -22,7 +22,7 @@ void add_one(std::string_view text, std::vector<AliasTarget>& out) {
     out.push_back({Kind::mailbox, std::string(text.substr(1))});
   } else {
     // An address as in a header: brackets, routes, display names and several words.
-    for (auto& a : mail::parse_address_list(text, kMaxTargets + 1))
+    for (auto& a : mail::parse_address_list(text, limit + 1))
       if (!a.address.empty()) out.push_back({Kind::address, std::move(a.address)});
   }
 }
@@ -41,16 +41,16 @@ std::string_view describe(LocalError e) {
   return "unknown";
 }
 
-Result<std::vector<AliasTarget>> parse_targets(std::string_view value) {
+Result<std::vector<AliasTarget>> parse_targets(std::string_view value, std::size_t limit) {
   std::vector<AliasTarget> out;
   for (const auto& part : map::split_destinations(value)) {
-    add_one(part, out);
-    if (out.size() > kMaxTargets) return fail(LocalError::too_many);
+    add_one(part, limit, out);
+    if (out.size() > limit) return fail(LocalError::too_many);
   }
   return out;
 }
 
-Result<std::vector<AliasTarget>> parse_target_file(std::string_view text) {
+Result<std::vector<AliasTarget>> parse_target_file(std::string_view text, std::size_t limit) {
   std::string kept;
   while (!text.empty()) {
     const auto lf = std::min(text.find('\n'), text.size());
@@ -60,7 +60,7 @@ Result<std::vector<AliasTarget>> parse_target_file(std::string_view text) {
     kept += line;
     kept += '\n';
   }
-  return parse_targets(kept);
+  return parse_targets(kept, limit);
 }
 
 }  // namespace pen::local

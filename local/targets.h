@@ -5,8 +5,9 @@
 ///            user   user@domain   <user@domain>
 ///            \user                            that user's mailbox, no further expansion
 ///            "|command args"   /file/name   :include:/file/name
+///            ~/file/name      below the home directory of whose rights are used
 ///          In files, lines that start with # are comments.
-/// Bounds:  kMaxTargets; what lies beyond makes the whole value an error, because mail to half a list is worse
+/// Bounds:  the limit given; what lies beyond makes the whole value an error, because mail to half a list is worse
 ///          than late mail.
 /// Source:  aliases(5), Postfix local(8).
 #include <string>
@@ -21,16 +22,18 @@ enum class LocalError { too_many = 1, loop, untrusted };
 std::string_view error_module(LocalError);
 std::string_view describe(LocalError);
 
-inline constexpr std::size_t kMaxTargets = 10000;
+inline constexpr std::size_t kMaxTargets = 10000;  // where nothing else is said
 
 struct AliasTarget {
   enum class Kind { address, mailbox, command, file, include };
   Kind kind = Kind::address;
-  std::string text;  // address in external form; user name; command; path
+  std::string text;  // address in external form; user name; command; path, perhaps from "~" on
   bool operator==(const AliasTarget&) const = default;
 };
 
-Result<std::vector<AliasTarget>> parse_targets(std::string_view value);
-Result<std::vector<AliasTarget>> parse_target_file(std::string_view text);
+Result<std::vector<AliasTarget>> parse_targets(std::string_view value,
+                                               std::size_t limit = kMaxTargets);
+Result<std::vector<AliasTarget>> parse_target_file(std::string_view text,
+                                                   std::size_t limit = kMaxTargets);
 
 }  // namespace pen::local

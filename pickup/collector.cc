@@ -10,7 +10,6 @@
 #include "lib/intake/derived.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mail/wire.h"
-#include "pickup/probe.h"
 
 namespace pen::pickup {
 namespace {
@@ -75,6 +74,9 @@ mail::Envelope envelope_of(const std::string& name, submission::Submission given
   envelope.requiretls = given.requiretls;
   envelope.client.protocol = "local";
   envelope.smtputf8 = given.smtputf8 || !ascii(envelope.sender);
+  envelope.purpose = given.probe    ? mail::Purpose::probe
+                     : given.traced ? mail::Purpose::traced
+                                    : mail::Purpose::mail;
   envelope.recipients = std::move(given.recipients);
   for (const auto& recipient : envelope.recipients)
     envelope.smtputf8 = envelope.smtputf8 || !ascii(recipient.address);
@@ -175,7 +177,6 @@ async::Task<void> Collector::take_file(const std::string& name) {
 async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
   const uid_t uid = reader->uid();
   submission::Submission given = reader->take_submission();
-  if (given.probe) co_return co_await answer_probe(name, std::move(reader), std::move(given));
   const std::string sender = given.sender;
   std::string full_name = std::move(given.full_name);
   const bool gateway = given.gateway;
@@ -190,6 +191,9 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   envelope.client.protocol = as_given.client.protocol;
   envelope.smtputf8 = as_given.smtputf8;
   envelope.requiretls = as_given.requiretls;
+  envelope.purpose = as_given.purpose;
+  const bool probe = envelope.purpose == mail::Purpose::probe;
+  if (probe) message.made_here();  // nobody wants copies or checks of mail that does not exist
   for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
   message.complete_header(!gateway);
   message.return_refused(true);
@@ -215,6 +219,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     last = piece->last;
     if (head.empty()) head = std::move(piece->text);
   }
+  if (probe) scanner.feed("Subject: probe\n\n", body.content());
   scanner.finish(body.content());
   const auto& summary = body.content().summary();
   log::info("{}: uid={} from=<{}>", name, uid, sender);
@@ -225,7 +230,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   if (!commit.text.empty()) why += ": " + commit.text;
   switch (commit.outcome) {
     case Outcome::ok: {
-      ++counts_.taken;
+      ++(probe ? counts_.probes : counts_.taken);
       auto removed = co_await pool_.run([reader] { return reader->remove(); });
       // It is taken again with the next pass, and qmgr knows its id.
       if (!removed) log::error("{}: {}", name, removed.error().message());
@@ -243,14 +248,15 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     case Outcome::too_large:
     case Outcome::too_many_hops:
     case Outcome::expansion_limit:
-      co_await give_back(name, std::move(as_given), std::move(head), commit.outcome, std::move(why),
-                         until);
+      co_await give_back(name, reader, std::move(as_given), std::move(head), commit.outcome,
+                         std::move(why), until);
   }
 }
 
-async::Task<void> Collector::give_back(const std::string& name, mail::Envelope original,
-                                       std::string head, Outcome outcome, std::string why,
-                                       async::Until until) {
+async::Task<void> Collector::give_back(const std::string& name, Reader reader,
+                                       mail::Envelope original, std::string head, Outcome outcome,
+                                       std::string why, async::Until until) {
+  const bool probe = original.purpose == mail::Purpose::probe;
   // As it would have been sent: without Bcc:, without stray carriage returns.
   intake::ContentBuilder content({.drop_fields = intake_.settings.drop_fields});
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
@@ -259,6 +265,7 @@ async::Task<void> Collector::give_back(const std::string& name, mail::Envelope o
   original.body = content.finish();
   head = content.take();
   mail::DsnRequest request;
+  if (probe) request.kind = mail::DsnKind::verify;
   request.original = &original;
   request.now = loop_.clock().wall_now();
   request.headers_only = true;
@@ -272,42 +279,11 @@ async::Task<void> Collector::give_back(const std::string& name, mail::Envelope o
       put_off(name, why + ", and the sender cannot be told now: " + queued.error().context());
       co_return;
     }
-    ++counts_.returned;
-    log::info("{}: sender non-delivery notification: {}", name, *queued);
+    ++(probe ? counts_.probes : counts_.returned);
+    log::info("{}: sender {} notification: {}", name, probe ? "delivery status" : "non-delivery",
+              *queued);
   }
-  co_await set_aside(name, std::move(why));
-}
-
-async::Task<void> Collector::answer_probe(const std::string& name, Reader reader,
-                                          submission::Submission given) {
-  mail::Envelope original = envelope_of(name, std::move(given));
-  const WallTime now = loop_.clock().wall_now();
-  auto found = co_await pool_.run(
-      [resolve = intake_.resolve, original, now] { return probe(*resolve, original, now); });
-  if (!found) {
-    put_off(name, found.error().message());
-    co_return;
-  }
-  for (const auto& r : *found)
-    log::info("{}: to=<{}>, relay=none, delay=0, delays=0/0/0/0, dsn={}, status={} ({})", name,
-              r.recipient.address, r.status.dsn,
-              r.status.action == mail::Action::delivered ? "deliverable" : "undeliverable",
-              r.status.text);
-  mail::DsnRequest request;
-  request.kind = mail::DsnKind::verify;
-  request.original = &original;
-  request.now = now;
-  request.recipients = mail::dsn_due(request.kind, original, *found);
-  if (!request.recipients.empty()) {
-    const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
-    const auto queued = co_await notify(request, {}, until);
-    if (!queued) {
-      put_off(name, "the sender cannot be told now: " + queued.error().context());
-      co_return;
-    }
-    log::info("{}: sender delivery status notification: {}", name, *queued);
-  }
-  ++counts_.probes;
+  if (!probe) co_return co_await set_aside(name, std::move(why));
   auto removed = co_await pool_.run([reader] { return reader->remove(); });
   if (!removed) put_off(name, removed.error().message());
 }

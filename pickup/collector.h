@@ -54,15 +54,13 @@ class Collector {
   async::Task<void> look_through(async::Cancel* cancel);
   async::Task<void> take_file(const std::string& name);
   async::Task<void> take_message(const std::string& name, Reader reader);
-  /// sendmail -bv.
-  async::Task<void> answer_probe(const std::string& name, Reader reader,
-                                 submission::Submission given);
   /// Queue id of the notice. head: the beginning of the original.
   async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head,
                                           async::Until until);
-  /// The queue will never take it. head: the beginning of the content.
-  async::Task<void> give_back(const std::string& name, mail::Envelope original, std::string head,
-                              intake::Outcome outcome, std::string why, async::Until until);
+  /// The queue will never take it. head: the beginning of the content. Of a probe that is the answer.
+  async::Task<void> give_back(const std::string& name, Reader reader, mail::Envelope original,
+                              std::string head, intake::Outcome outcome, std::string why,
+                              async::Until until);
   async::Task<void> set_aside(const std::string& name, std::string why);
   /// It is not ours to take: this process does not look at it again.
   void leave(const std::string& name, std::string_view why);

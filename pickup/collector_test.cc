@@ -37,7 +37,8 @@ struct World {
                         .expansion_waits = false};
   std::string drop = scratch.file("maildrop"), corrupt = scratch.file("corrupt");
   int ids = 0;
-  bool smtputf8 = false;
+  bool smtputf8 = false, probe = false, traced = false;
+  std::string to = "user";
 
   World() {
     fs::create_directory(drop);
@@ -48,8 +49,10 @@ struct World {
     s.sender = std::move(sender);
     s.full_name = "Ada";
     s.smtputf8 = smtputf8;
+    s.probe = probe;
+    s.traced = traced;
     s.arrival = WallTime(seconds(1795334400));
-    s.recipients = {{.address = "user", .original = {}, .orcpt = {}, .notify = 0}};
+    s.recipients = {{.address = to, .original = {}, .orcpt = {}, .notify = 0}};
     auto w = submission::DropWriter::create(drop, std::move(s), [this] {
                return "4bGNsx3Ynxz" + std::to_string(1000 + ++ids);
              }).value();
@@ -184,6 +187,51 @@ BOOST_AUTO_TEST_CASE(mail_that_goes_round_is_not_queued_again_but_its_sender_tol
   BOOST_TEST(notice.content.contains("\r\nStatus: 5.4.0\r\n"));
   BOOST_TEST(notice.content.contains("\r\nSubject: x\r\n"));
   BOOST_TEST(!notice.content.contains("body\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_is_queued_as_one_without_copies_filter_and_checks) {
+  intake.settings.content_filter = "scan:[127.0.0.1]:10025";
+  intake.settings.copies.always = "archive@example.org";
+  intake::CheckTables::Specs specs;
+  specs.header = "regexp:" + scratch.write("checks", "/^Received:/ HOLD\n");
+  auto tables = intake::CheckTables::open(specs);
+  BOOST_REQUIRE(tables);
+  intake.settings.checks = *tables;
+  resolve->aliases["team@example.org"] = {"a@example.org", "b@far.example"};
+  probe = true;
+  to = "team";
+  submit("");
+  BOOST_TEST(pass()->counts().probes == 1U);
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  const auto& e = queue.stored.front().envelope;
+  BOOST_TEST((e.purpose == mail::Purpose::probe));
+  BOOST_REQUIRE_EQUAL(e.recipients.size(), 2U);
+  BOOST_TEST(e.recipients[1].address == "b@far.example");
+  BOOST_TEST(e.recipients[1].original == "team@example.org");
+  BOOST_TEST(e.filter.empty());
+  BOOST_TEST(!e.hold);
+  BOOST_TEST(queue.stored.front().content.contains("\r\nSubject: probe\r\n"));
+  BOOST_TEST(queue.stored.front().content.contains("\r\nFrom: "));
+  BOOST_TEST(e.body.size == e.body.header_size);
+  BOOST_TEST(fs_count(drop) + fs_count(corrupt) == 0U);
+  probe = false;
+  traced = true;
+  submit("\nx\n");
+  pass();
+  BOOST_TEST((queue.stored.at(1).envelope.purpose == mail::Purpose::traced));
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_of_aliases_without_end_is_answered_at_once) {
+  resolve->aliases["user@example.org"] = {"a", "b", "c", "d", "e", "f"};  // more than it takes
+  probe = true;
+  submit("");
+  pass();
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
+  const auto& report = queue.stored.front();
+  BOOST_TEST((report.envelope.purpose == mail::Purpose::mail));
+  BOOST_TEST(report.content.contains("\r\nSubject: Mail Delivery Status Report\r\n"));
+  BOOST_TEST(report.content.contains("\r\nAction: undeliverable\r\nStatus: 5.4.6\r\n"));
+  BOOST_TEST(fs_count(drop) + fs_count(corrupt) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(refused_mail_comes_back_and_goes_to_no_filter) {

@@ -131,6 +131,7 @@ mailbox::Work work_for(const Rules& rules, const mailbox::Incoming& message,
   command.environment = rules.environment;
   command.directory = o.directory;
   command.from_line = o.from_line;
+  command.delivered = fmt::format("delivered via {} service", rules.service);
   command.form = {.quote_from = o.quote_from,
                   .double_dots = o.double_dots,
                   .empty_line_at_end = o.empty_line_at_end,

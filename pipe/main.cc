@@ -80,11 +80,11 @@ mail::DeliveryStatus run(const pipes::Rules& rules, const mailbox::Incoming& mes
   if (!become) return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());
   auto work = pipes::work_for(rules, message, recipients, now);
   work.become = *std::move(become);
+  const bool probe = message.envelope.purpose == mail::Purpose::probe;
+  work.only_look = probe;
   auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit).status;
-  if (status.action == mail::Action::delivered) {
-    status.text = fmt::format("delivered via {} service", rules.service);
-    if (!rules.options.final_delivery) status.action = mail::Action::relayed;
-  }
+  if (status.action == mail::Action::delivered && !probe && !rules.options.final_delivery)
+    status.action = mail::Action::relayed;
   return status;
 }
 

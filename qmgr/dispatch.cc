@@ -19,8 +19,10 @@ bool refuses_requiretls(const mail::DeliveryStatus& status) {
 
 /// "transport:nexthop" of a message that is not routed by its recipients; empty: it is.
 std::string way_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
-  // A refused message has error: here, and what has its transport is past the filter.
-  if (!e.transport.empty() || e.filter.empty()) return e.transport;
+  // A refused message has error: here, and what has its transport is past the filter. A filter would only say of a probe
+  // that it is one.
+  if (!e.transport.empty() || e.filter.empty() || e.purpose == mail::Purpose::probe)
+    return e.transport;
   const auto colon = e.filter.find(':');
   const bool has_nexthop =
       colon != std::string::npos && !trim(std::string_view(e.filter).substr(colon + 1)).empty();
@@ -138,6 +140,7 @@ void Manager::act(HandJob& a) {
   job.requiretls = m.envelope().requiretls;
   job.client = m.envelope().client;
   job.soft_refusals = options_.soft_bounce;
+  job.purpose = m.envelope().purpose;
   job.body = m.envelope().body;
   std::string reread;
   async::Fd fd;
@@ -222,7 +225,7 @@ void Manager::routed(ipc::route::Routed& answer) {
   mail::DeliveryStatus status = std::get<ipc::route::Unroutable>(answer.answer).status;
   scheduler_.unroutable(number, ordinal);
   report_undeliverable(m, {ordinal}, status, "none", {});
-  soften(status);
+  soften(m, status);
   if (status.action == mail::Action::failed) {
     done(m, {ordinal}, status);
   } else {
@@ -250,12 +253,12 @@ void Manager::router_lost(std::uint64_t last_sent) {
     if (deaths >= kDeathsHeld) {
       route_deaths_.erase({asked.message, asked.ordinal});
       Active& m = *find(asked.message);
-      log::error("{}: looking up <{}> ended trivial-rewrite {} times; message placed on hold",
-                 m.id(), m.envelope().recipients[asked.ordinal].address, deaths);
+      log::error("{}: looking up <{}> ended trivial-rewrite {} times; it is asked no more", m.id(),
+                 m.envelope().recipients[asked.ordinal].address, deaths);
       scheduler_.unroutable(asked.message, asked.ordinal);
       deferred(m, {asked.ordinal},
                {mail::Action::deferred, "4.3.0", "held: look-up ends its program", {}, {}});
-      give_order(m, Active::Order::hold, {});
+      if (m.envelope().purpose != mail::Purpose::probe) give_order(m, Active::Order::hold, {});
     } else {
       scheduler_.route_lost(asked.message, asked.ordinal, deaths >= kDeathsAlone);
     }
@@ -310,7 +313,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
-    soften(r.status);
+    soften(m, r.status);
     if (r.status.action == mail::Action::deferred) {
       deferred(m, mine, r.status);
     } else {
@@ -326,9 +329,11 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
   scheduler_.job_done(result.job, result.service_time);
 }
 
-/// soft_bounce: what a program or the routing refused waits for another try.
-void Manager::soften(mail::DeliveryStatus& status) const {
-  if (!options_.soft_bounce || status.action != mail::Action::failed) return;
+/// soft_bounce: what a program or the routing refused waits for another try. Of a probe there is none.
+void Manager::soften(const Active& m, mail::DeliveryStatus& status) const {
+  if (!options_.soft_bounce || status.action != mail::Action::failed ||
+      m.envelope().purpose == mail::Purpose::probe)
+    return;
   status.action = mail::Action::deferred;
   if (!status.dsn.empty()) status.dsn[0] = '4';
 }
@@ -349,9 +354,10 @@ void Manager::report_undeliverable(Active& m, const Ordinals& ordinals,
                                    std::string_view) {
   const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, now(), now());
   for (const std::uint32_t ordinal : ordinals) {
-    log::info("{}", mail::delivery_line(m.id(), m.envelope().recipients[ordinal],
-                                        relay.empty() ? "none" : relay, 1, delays, status,
-                                        options_.soft_bounce));
+    log::info("{}",
+              mail::delivery_line(m.id(), m.envelope().recipients[ordinal],
+                                  relay.empty() ? "none" : relay, 1, delays, status,
+                                  mail::wording_of(m.envelope().purpose, options_.soft_bounce)));
   }
 }
 

@@ -240,7 +240,7 @@ class Manager {
   void act(const CloseConnection& a);
   void act(const DeferRecipients& a);
 
-  void soften(mail::DeliveryStatus& status) const;
+  void soften(const Active& m, mail::DeliveryStatus& status) const;
 
   // outcomes.cc
   void deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
@@ -257,9 +257,12 @@ class Manager {
   void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
 
   // reports.cc
-  /// What the sender is to be told of this result, as bits of mail::notify; 0: nothing.
+  /// What the sender is to be told of this result, as bits of Note::owed; 0: nothing.
   std::uint8_t owed_for(const Active& m, std::uint32_t ordinal,
                         const mail::DeliveryStatus& status) const;
+  /// The same without reports on first tries.
+  std::uint8_t notices_due(const Active& m, std::uint32_t ordinal,
+                           const mail::DeliveryStatus& status) const;
   /// Its sender is to be told that it waits.
   bool late(const Active& m) const;
   /// Which report is asked for next; marks who is to be warned. nullopt: none.

@@ -75,6 +75,7 @@ class Qmgr : public Ports {
     e.filter = filter;
     e.transport = transport;
     e.hold = hold;
+    if (e.discharges.empty()) e.purpose = purpose;
     outside_.wanted[id] = to;
     manager_->enqueue(std::move(e), permit, body, 0, 0,
                       [this, id](ipc::enqueue::Outcome o, const std::string&) {
@@ -191,7 +192,7 @@ class Qmgr : public Ports {
         manager_->notified({n.request, false, {}, "bounce is out of order"});
         continue;
       }
-      const char* const kinds[] = {"failure ", "delay ", "success "};
+      const char* const kinds[] = {"failure ", "delay ", "success ", "first try "};
       std::string text = kinds[static_cast<int>(n.kind)] + n.envelope.queue_id + ":";
       mail::Discharge d{n.envelope.queue_id, {}, static_cast<std::uint8_t>(n.kind)};
       for (const auto& r : n.recipients) {
@@ -200,6 +201,7 @@ class Qmgr : public Ports {
       }
       const std::string id = "N" + std::to_string(++outside_.next_notice) + n.envelope.queue_id;
       outside_.notices.push_back(text);
+      told.push_back(n);
       // As bounce does: a notice from the null sender, one about a notice from double_bounce_sender.
       const std::string sender = n.envelope.sender.empty() ? "double-bounce@mx.example" : "";
       send(id, sender, {notice_goes_to}, {d}, n.permit);
@@ -225,7 +227,8 @@ class Qmgr : public Ports {
       if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
       if (a.starts_with("later") && !all_well)
         status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
-      if (status.action == mail::Action::delivered) ++outside_.delivered[job.queue_id + " " + a];
+      if (status.action == mail::Action::delivered && job.purpose != mail::Purpose::probe)
+        ++outside_.delivered[job.queue_id + " " + a];
       result.results.push_back({{r.ordinal}, status});
     }
     bodies[job.queue_id] = job_bodies_[job.job];
@@ -273,6 +276,7 @@ class Qmgr : public Ports {
   std::deque<ipc::delivery::Job> work_;
   std::deque<ipc::delivery::Job> in_hand;
   std::deque<ipc::bounce::Notify> reports_, reports_held;
+  std::vector<ipc::bounce::Notify> told;
   std::deque<ipc::bounce::Notified> waiting_answers_;
   std::map<JobNumber, std::string> job_bodies_;
   std::map<std::string, std::string> bodies;
@@ -282,6 +286,7 @@ class Qmgr : public Ports {
   std::uint8_t notify_bits = 0;
   std::string filter, transport;
   bool hold = false;
+  mail::Purpose purpose = mail::Purpose::mail;
   std::vector<std::string> ways_asked;  // the transports that routes were asked for
   std::size_t routes_asked = 0;
   bool routes_for_domains = false;

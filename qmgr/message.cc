@@ -46,6 +46,12 @@ void Active::set_envelope(mail::Envelope envelope) {
   envelope_ = std::make_unique<mail::Envelope>(std::move(envelope));
 }
 
+void Active::end_trace() {
+  if (envelope().purpose != mail::Purpose::traced) return;
+  packed_.clear();
+  envelope_->purpose = mail::Purpose::mail;
+}
+
 mail::Envelope Active::take_envelope() {
   static_cast<void>(envelope());
   return std::move(*envelope_);
@@ -91,7 +97,9 @@ Beginning beginning_of(const mail::Envelope& envelope, WallTime now) {
     if ((envelope.recipients[i].notify & mail::notify::kExpanded) == 0) continue;
     b.remaining.remove(i);
     b.notes.push_back({i, mail::make_status(mail::Action::expanded, "2.0.0", "alias expanded"), now,
-                       envelope.sender.empty() ? std::uint8_t{0} : mail::notify::kSuccess});
+                       envelope.sender.empty()                    ? std::uint8_t{0}
+                       : envelope.purpose == mail::Purpose::probe ? kFirstTry
+                                                                  : mail::notify::kSuccess});
   }
   return b;
 }
@@ -157,10 +165,15 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   m->body = payload->inline_body;
   m->spool_file = payload->spool_file;
   m->spool_offset = payload->spool_offset;
-  for (auto& [ordinal, n] : m->notes)
-    n.owed = static_cast<std::uint8_t>(n.owed & ~mail::notify::kDelay);
+  for (auto& [ordinal, n] : m->notes) {
+    const unsigned anew =
+        mail::notify::kDelay | (m->remaining.contains(ordinal) ? kFirstTry : std::uint8_t{0});
+    n.owed = static_cast<std::uint8_t>(n.owed & ~anew);
+  }
   m->recovered = m->owes();
-  m->restarted = m->place.log == queue_log::kJournal && m->generation > 0;
+  // A report on the first try may be made of the version that came in.
+  m->restarted = m->place.log == queue_log::kJournal &&
+                 (m->generation > 0 || m->envelope().purpose != mail::Purpose::mail);
   return m;
 }
 

@@ -45,6 +45,8 @@ struct Active {
   /// The reference is good until pack().
   const mail::Envelope& envelope() const;
   void set_envelope(mail::Envelope envelope);
+  /// A message that was traced is from now on one like any other: its sender has been told.
+  void end_trace();
   /// For a message that goes no further.
   mail::Envelope take_envelope();
   /// From now on the message is listed while its envelope is unpacked. Those with many recipients never are: they would be
@@ -88,7 +90,8 @@ struct Active {
   /// The message cannot end before a report is made. (A warning may be given up.)
   bool owes() const {
     for (const auto& [ordinal, n] : notes) {
-      if ((n.owed & (mail::notify::kFailure | mail::notify::kSuccess)) != 0) return true;
+      if ((n.owed & (mail::notify::kFailure | mail::notify::kSuccess | kFirstTry)) != 0)
+        return true;
     }
     return false;
   }

@@ -9,6 +9,11 @@
 namespace pen::qmgr {
 
 void Manager::deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  // A probe has one try, but what was taken back by an order was none.
+  if (m.envelope().purpose == mail::Purpose::probe && m.order == Active::Order::none) {
+    done(m, ordinals, status);
+    return;
+  }
   for (const std::uint32_t ordinal : ordinals) {
     Note& n = m.notes[ordinal];
     n.ordinal = ordinal;
@@ -25,7 +30,7 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
   ResultPayload payload;
   queue_log::OrdinalSet set;
   if (status.action == mail::Action::failed && m.envelope().sender.empty() &&
-      !options_.double_bounces)
+      !options_.double_bounces && m.envelope().purpose != mail::Purpose::probe)
     log::info("{}: undeliverable notification discarded", m.id());
   for (const std::uint32_t ordinal : ordinals) {
     set.add(ordinal);

@@ -6,13 +6,18 @@
 namespace pen::qmgr {
 namespace {
 
-/// An envelope as layout 1 has it.
+/// Envelopes as older layouts have them.
 struct EnvelopeLayout1 : mail::Envelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
              client, body, message_id, discharges, transport)
 };
-struct PayloadLayout1 {
-  EnvelopeLayout1 envelope;
+struct EnvelopeLayout2 : mail::Envelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
+             client, body, message_id, discharges, transport, filter, hold)
+};
+template <class Envelope>
+struct OldPayload {
+  Envelope envelope;
   std::vector<Note> notes;
   bool forced_expire = false;
   std::uint64_t spool_file = 0, spool_offset = 0;
@@ -21,12 +26,9 @@ struct PayloadLayout1 {
   PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
 
-}  // namespace
-
-std::optional<StoredPayload> read_payload(std::string_view payload) {
-  const std::string mark = encode(PayloadLayout{});
-  if (payload.starts_with(mark)) return decode<StoredPayload>(payload.substr(mark.size()));
-  auto old = decode<PayloadLayout1>(payload);
+template <class Envelope>
+std::optional<StoredPayload> read_old(std::string_view payload) {
+  auto old = decode<OldPayload<Envelope>>(payload);
   if (!old) return std::nullopt;
   return StoredPayload{.envelope = std::move(old->envelope),
                        .notes = std::move(old->notes),
@@ -35,6 +37,17 @@ std::optional<StoredPayload> read_payload(std::string_view payload) {
                        .spool_offset = old->spool_offset,
                        .inline_body = old->inline_body,
                        .deaths = std::move(old->deaths)};
+}
+
+}  // namespace
+
+std::optional<StoredPayload> read_payload(std::string_view payload) {
+  const std::string mark = encode(PayloadLayout{});
+  if (payload.starts_with(mark)) return decode<StoredPayload>(payload.substr(mark.size()));
+  if (payload.starts_with(encode(PayloadLayout{.layout = 2})))
+    return read_old<EnvelopeLayout2>(payload.substr(mark.size()));
+  if (payload.starts_with('\0')) return std::nullopt;  // of a newer program
+  return read_old<EnvelopeLayout1>(payload);
 }
 
 }  // namespace pen::qmgr

@@ -21,14 +21,17 @@ struct Note {
   std::uint32_t ordinal = 0;
   mail::DeliveryStatus status;
   WallTime when{};
-  // reports due to the sender: mail::notify::kFailure, kSuccess, kDelay (found anew each round); and kWarned
+  // reports due to the sender: mail::notify::kFailure, kSuccess, kDelay (found anew each round), kFirstTry; and kWarned
   std::uint8_t owed = 0;
   PEN_FIELDS(ordinal, status, when, owed)
 };
 /// In Note::owed: the sender has been told that this recipient's mail is late.
 inline constexpr std::uint8_t kWarned = 16;
-static_assert((kWarned & (mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay |
-                          mail::notify::kNever)) == 0);
+/// In Note::owed: the sender of a traced message or probe is still to be told of this try (mail::Purpose). Found anew each
+/// round for recipients that are left.
+inline constexpr std::uint8_t kFirstTry = 32;
+static_assert(((kWarned | kFirstTry) & (mail::notify::kSuccess | mail::notify::kFailure |
+                                        mail::notify::kDelay | mail::notify::kNever)) == 0);
 
 /// Payload of queue_log::DeliveryResult.
 struct ResultPayload {
@@ -58,9 +61,10 @@ struct StoredPayload {
   PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
 /// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never 0.
+/// Layout 2 has no mail::Envelope::purpose, layout 1 no filter and no hold either.
 struct PayloadLayout {
   std::uint8_t mark = 0;
-  std::uint8_t layout = 2;
+  std::uint8_t layout = 3;
   PEN_FIELDS(mark, layout)
 };
 /// nullopt: damaged, or of a layout that is not known here. What inline_body points to is in `payload`.

@@ -17,20 +17,34 @@ std::uint8_t bit_of(ipc::bounce::Kind kind) {
       return mail::notify::kDelay;
     case ipc::bounce::Kind::success:
       return mail::notify::kSuccess;
+    case ipc::bounce::Kind::first_try:
+      return kFirstTry;
   }
   return 0;
 }
 
-/// The sender knows now.
-void told(Note& n, std::uint8_t bit) {
-  n.owed = static_cast<std::uint8_t>(n.owed & ~bit);
-  if (bit == mail::notify::kDelay) n.owed |= kWarned;
+/// The sender knows now of these.
+void told(Active& m, const queue_log::OrdinalSet& ordinals, ipc::bounce::Kind kind) {
+  for (auto& [ordinal, n] : m.notes) {
+    if (!ordinals.contains(ordinal)) continue;
+    n.owed = static_cast<std::uint8_t>(n.owed & ~bit_of(kind));
+    if (kind == ipc::bounce::Kind::delay) n.owed |= kWarned;
+  }
+  if (kind == ipc::bounce::Kind::first_try) m.end_trace();
 }
 
 }  // namespace
 
 std::uint8_t Manager::owed_for(const Active& m, std::uint32_t ordinal,
                                const mail::DeliveryStatus& status) const {
+  const mail::Envelope& e = m.envelope();
+  const bool reported = e.purpose != mail::Purpose::mail && !e.sender.empty();
+  const unsigned due = e.purpose == mail::Purpose::probe ? 0U : notices_due(m, ordinal, status);
+  return static_cast<std::uint8_t>(due | (reported ? kFirstTry : 0U));
+}
+
+std::uint8_t Manager::notices_due(const Active& m, std::uint32_t ordinal,
+                                  const mail::DeliveryStatus& status) const {
   const std::uint8_t notify = m.envelope().recipients[ordinal].notify;
   // A notice asks for none itself (RFC 3461 section 6.2); that does not bind the postmaster.
   if (status.action == mail::Action::failed && m.envelope().sender.empty())
@@ -52,7 +66,13 @@ bool Manager::late(const Active& m) const {
 std::optional<ipc::bounce::Kind> Manager::next_report(Active& m) const {
   using ipc::bounce::Kind;
   std::uint8_t owed = 0;
-  for (const auto& [ordinal, n] : m.notes) owed |= n.owed;
+  const bool traced = m.envelope().purpose == mail::Purpose::traced && !m.parked;
+  for (auto& [ordinal, n] : m.notes) {
+    if (traced && m.remaining.contains(ordinal)) n.owed |= kFirstTry;
+    owed |= n.owed;
+  }
+  // Not before everybody has had his first try.
+  if ((owed & kFirstTry) != 0 && !m.parked) return Kind::first_try;
   if ((owed & mail::notify::kFailure) != 0) return Kind::failure;
   if ((owed & mail::notify::kSuccess) != 0) return Kind::success;
   if (!late(m)) return std::nullopt;
@@ -77,8 +97,11 @@ bool Manager::start_report(Active& m) {
     for (auto& [ordinal, n] : m.notes) n.owed = 0;
     return false;
   }
-  // A warning leaves nothing in the message but in the version that a crash may have cut off.
-  if (*kind == ipc::bounce::Kind::delay && std::exchange(m.restarted, false)) m.recovered = true;
+  // A warning, as what is said of a first try that has to be repeated, leaves nothing in the message but in the version
+  // that a crash may have cut off.
+  if ((*kind == ipc::bounce::Kind::delay || *kind == ipc::bounce::Kind::first_try) &&
+      std::exchange(m.restarted, false))
+    m.recovered = true;
   if (m.recovered && !discharges_known_) {
     m.reporting = true;
     recovered_reports_.push_back(m.number);
@@ -142,8 +165,7 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
   m->reporting = false;
   if (answer.done) {
     ++figures_.bounced;
-    for (auto& [ordinal, n] : m->notes)
-      if (asked.ordinals.contains(ordinal)) told(n, bit_of(asked.kind));
+    told(*m, asked.ordinals, asked.kind);
   } else {
     log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope().sender,
                  answer.text);
@@ -170,9 +192,9 @@ void Manager::discharge(const mail::Discharge& d) {
   const auto it = by_id_.find(d.queue_id);
   if (it == by_id_.end()) return;
   Active& m = *it->second;
-  const std::uint8_t bit = bit_of(static_cast<ipc::bounce::Kind>(d.kind));
-  for (const std::uint32_t ordinal : d.ordinals)
-    if (auto note = m.notes.find(ordinal); note != m.notes.end()) told(note->second, bit);
+  queue_log::OrdinalSet ordinals;
+  for (const std::uint32_t ordinal : d.ordinals) ordinals.add(ordinal);
+  told(m, ordinals, static_cast<ipc::bounce::Kind>(d.kind));
   if (!m.remaining.empty() || m.owes()) {
     // What is left goes to a retry log, which is synced later than the notification's own deliveries: say it here, in
     // the journal, before they begin. Without space the price is a second notice after a crash.

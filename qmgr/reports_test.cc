@@ -87,6 +87,20 @@ BOOST_AUTO_TEST_CASE(an_expired_message_is_returned) {
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(bounce_queue_lifetime_is_how_long_a_notice_waits) {
+  ManagerOptions options;
+  options.double_bounces = true;
+  options.bounce_lifetime = seconds(20'000);
+  start(options);
+  qmgr->send("B1", "", {"later@a.example"});
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  qmgr->run();
+  for (int i = 0; i < 6; ++i) qmgr->advance(seconds(4000));
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure B1: later@a.example");
+  BOOST_TEST(qmgr->listed() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_notice_that_fails_is_reported_where_the_postmaster_wants_it) {
   ManagerOptions options;
   options.double_bounces = true;
@@ -314,6 +328,163 @@ BOOST_FIXTURE_TEST_CASE(whatever_the_moment_of_the_crash_a_sender_is_warned_and_
       if (cut.outside.notice_was_durable) BOOST_TEST(!after.acknowledged.contains("N2A1"));
       BOOST_TEST(after.notices.size() <= 2U);
     }
+  }
+}
+
+struct Probing : Fixture {
+  Probing() { qmgr->purpose = mail::Purpose::probe; }
+  /// What the report told last says of an address: "failed 5.1.1".
+  std::string said_of(const std::string& address) {
+    BOOST_REQUIRE(!qmgr->told.empty());
+    const char* const words[] = {"delivered", "deferred", "failed",
+                                 "relayed",   "expanded", "transferred"};
+    for (const auto& r : qmgr->told.back().recipients)
+      if (r.recipient.address == address)
+        return std::string(words[static_cast<int>(r.status.action)]) + " " + r.status.dsn;
+    return "nothing";
+  }
+  void deliver_again() {
+    qmgr->purpose = mail::Purpose::mail;
+    qmgr->all_well = true;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_probe_has_one_try_delivers_nothing_and_is_reported, Probing) {
+  qmgr->send("P1", "s@x.example",
+             {"ok@a.example", "no@a.example", "later@b.example", "nowhere@c.example"});
+  qmgr->run();
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] ==
+             "first try P1: ok@a.example no@a.example later@b.example nowhere@c.example");
+  BOOST_TEST(said_of("ok@a.example") == "delivered 2.0.0");
+  BOOST_TEST(said_of("no@a.example") == "failed 5.1.1");
+  BOOST_TEST(said_of("later@b.example") == "deferred 4.2.1");
+  BOOST_TEST(said_of("nowhere@c.example") == "failed 5.1.2");
+  BOOST_TEST(delivered("P1 ok@a.example") == 0);
+  BOOST_TEST(qmgr->listed() == 0U);
+  deliver_again();
+  qmgr->advance(seconds(400'000));
+  BOOST_TEST(outside.notices.size() == 1U);
+  BOOST_TEST(delivered("P1 later@b.example") == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_probe_of_hosts_that_cannot_be_reached_is_answered_at_once, Probing) {
+  qmgr->hosts_answer = false;
+  qmgr->send("P1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(said_of("ok@a.example") == "deferred 4.4.1");
+  BOOST_TEST(!qmgr->where("P1"));
+}
+
+BOOST_FIXTURE_TEST_CASE(nobody_is_told_of_a_probe_from_the_null_sender, Probing) {
+  qmgr->send("P1", "", {"ok@a.example", "no@a.example", "later@a.example"});
+  qmgr->run();
+  BOOST_TEST(outside.notices.empty());
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_probe_is_neither_softened_nor_filtered, Probing) {
+  ManagerOptions options;
+  options.soft_bounce = true;
+  start(options);
+  qmgr->purpose = mail::Purpose::probe;
+  qmgr->filter = "scan:[127.0.0.1]:10025";
+  qmgr->send("P1", "s@x.example", {"no@a.example"});
+  qmgr->run();
+  BOOST_TEST(said_of("no@a.example") == "failed 5.1.1");
+  BOOST_TEST(qmgr->ways_asked.front() == "");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_probe_whose_report_cannot_be_made_keeps_its_answers, Probing) {
+  qmgr->bounce_works = false;
+  qmgr->send("P1", "s@x.example", {"no@a.example", "later@b.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->listed() == 1U);
+  kill();
+  start();
+  qmgr->all_well = true;  // it is not asked again
+  qmgr->advance(seconds(400));
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(said_of("later@b.example") == "deferred 4.2.1");
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_probe_on_hold_is_no_answer_until_it_is_released, Probing) {
+  qmgr->hold = true;
+  qmgr->send("P1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST(outside.notices.empty());
+  BOOST_TEST(qmgr->listed() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_traced_message_is_reported_after_its_first_try_and_then_as_any_other) {
+  qmgr->purpose = mail::Purpose::traced;
+  qmgr->send("T1", "s@x.example", {"ok@a.example", "no@a.example", "later@b.example"});
+  qmgr->run();
+  BOOST_REQUIRE(outside.notices.size() == 2U);
+  BOOST_TEST(outside.notices[0] == "first try T1: ok@a.example no@a.example later@b.example");
+  BOOST_TEST(outside.notices[1] == "failure T1: no@a.example");
+  BOOST_TEST(delivered("T1 ok@a.example") == 1);
+  qmgr->advance(seconds(4000));
+  BOOST_TEST(outside.notices.size() == 2U);
+  qmgr->all_well = true;
+  qmgr->advance(seconds(4000));
+  BOOST_TEST(delivered("T1 later@b.example") == 1);
+  BOOST_TEST(outside.notices.size() == 2U);
+  BOOST_TEST(qmgr->listed() == 0U);
+  qmgr->send("T2", "", {"ok@a.example", "later@b.example"});
+  qmgr->run();
+  BOOST_TEST(outside.notices.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(whatever_the_moment_of_the_crash_a_first_try_is_reported_and_not_again) {
+  struct Cut {
+    FaultStorage disk;
+    Outside outside;
+    std::string how;
+  };
+  for (const auto purpose : {mail::Purpose::traced, mail::Purpose::probe}) {
+    std::vector<Cut> cuts;
+    Random random(14);
+    disk.before_operation = [&](const FaultStorage& now) {
+      for (const auto how : FaultStorage::kCuts) {
+        outside.notice_was_durable = outside.acknowledged.contains("N1T1");
+        cuts.push_back({now.cut(how, random), outside,
+                        "operation " + std::to_string(now.operations()) + " cut " +
+                            std::to_string(static_cast<int>(how))});
+      }
+    };
+    qmgr->purpose = purpose;
+    qmgr->send("T1", "s@x.example", {"ok@a.example", "later@c.example"});
+    qmgr->run();
+    for (int i = 0; i < 3; ++i) qmgr->advance(seconds(300));
+    disk.before_operation = nullptr;
+    BOOST_REQUIRE(outside.notices.size() == 1U);
+    const auto told_before = [](const Cut& c) { return c.outside.notice_was_durable; };
+    BOOST_TEST(std::count_if(cuts.begin(), cuts.end(), told_before) > 5);
+    for (auto& cut : cuts) {
+      BOOST_TEST_CONTEXT(cut.how) {
+        Outside& after = cut.outside;
+        const bool taken = after.acknowledged.contains("T1");
+        Qmgr again(after, cut.disk);
+        again.recover();
+        again.run();
+        for (int i = 0; i < 4; ++i) again.advance(seconds(4000));
+        for (const auto& notice : after.notices)
+          BOOST_TEST(notice == "first try T1: ok@a.example later@c.example");
+        if (taken) BOOST_TEST(after.notices.size() >= 1U);
+        BOOST_TEST(after.notices.size() <= 2U);
+        if (cut.outside.notice_was_durable) BOOST_TEST(!after.acknowledged.contains("N2T1"));
+        if (purpose == mail::Purpose::probe) {
+          BOOST_TEST(after.delivered["T1 ok@a.example"] == 0);
+          BOOST_TEST(again.listed() == 0U);
+        }
+      }
+    }
+    outside = Outside();
+    disk = FaultStorage();
+    start();
   }
 }
 

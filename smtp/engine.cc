@@ -81,7 +81,7 @@ Engine::Transaction* Engine::find(std::uint64_t number) {
 }
 
 void Engine::owe(Step step, Transaction* t, std::uint32_t recipient) {
-  owed_.push_back({step, t == nullptr ? 0 : t->number, recipient});
+  owed_.push_back({step, t == nullptr ? 0 : t->number, recipient, false});
   if (t != nullptr && step != Step::rset) ++t->owed;
 }
 
@@ -109,6 +109,11 @@ void Engine::refuse_locally(Transaction& t) {
   auto failed = [&](std::string dsn, std::string text) {
     return mail::DeliveryStatus{mail::Action::failed, std::move(dsn), std::move(text), {}, {}};
   };
+  // Postfix's words at their beginning, which people look for.
+  auto without_smtputf8 = [&](std::string_view what) {
+    return "SMTPUTF8 is required, but was not offered by host " + peer_.shown + ": " +
+           std::string(what) + " is in UTF-8";
+  };
   if (not_for_us_) {
     settle_rest(t, *not_for_us_);
   } else if (offers_.size_limit > 0 && job.body.size > offers_.size_limit) {
@@ -119,9 +124,10 @@ void Engine::refuse_locally(Transaction& t) {
              !(offers_.binary_mime && offers_.chunking)) {
     settle_rest(
         t, failed("5.6.1", "host " + peer_.shown + " does not accept binary content (BINARYMIME)"));
-  } else if (needs_smtputf8(job) && !offers_.smtputf8) {
-    settle_rest(
-        t, failed("5.6.7", "SMTPUTF8 is required, but was not offered by host " + peer_.shown));
+  } else if (!offers_.smtputf8 && !mail::all_ascii(job.sender)) {
+    settle_rest(t, failed("5.6.7", without_smtputf8("the sender's address")));
+  } else if (!offers_.smtputf8 && !settings_.utf8_header_as_is && header_needs_smtputf8(job)) {
+    settle_rest(t, failed("5.6.7", without_smtputf8("the message header")));
   } else if (!sendable_address(job.sender)) {
     settle_rest(t, failed("5.1.7", "the sender address cannot be sent by SMTP"));
   } else {
@@ -130,8 +136,7 @@ void Engine::refuse_locally(Transaction& t) {
       if (address.empty() || !sendable_address(address)) {
         settle(t, i, failed("5.1.3", "the recipient address cannot be sent by SMTP"));
       } else if (!offers_.smtputf8 && !mail::all_ascii(address)) {
-        settle(t, i,
-               failed("5.6.7", "SMTPUTF8 is required, but was not offered by host " + peer_.shown));
+        settle(t, i, failed("5.6.7", without_smtputf8("the recipient's address")));
       }
     }
   }
@@ -202,10 +207,13 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
     }
     t.at = At::data;
   }
+  if (t.at == At::data && t.is_probe()) return end_probe(t, out);
   if (t.at == At::data) {
     const bool wait = !pipelining() ||
                       (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
     if (wait && t.owed > 0) return false;
+    // Were that RSET refused, the probe's recipients would get this message. (DATA waits for a reply anyhow.)
+    if (t.uses_bdat && probe_resets_ > 0) return false;
     if (t.all_settled() || (t.owed == 0 && t.accepted == 0)) {
       skip_rest(t);  // sender or every recipient refused: RSET stays owed
       return true;
@@ -222,6 +230,19 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
     }
   }
   return t.at != At::data_wait;
+}
+
+/// RSET at once, so that the peer does not sit on half a transaction until somebody has mail for it. Its answer belongs to
+/// the probe: it shows that those before were for what they seem to be.
+bool Engine::end_probe(Transaction& t, std::string& out) {
+  if (!pipelining() && t.owed > 0) return false;
+  out += "RSET\r\n";
+  owed_.push_back({Step::rset, t.number, 0, true});
+  ++probe_resets_;
+  ++t.owed;
+  reset_owed_ = false;
+  skip_rest(t);
+  return true;
 }
 
 void Engine::send_content(Transaction& t, Send& send) {

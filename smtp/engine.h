@@ -16,6 +16,8 @@
 ///          or to none.
 /// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is given to
 ///          the socket the caller marks the job as committed (mark_committed), here and in the stage page.
+/// Probes:  of a job whose purpose that is MAIL and RCPT are said, then RSET in the same group; the replies to RCPT are
+///          the results.
 /// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the peer").
 /// Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by mail::ReplyParser.
 /// Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts for people's eyes.
@@ -194,12 +196,14 @@ class Engine {
     bool written = false;
     SteadyTime started{};
     std::uint32_t use = 0;
+    bool is_probe() const { return job->purpose == mail::Purpose::probe; }
     bool all_settled() const { return settled == recipients.size(); }
   };
   struct Owed {
     Step step;
     std::uint64_t transaction = 0;  // number; 0: none
     std::uint32_t recipient = 0;
+    bool ends_probe = false;  // a RSET: of the transaction before it, not of the one behind
   };
 
   bool pipelining() const { return offers_.pipelining && settings_.pipelining; }
@@ -212,6 +216,7 @@ class Engine {
   bool may_begin(const Transaction& t);
   void begin(Transaction& t, Send& send, SteadyTime now);
   bool send_commands(Transaction& t, std::string& out);
+  bool end_probe(Transaction& t, std::string& out);
   void send_content(Transaction& t, Send& send);
   void skip_rest(Transaction& t);
 
@@ -255,6 +260,7 @@ class Engine {
   mail::DeliveryStatus said(const mail::Reply& reply, std::string_view command,
                             bool treat_552_as_452 = false) const;
   mail::DeliveryStatus success(const mail::Recipient& recipient, const mail::Reply& reply) const;
+  mail::DeliveryStatus would_take(const mail::Reply& reply) const;
   mail::DeliveryStatus loss_status(End how, std::string_view doing_what) const;
   void protocol_error(std::string_view what, Step step, const mail::Reply& reply);
   /// A refusal: was it the command rather than the mail that was refused?
@@ -283,8 +289,9 @@ class Engine {
   std::uint64_t in_flight_bytes_ = 0;
   std::size_t in_flight_ = 0;  // content sent, final reply owed
   std::uint32_t begun_ = 0;
-  std::uint32_t completed_ = 0;  // transactions that came to a regular end
-  bool reset_owed_ = false;      // the peer may hold half a transaction: RSET before the next MAIL
+  std::uint32_t completed_ = 0;   // transactions that came to a regular end
+  std::size_t probe_resets_ = 0;  // RSET behind a probe, not answered yet
+  bool reset_owed_ = false;       // the peer may hold half a transaction: RSET before the next MAIL
   bool closing_ = false;
   bool leaving_ = false;       // the peer said 421: nothing new is begun
   bool last_was_421_ = false;  // and nothing after it

@@ -40,7 +40,15 @@ mail::DeliveryStatus Engine::success(const mail::Recipient& recipient,
     else if (!settings_.assume_final)
       action = mail::Action::relayed;
   }
-  return {action, reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
+  auto status = would_take(reply);
+  status.action = action;
+  return status;
+}
+
+/// A probe's recipient was accepted.
+mail::DeliveryStatus Engine::would_take(const mail::Reply& reply) const {
+  return {mail::Action::delivered, reply.dsn_or_default(), reply.text, "smtp; " + reply.text,
+          peer_.host};
 }
 
 mail::DeliveryStatus Engine::loss_status(End how, std::string_view doing_what) const {
@@ -137,9 +145,15 @@ void Engine::on_reply(const mail::Reply& reply) {
     return;
   }
   if (owed.step == Step::rset) {
+    Transaction* t = find(owed.transaction);
+    PEN_CHECK(!owed.ends_probe || (t != nullptr && t->owed > 0), "a reply is owed to a live probe");
+    if (owed.ends_probe) {
+      --t->owed;
+      --probe_resets_;
+    }
     if (reply.code == 421) {
       on_421(owed);
-      if (auto* t = find(owed.transaction)) t->by_421 = true;
+      if (t != nullptr && !owed.ends_probe) t->by_421 = true;
       trouble_status_ = said(reply, "RSET command");
     } else if (!reply.positive()) {
       protocol_error("no agreement to RSET", Step::rset, reply);
@@ -259,6 +273,8 @@ void Engine::on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply
     protocol_error("an unexpected reply", Step::rcpt, reply);
   } else if (t.mail_refused) {
     if (reply.positive()) ++t.accepted_in_vain;
+  } else if (reply.positive() && t.is_probe()) {
+    settle(t, index, would_take(reply));
   } else if (reply.positive()) {
     t.recipients[index].state = Recipient::State::accepted;
     ++t.accepted;
@@ -336,7 +352,8 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
   const Transaction* next = find(t.number + 1);
   const bool last = next == nullptr || next->at == At::queued;
   if (t.uses_bdat && reply.positive() && t.accepted > 0 && last) reset_owed_ = false;
-  if (!t.uses_bdat && !last && next->owed > 0 && next->at == At::data_wait) held_ = t.number;
+  if (!t.uses_bdat && !last && next->owed > 0 && (next->at == At::data_wait || next->is_probe()))
+    held_ = t.number;
 }
 
 void Engine::settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status) {
@@ -411,6 +428,10 @@ bool Engine::settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& 
       if (r.status.action != mail::Action::failed)
         r.status = loss_status(End::closed, doing(Step::end_of_data));
     }
+    return true;
+  }
+  if (t.is_probe() && t.owed > 0 && t.all_settled() && out_of_step) {
+    for (auto& r : t.recipients) r.status = loss_status(how, doing(Step::rset));
     return true;
   }
   if (t.all_settled() && !t.by_421) return true;

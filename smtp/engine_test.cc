@@ -356,6 +356,40 @@ BOOST_AUTO_TEST_CASE(what_the_peer_cannot_take_fails_without_a_word_on_the_wire)
   BOOST_TEST(peer.ledger().size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_header_in_utf8_goes_without_smtputf8_only_where_that_is_asked_for) {
+  for (const bool as_is : {false, true}) {
+    Settings s = settings(3);
+    s.utf8_header_as_is = as_is;
+    Harness h(s);
+    const auto declared = [&](std::string from, std::string to) -> HarnessJob& {
+      const auto n = static_cast<int>(h.jobs.size());
+      auto& j = h.job(std::move(from), {std::move(to)}, "Subject: \xc3\xbc\r\n" + content(n));
+      j.job.smtputf8 = j.job.body.eight_bit_header = true;
+      return j;
+    };
+    auto& header = declared("a@x", "b@x");
+    auto& sender = declared("\xc3\xbc@x", "b@x");
+    auto& recipient = declared("a@x", "\xc3\xbc@x");
+    auto& undeclared = declared("a@x", "c@x");
+    undeclared.job.smtputf8 = false;
+    ScriptedPeer peer(offers(3));
+    h.run(peer);
+    check_ledger(h, peer);
+    BOOST_TEST((header.done->results[0].action == (as_is ? Action::delivered : Action::failed)));
+    if (!as_is)
+      BOOST_TEST(header.done->results[0].text ==
+                 "SMTPUTF8 is required, but was not offered by host peer.example[192.0.2.1]: the "
+                 "message header is in UTF-8");
+    BOOST_TEST((undeclared.done->results[0].action == Action::delivered));
+    for (const auto* j : {&sender, &recipient}) {
+      BOOST_TEST(j->done->results[0].dsn == "5.6.7");
+      BOOST_TEST(j->done->results[0].text.contains("'s address is in UTF-8") ==
+                 (as_is || j == &sender));
+    }
+    for (const auto& c : peer.commands()) BOOST_TEST(!c.contains("SMTPUTF8"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(parameters_go_only_where_they_are_offered) {
   for (const bool dsn : {false, true}) {
     Harness h(settings(0));

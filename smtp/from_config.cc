@@ -55,6 +55,8 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.window_bytes = static_cast<std::uint64_t>(from.pipeline_window_bytes);
   s.assume_final = lmtp && from.lmtp_assume_final;
   s.helo_name = lmtp ? from.lmtp_lhlo_name : from.smtp_helo_name;
+  s.utf8_header_as_is =
+      lmtp ? from.lmtp_utf8_header_without_smtputf8 : from.smtp_utf8_header_without_smtputf8;
   s.convert_eight_bit = !from.disable_mime_output_conversion;
   s.discard_keywords = lmtp ? from.lmtp_discard_lhlo_keywords : from.smtp_discard_ehlo_keywords;
   s.line_length_limit =

@@ -309,7 +309,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
     const auto& recipient = job.recipients[i];
     const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
     log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays,
-                                        status, job.soft_refusals));
+                                        status, mail::wording_of(job.purpose, job.soft_refusals)));
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status; });
     if (same != result.results.end())

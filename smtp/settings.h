@@ -60,6 +60,7 @@ struct Settings {
   std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
   bool send_xforward = false;                 // smtp_send_xforward_command
+  bool utf8_header_as_is = false;             // smtp_utf8_header_without_smtputf8
   bool convert_eight_bit = true;              // disable_mime_output_conversion = no
 
   std::shared_ptr<const ContentRules>

@@ -6,15 +6,15 @@
 
 namespace pen::smtp {
 
-bool needs_smtputf8(const ipc::delivery::Job& job) {
+bool header_needs_smtputf8(const ipc::delivery::Job& job) {
   // A header in UTF-8 counts only where the client asked for SMTPUTF8: 8-bit headers of plain old
   // mail go as before.
-  return !mail::all_ascii(job.sender) || (job.smtputf8 && job.body.eight_bit_header);
+  return job.smtputf8 && job.body.eight_bit_header;
 }
 
 void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& offers) {
   const bool utf8 = offers.smtputf8 &&
-                    (job.smtputf8 || needs_smtputf8(job) ||
+                    (job.smtputf8 || !mail::all_ascii(job.sender) ||
                      std::any_of(job.recipients.begin(), job.recipients.end(), [](const auto& r) {
                        return !mail::all_ascii(r.recipient.address);
                      }));

@@ -14,8 +14,8 @@ using mail::Offers;
 using mail::parse_offers;
 using mail::sendable_address;
 
-/// Whether the transaction needs SMTPUTF8 for sender or header (a recipient may need it alone).
-bool needs_smtputf8(const ipc::delivery::Job& job);
+/// Whether the message needs SMTPUTF8 for its header.
+bool header_needs_smtputf8(const ipc::delivery::Job& job);
 
 /// "MAIL FROM:<…> …\r\n" with the parameters that the peer offers, appended to out.
 void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& offers);

@@ -14,6 +14,7 @@
 #include "bounce/from_config.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/mailbox/limits.h"
 #include "lib/map/match_list.h"
 #include "lib/redis/server.h"
 #include "lib/service/plan.h"
@@ -118,6 +119,23 @@ void check_notices(const config::Config& config, Report& report) {
     report.add(Severity::error, copies.error().context());
 }
 
+/// Services that would not start, and whose mail would wait.
+void check_mailbox_limits(const config::Config& config, Report& report) {
+  for (const auto& service : config.master()) {
+    if (service.command != "local" && service.command != "virtual") continue;
+    const auto own = config.with(service);
+    const config::Settings& s = own.settings();
+    const bool local = service.command == "local";
+    const auto fits = mailbox::check_limit(
+        local ? "mailbox_size_limit" : "virtual_mailbox_limit",
+        static_cast<std::uint64_t>(local ? s.mailbox_size_limit : s.virtual_mailbox_limit),
+        static_cast<std::uint64_t>(s.message_size_limit));
+    if (!fits)
+      report.add(Severity::error,
+                 "service " + service.name + " will not start: " + fits.error().context());
+  }
+}
+
 std::set<std::string> as_set(const std::vector<std::string>& list) {
   return {list.begin(), list.end()};
 }
@@ -174,6 +192,7 @@ int check(const std::string& config_directory) {
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
   check_notices(*config, report);
+  check_mailbox_limits(*config, report);
   check_config_file(config->main_file(), report);
   check_config_file(config->master_file(), report);
   check_accounts(s, report);

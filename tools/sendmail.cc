@@ -56,7 +56,7 @@ constexpr const char* kHelp =
     "  -bh, -bH          nothing\n"
     "  -bm               submit a message, as without\n"
     "  -q                try every deferred message now; -qI ID one; -qR SITE those for a domain\n"
-    "  -v                print the queue id; report to the sender by mail how the delivery went\n"
+    "  -v                print the queue id; report to the sender by mail how the first try went\n"
     "  -A, -c, -d, -e, -h, -L, -m, -n, other -O and -o, -p, -U, -x, -X  taken, and change nothing\n"
     "  --help, --version\n";
 
@@ -263,9 +263,7 @@ int submit_message(Invocation& v, char** from, char** to) {
     die(EX_USAGE, "-bv reads no message: give the addresses on the command line, not -t");
   if (!v.reading.header_recipients && from == to)
     die(EX_USAGE, "recipient addresses must be on the command line, or -t be given");
-  // Told of it by mail, when nothing else was asked for.
-  if (v.verbose && v.reading.notify == 0)
-    v.reading.notify = mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay;
+  v.mail.traced = v.verbose && !v.mail.probe;
   take_extensions(v);
   const passwd* user = ::getpwuid(::getuid());
   if (v.sender)

@@ -90,6 +90,7 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::
     if (!become)
       return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());
     work.become = *std::move(become);
+    work.only_look = message->envelope.purpose == mail::Purpose::probe;
     work.target = std::move(place->target);
     return mailbox::deliver_in_child(std::move(work), message->body, rules->time_limit).status;
   };

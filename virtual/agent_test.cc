@@ -39,6 +39,18 @@ BOOST_AUTO_TEST_CASE(a_value_with_a_final_slash_is_a_maildir_and_without_an_mbox
   BOOST_TEST((place->target.form == mailbox::Form::mbox));
 }
 
+BOOST_AUTO_TEST_CASE(virtual_mailbox_limit_and_virtual_mailbox_lock_hold_for_every_mailbox) {
+  rules.mailbox_limit = 12345;
+  rules.lock = *mailbox::parse_lock_rules("flock");
+  for (const char* address : {"bob@example.org", "old@example.org", "anyone@catch.example"}) {
+    const auto place = find_place(rules, address);
+    BOOST_REQUIRE(place);
+    BOOST_TEST(place->target.size_limit == 12345U);
+    BOOST_TEST(place->target.lock.flock);
+    BOOST_TEST(!place->target.lock.dotlock);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(extensions_and_whole_domains_are_looked_up) {
   BOOST_TEST(find_place(rules, "bob+news@example.org")->target.path == "example.org/bob/");
   BOOST_TEST(find_place(rules, "anyone@catch.example")->target.path == "all/");

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "lib/base/text.h"
+#include "lib/mailbox/limits.h"
 #include "lib/mailbox/slots.h"
 #include "lib/service/service.h"
 #include "virtual/agent.h"
@@ -25,6 +26,8 @@ Result<virtuals::Rules> read_rules(service::Context& context) {
   PEN_TRY_ASSIGN(rules.gids, map::MapList::open(join(s.virtual_gid_maps), options));
   rules.minimum_uid = static_cast<unsigned>(s.virtual_minimum_uid);
   rules.mailbox_limit = static_cast<std::uint64_t>(s.virtual_mailbox_limit);
+  PEN_TRY(mailbox::check_limit("virtual_mailbox_limit", rules.mailbox_limit,
+                               static_cast<std::uint64_t>(s.message_size_limit)));
   PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(join(s.virtual_mailbox_lock)));
   rules.lock.attempts = static_cast<unsigned>(s.deliver_lock_attempts);
   rules.lock.delay = std::chrono::duration_cast<seconds>(s.deliver_lock_delay);

@@ -21,6 +21,8 @@ class Walk {
 
   std::string error;
   std::vector<NameUse> names;
+  std::vector<std::string> used;
+  bool undefined = false;
 
   void text(std::string_view in, std::string& out, int depth) {
     if (depth > kMaxDepth)
@@ -76,7 +78,13 @@ class Walk {
   }
 
   void value(std::string_view name, std::string& out, int depth) {
-    if (const auto found = find(name)) text(*found, out, depth);
+    const auto found = find(name);
+    if (found) text(*found, out, depth);
+    if (testing_ || !lookup_) return;
+    if (found)
+      used.emplace_back(name);
+    else
+      undefined = true;
   }
   std::optional<std::string> find(std::string_view name) {
     if (!lookup_) {
@@ -208,7 +216,7 @@ class Walk {
   }
 
   const Lookup* lookup_;
-  bool testing_ = false;  // only names_in() looks
+  bool testing_ = false;  // the condition of ${name?...}
   int looked_up_ = 0;
   std::size_t walked_ = 0;
 };
@@ -232,7 +240,9 @@ Expanded expand(std::string_view text, const Lookup& lookup) {
   Expanded result;
   Walk walk(&lookup);
   walk.text(text, result.text, 0);
-  if (!walk.error.empty()) result = {"", std::move(walk.error)};
+  result.used = std::move(walk.used);
+  result.undefined = walk.undefined;
+  if (!walk.error.empty()) result = {"", std::move(walk.error), {}, false};
   return result;
 }
 

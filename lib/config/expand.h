@@ -25,6 +25,10 @@ struct Expanded {
   std::string text;
   /// Empty: fine; else what is wrong and what to do, for the reader of the message. text is then empty.
   std::string error;
+  /// Names whose values are in the text; those that a condition only asked about are not among them.
+  std::vector<std::string> used;
+  /// One that would be in the text is not defined.
+  bool undefined = false;
 };
 
 /// The unexpanded text of a name; nullopt: not defined (expands to nothing).

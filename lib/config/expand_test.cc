@@ -116,6 +116,18 @@ BOOST_AUTO_TEST_CASE(all_names_of_a_text_are_found_also_in_branches_not_taken) {
     found += use.name + (use.tested ? "? " : " ");
   BOOST_TEST(found == "x y? z w v u ");
 }
+BOOST_AUTO_TEST_CASE(it_is_told_whose_values_are_in_the_text_and_whether_one_was_missing) {
+  const Lookup one = [](std::string_view name) -> std::optional<std::string> {
+    if (name == "set") return "x";
+    return std::nullopt;
+  };
+  const auto fine = expand("$set${unset?$unset}${set?{y}:{$unset}}", one);
+  BOOST_TEST(fine.text == "xy");
+  BOOST_TEST(!fine.undefined);
+  BOOST_TEST(fine.used == std::vector<std::string>{"set"}, boost::test_tools::per_element());
+  BOOST_TEST(expand("${set}$unset", one).undefined);
+  BOOST_TEST(expand("${unset:$unset}", one).undefined);
+}
 
 BOOST_AUTO_TEST_SUITE_END()
 

@@ -118,13 +118,17 @@ bool ContentBuilder::dropped(std::string_view line) const {
 void ContentBuilder::end_header(bool separator) {
   const auto& seen = header_.summary();
   const auto before = facts_.size();
-  if (!options_.message_id.empty() && !seen.message_id) {
-    const std::string_view field = options_.message_id;
+  // A message that is sent on is completed as the mail of whoever sends it on.
+  const bool resent = seen.resent;
+  const auto complete = [&](const std::string& given, bool plain_there, bool resent_there) {
+    if (given.empty() || (resent ? resent_there : plain_there)) return;
+    const std::string field = (resent ? "Resent-" : "") + given;
     add_field(field);
     header_.line(field, Line::field);
-  }
-  if (!options_.date.empty() && !seen.date) add_field(options_.date);
-  if (!options_.from.empty() && !seen.from) add_field(options_.from);
+  };
+  complete(options_.message_id, seen.message_id, seen.resent_message_id);
+  complete(options_.date, seen.date, seen.resent_date);
+  complete(options_.from, seen.from, seen.resent_from);
   if (separator) {
     facts_.end_of_header_after_separator();
   } else {

@@ -32,7 +32,8 @@ using HeaderMapping = std::function<Result<std::string>(std::string_view address
 struct ContentOptions {
   std::uint64_t size_limit = 0;  // of what the peer sends, trace fields not counted; 0: none
   unsigned hop_limit = 50;
-  /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added.
+  /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. Where the header has any
+  /// Resent- field it is Resent-Date and the like that may be lacking and are added (RFC 5322 section 3.6.6).
   std::string date = {}, message_id = {}, from = {};
   /// Names of fields to leave out, in any case (message_drop_headers). What they point to must outlive the builder.
   std::span<const std::string> drop_fields = {};

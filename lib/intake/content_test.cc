@@ -104,6 +104,21 @@ BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
              kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_message_that_is_sent_on_is_completed_with_fields_of_resending) {
+  const ContentOptions options{
+      .date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
+  auto b = build("Resent-To: a\r\nSubject: a\r\nMessage-ID: <own@y>\r\n\r\nb\r\n", 3, options);
+  BOOST_TEST(b.content == kTrace +
+                              "Resent-To: a\r\nSubject: a\r\nMessage-ID: <own@y>\r\n"
+                              "Resent-Message-Id: <m@h>\r\nResent-Date: now\r\nResent-From: s@x\r\n"
+                              "\r\nb\r\n");
+  BOOST_TEST(b.summary.message_id_value == "<own@y>");
+  const std::string whole =
+      "RESENT-DATE: d\r\nresent-from: f\r\nResent-Message-ID: <r@y>\r\n\r\nb\r\n";
+  b = build(whole, 3, options);
+  BOOST_TEST(b.content == kTrace + whole);  // what the first sender left out is not ours to make up
+}
+
 BOOST_AUTO_TEST_CASE(fields_that_are_dropped_were_there_all_the_same) {
   const std::vector<std::string> drop = {"received", "date", "from", "message-id", "bcc"};
   ContentOptions options;

@@ -13,7 +13,8 @@ namespace pen::ipc::bounce {
 
 inline constexpr std::string_view kName = "bounce";
 
-enum class Kind : std::uint8_t { failure, delay, success };
+/// first_try: what came of the first try at every recipient, or would come of it (mail::Purpose).
+enum class Kind : std::uint8_t { failure, delay, success, first_try };
 
 struct Reported {
   std::uint32_t ordinal = 0;

@@ -68,9 +68,11 @@ struct Job {
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
   bool soft_refusals = false;  // soft_bounce: qmgr tries again what is refused, and the log says so
+  // probe: everything is done short of handing the message over, and the answer is what would come of it
+  mail::Purpose purpose = mail::Purpose::mail;
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid,
              ret, body_type, smtputf8, requiretls, client, body, body_offset, inline_body,
-             soft_refusals)
+             soft_refusals, purpose)
 };
 
 // program → qmgr

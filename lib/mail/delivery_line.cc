@@ -26,25 +26,31 @@ std::string delay_text(microseconds delay) {
 }
 
 namespace {
-std::string_view status_word(Action action, bool soft_bounce) {
+std::string_view status_word(Action action, Wording wording) {
+  const bool probe = wording == Wording::probe;
   switch (action) {
     case Action::delivered:
     case Action::relayed:
     case Action::expanded:
     case Action::transferred:
-      return "sent";
+      return probe ? "deliverable" : "sent";
     case Action::deferred:
-      return "deferred";
+      return probe ? "undeliverable" : "deferred";
     case Action::failed:
-      return soft_bounce ? "SOFTBOUNCE" : "bounced";
+      return probe ? "undeliverable" : wording == Wording::soft_bounce ? "SOFTBOUNCE" : "bounced";
   }
   return "deferred";
 }
 }  // namespace
 
+Wording wording_of(Purpose purpose, bool soft_bounce) {
+  if (purpose == Purpose::probe) return Wording::probe;
+  return soft_bounce ? Wording::soft_bounce : Wording::usual;
+}
+
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
                           std::string_view relay, std::uint32_t connection_use,
-                          const Delays& delays, const DeliveryStatus& status, bool soft_bounce) {
+                          const Delays& delays, const DeliveryStatus& status, Wording wording) {
   std::string line = std::string(queue_id) + ": to=<" + recipient.address + ">";
   if (recipient.shown_original() != recipient.address)
     line += ", orig_to=<" + recipient.original + ">";
@@ -55,7 +61,7 @@ std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
                       delay_text(delays.total()), delay_text(delays.before_active),
                       delay_text(delays.active), delay_text(delays.setup),
                       delay_text(delays.transmission), status.dsn,
-                      status_word(status.action, soft_bounce), status.text);
+                      status_word(status.action, wording), status.text);
   return line;
 }
 

@@ -36,6 +36,22 @@ BOOST_AUTO_TEST_CASE(the_line_reads_as_postfix_writes_it) {
       "delays=0/0/0/0, dsn=5.1.1, status=bounced (host x said: 550)");
 }
 
+BOOST_AUTO_TEST_CASE(the_word_says_what_became_of_it_or_would) {
+  const auto word = [](Action action, Wording wording) {
+    const std::string line =
+        delivery_line("4F", {}, "none", 1, {}, {action, "2.0.0", "x", {}, {}}, wording);
+    const auto at = line.find("status=") + 7;
+    return line.substr(at, line.find(' ', at) - at);
+  };
+  BOOST_TEST((wording_of(Purpose::traced, false) == Wording::usual));
+  BOOST_TEST((wording_of(Purpose::probe, true) == Wording::probe));
+  BOOST_TEST(word(Action::failed, wording_of(Purpose::mail, true)) == "SOFTBOUNCE");
+  BOOST_TEST(word(Action::failed, Wording::usual) == "bounced");
+  BOOST_TEST(word(Action::failed, Wording::probe) == "undeliverable");
+  BOOST_TEST(word(Action::deferred, Wording::probe) == "undeliverable");
+  BOOST_TEST(word(Action::delivered, Wording::probe) == "deliverable");
+}
+
 BOOST_AUTO_TEST_CASE(a_delivery_without_a_connection_has_no_set_up_delay) {
   Recipient r;
   r.address = "bob@example.org";

@@ -78,10 +78,13 @@ void fold(std::string& out, std::string_view text, std::string_view indent) {
   out += "\r\n";
 }
 
-std::string_view action_word(Action action, DsnKind kind) {
+bool good(Action action) { return action != Action::deferred && action != Action::failed; }
+
+std::string_view action_word(Action action, DsnKind kind, Purpose purpose) {
   if (kind == DsnKind::delay) return "delayed";
-  // Postfix's words: nothing was done, and RFC 3464 has none for what would be.
-  if (kind == DsnKind::verify) return action == Action::delivered ? "deliverable" : "undeliverable";
+  // Postfix's words: nothing was done, and RFC 3464 has none for what would be. An alias that became several was so.
+  if (purpose == Purpose::probe && action != Action::expanded)
+    return good(action) ? "deliverable" : "undeliverable";
   switch (action) {
     case Action::delivered:
       return "delivered";
@@ -163,6 +166,19 @@ std::string field_word(std::string_view mail_name) {
   return word.empty() ? "Penstock" : word;
 }
 
+/// In front of the words about one recipient: what they are, in a report that has good news and bad.
+std::string what_it_is(const DsnRequest& request, const DsnRecipient& r) {
+  if (request.kind != DsnKind::verify) return {};
+  const Action action = r.status.action;
+  const std::string via = good(action) && !r.status.remote_mta.empty()
+                              ? " via " + clean(r.status.remote_mta, false)
+                              : std::string();
+  std::string_view word = action_word(action, request.kind, request.original->purpose);
+  if (action == Action::deferred && request.original->purpose == Purpose::probe)
+    word = "undeliverable for now";
+  return fmt::format("{}{}: ", word, via);
+}
+
 void explain(std::string& out, const DsnRequest& request, std::string_view words, bool utf8) {
   for (std::size_t at = 0; at < words.size();) {
     const auto lf = std::min(words.find('\n', at), words.size());
@@ -175,6 +191,7 @@ void explain(std::string& out, const DsnRequest& request, std::string_view words
     if (r.recipient.shown_original() != r.recipient.address)
       text += fmt::format(" (expanded from <{}>)", clean(r.recipient.original, utf8));
     text += ": ";
+    text += what_it_is(request, r);
     text += clean(r.status.text.empty() ? r.status.dsn : r.status.text, utf8);
     out += "\r\n";
     fold(out, text, "    ");
@@ -198,7 +215,7 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
     else if (r.recipient.shown_original() != r.recipient.address)
       field(out, "Original-Recipient", typed_address(r.recipient.original, utf8));
     field(out, "Final-Recipient", typed_address(r.recipient.address, utf8));
-    field(out, "Action", action_word(r.status.action, request.kind));
+    field(out, "Action", action_word(r.status.action, request.kind, original.purpose));
     field(out, "Status", clean(r.status.dsn.empty() ? "5.0.0" : r.status.dsn, false));
     if (!r.status.remote_mta.empty())
       field(out, "Remote-MTA", "dns; " + clean(r.status.remote_mta, false));
@@ -315,7 +332,8 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
       "\r\n--{}\r\nContent-Description: Notification\r\nContent-Type: text/plain; charset={}\r\n"
       "Content-Transfer-Encoding: {}\r\n\r\n",
       boundary, utf8 ? "utf-8" : notice.charset, eight_bit_text ? "8bit" : "7bit");
-  explain(out, request, notice.text, utf8);
+  // The text is for senders; the postmaster knows what it says (bounce(5)).
+  explain(out, request, to_postmaster ? std::string_view() : notice.text, utf8);
 
   out += fmt::format(
       "\r\n--{}\r\nContent-Description: {}\r\nContent-Type: message/{}delivery-status\r\n"

@@ -123,6 +123,35 @@ BOOST_AUTO_TEST_CASE(a_success_report_tells_delivered_from_relayed) {
   BOOST_TEST(has(build(DsnKind::success).before, "Action: delivered\r\n"));
 }
 
+BOOST_AUTO_TEST_CASE(a_report_on_a_probe_says_what_would_be_and_one_on_a_first_try_what_was) {
+  recipients.push_back(recipients.front());
+  recipients[1].recipient.address = "ok@example.net";
+  recipients[1].status = {Action::delivered, "2.1.5", "250 2.1.5 Ok", "smtp; 250 2.1.5 Ok",
+                          "mx.example.net"};
+  recipients.push_back(recipients.front());
+  recipients[2].recipient.address = "later@example.net";
+  recipients[2].status = {Action::deferred, "4.4.1", "connect to x: refused", {}, {}};
+  original.purpose = Purpose::probe;
+  const auto probe = build(DsnKind::verify);
+  BOOST_TEST(has(probe.before, "Subject: Mail Delivery Status Report\r\n"));
+  BOOST_TEST(has(probe.before, "<nobody@example.net>: undeliverable: host mx.example.net"));
+  BOOST_TEST(
+      has(probe.before, "<ok@example.net>: deliverable via mx.example.net: 250 2.1.5 Ok\r\n"));
+  BOOST_TEST(
+      has(probe.before, "<later@example.net>: undeliverable for now: connect to x: refused"));
+  BOOST_TEST(has(probe.before,
+                 "Action: deliverable\r\nStatus: 2.1.5\r\nRemote-MTA: dns; "
+                 "mx.example.net\r\nDiagnostic-Code: smtp; 250 2.1.5 Ok\r\n"));
+  BOOST_TEST(has(probe.before, "Action: undeliverable\r\nStatus: 5.1.1\r\n"));
+  BOOST_TEST(has(probe.before, "Action: undeliverable\r\nStatus: 4.4.1\r\n"));
+  BOOST_TEST(probe.original_bytes == original.body.header_size);
+  original.purpose = Purpose::traced;
+  const auto traced = build(DsnKind::verify);
+  for (const auto* action : {"delivered", "failed", "delayed"})
+    BOOST_TEST(has(traced.before, std::string("Action: ") + action + "\r\n"));
+  BOOST_TEST(has(traced.before, "<later@example.net>: delayed: connect to x: refused"));
+}
+
 BOOST_AUTO_TEST_CASE(orcpt_and_envid_come_back_decoded) {
   original.envid = "QQ314159";
   recipients[0].recipient.orcpt = "rfc822;bob+2Btag@example.net";
@@ -216,6 +245,21 @@ BOOST_AUTO_TEST_CASE(the_postmaster_gets_the_header_from_a_sender_whose_mail_cau
     BOOST_TEST(has(report.before, "\r\nTo: postmaster@example.com\r\n"));
     BOOST_TEST(has(report.before, "X-Penstock-Sender: ") == !original.sender.empty());
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_text_of_the_template_is_not_in_a_copy_for_the_postmaster) {
+  settings.templates = builtin_notice_templates();
+  const auto first_line = [&] {
+    const auto& text = settings.templates.failure.text;
+    return text.substr(0, text.find('\n'));
+  };
+  BOOST_REQUIRE(!first_line().empty());
+  BOOST_TEST(has(build().before, first_line()));
+  postmaster = "postmaster";
+  const auto copy = build().before;
+  BOOST_TEST(!has(copy, first_line()));
+  // Whose mail it is and why it failed are.
+  BOOST_TEST(has(copy, "\r\n<" + recipients[0].recipient.address + ">"));
 }
 
 BOOST_AUTO_TEST_CASE(the_fields_of_our_own_are_named_after_mail_name) {

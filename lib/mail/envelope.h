@@ -29,6 +29,10 @@ enum class Ret : std::uint8_t { unspecified, full, headers };
 /// "TLS-Required: No", which gives up what recipients' policies would demand.
 enum class RequireTls : std::uint8_t { unspecified, yes, no };
 
+/// What a message is sent for. traced: as any other, and its sender is told of the first try at each recipient (sendmail
+/// -v). probe: nothing of it is handed to anybody, its sender is told what would come of such mail (sendmail -bv).
+enum class Purpose : std::uint8_t { mail, traced, probe };
+
 struct Recipient {
   std::string address;  // where it goes now, after rewriting and aliases
   // as the client gave it (after the first rewriting); empty: the same as address
@@ -103,8 +107,9 @@ struct Envelope {
   std::string filter;
   bool hold =
       false;  // to be put on hold before anything else; a message that is on hold has it no more
+  Purpose purpose = Purpose::mail;  // one that was traced has it no more when its sender was told
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, body, message_id, discharges, transport, filter, hold)
+             client, body, message_id, discharges, transport, filter, hold, purpose)
   bool operator==(const Envelope&) const = default;
 };
 

@@ -68,6 +68,13 @@ HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, 
   return n == start.size() ? Line::undecided : Line::body;
 }
 
+void HeaderScanner::resent(std::string_view name) {
+  summary_.resent = true;
+  if (iequals(name, "Date")) summary_.resent_date = true;
+  if (iequals(name, "Message-ID")) summary_.resent_message_id = true;
+  if (iequals(name, "From")) summary_.resent_from = true;
+}
+
 void HeaderScanner::line(std::string_view text, Line kind) {
   std::string_view value = text;
   if (kind == Line::field) {
@@ -80,7 +87,7 @@ void HeaderScanner::line(std::string_view text, Line kind) {
         if (iequals(name, "Received"))
           ++summary_.received;
         else if (istarts_with(name, "Resent-"))
-          summary_.resent = true;
+          resent(name.substr(7));
         break;
       case 'd':
         if (iequals(name, "Date"))

@@ -27,7 +27,9 @@ FieldUse field_use(std::string_view name);
 struct HeaderSummary {
   unsigned received = 0;  // Received: fields
   unsigned delivered_to = 0;
-  bool date = false, message_id = false, from = false, to = false, resent = false;
+  bool date = false, message_id = false, from = false, to = false;
+  bool resent = false;  // any field of resending (RFC 5322 section 3.6.6)
+  bool resent_date = false, resent_message_id = false, resent_from = false;
   std::string message_id_value;  // first Message-ID, unfolded and trimmed, at most kMaxKept bytes
   static constexpr std::size_t kMaxKept = 250;
   /// TLS-Required fields, and whether the first one says "No" (RFC 8689 section 3: one at most, and no other value).
@@ -55,6 +57,7 @@ class HeaderScanner {
   const HeaderSummary& summary() const { return summary_; }
 
  private:
+  void resent(std::string_view name);  // what is behind "Resent-"
   HeaderSummary summary_;
   bool in_message_id_ = false;
 };

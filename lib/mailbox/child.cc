@@ -62,17 +62,36 @@ Result<void> become(const Identity& who) {
   return {};
 }
 
-/// nullopt: there is none, or it is empty or not one to obey; then the mailbox is used.
-Result<std::optional<std::string>> read_forward(const std::string& path) {
-  auto file = read_text_file(path, kMaxForward, Links::refuse);
-  if (!file) {
-    for (const int none : {ENOENT, ENOTDIR, ELOOP, EINVAL, EPERM, EACCES, ENAMETOOLONG, ENXIO})
-      if (file.error().is_errno(none)) return std::nullopt;
-    return std::unexpected(std::move(file).error());
+bool is_one_of(int error, std::initializer_list<int> errors) {
+  return std::ranges::find(errors, error) != errors.end();
+}
+
+/// What became of the search for a forward file.
+struct Forward {
+  std::string path, text,
+      ignored;  // path empty: there is none. ignored: it is there, and why it does not count
+};
+Result<Forward> find_forward(const std::vector<std::string>& paths) {
+  for (const auto& path : paths) {
+    struct stat st{};
+    if (::lstat(path.c_str(), &st) != 0) {
+      // Nothing that could be a file of this user.
+      if (is_one_of(errno, {ENOENT, ENOTDIR, ELOOP, EACCES, ENAMETOOLONG})) continue;
+      return fail_errno("cannot read " + path);
+    }
+    auto file = read_text_file(path, kMaxForward, Links::refuse);
+    if (!file) {
+      const int why = file.error().sys_errno();
+      if (why == ENOENT) continue;  // gone meanwhile
+      if (is_one_of(why, {ENOTDIR, ELOOP, EINVAL, EPERM, EACCES, ENXIO}))
+        return Forward{path, {}, file.error().message()};
+      return std::unexpected(std::move(file).error());
+    }
+    if (file->owner != ::geteuid() && file->owner != 0)
+      return Forward{path, {}, fmt::format("{} belongs to uid {}", path, file->owner)};
+    return Forward{path, std::move(file->text), {}};
   }
-  const bool ours = file->owner == ::geteuid() || file->owner == 0;
-  if (!ours || file->text.empty()) return std::nullopt;
-  return std::move(file->text);
+  return Forward{};
 }
 
 Result<std::string_view> read_some(std::string& buffer) {
@@ -106,6 +125,14 @@ mail::DeliveryStatus store_content(const Work& work) {
   });
 }
 
+/// The place has not been looked at: a mailbox that is not there yet would be made.
+mail::DeliveryStatus would_do(const Work& work) {
+  std::string where = work.target.shown;
+  if (where.empty()) where = work.target.form == Form::maildir ? "maildir" : "mailbox";
+  if (work.command) where = "command: " + work.command->shown();
+  return mail::make_status(mail::Action::delivered, "2.0.0", "delivers to " + where);
+}
+
 Answer child_work(const Work& work, std::chrono::seconds limit) {
   if (!work.root.empty() && (::chroot(work.root.c_str()) != 0 || ::chdir("/") != 0))
     return trouble("4.3.5", "chroot " + work.root + ": " + Error::from_errno(errno).message());
@@ -130,17 +157,18 @@ Answer child_work(const Work& work, std::chrono::seconds limit) {
   if (!work.home.empty() && ::stat(work.home.c_str(), &st) != 0)
     return trouble("4.3.0", fmt::format("cannot use the home directory {}: {}", work.home,
                                         Error::from_errno(errno).message()));
-  for (const auto& path : work.forward_files) {
-    auto text = read_forward(path);
-    if (!text) return trouble("4.3.5", text.error().message());
-    if (!*text) continue;
+  auto forward = find_forward(work.forward_files);
+  if (!forward) return trouble("4.3.5", forward.error().message());
+  answer.file_ignored = std::move(forward->ignored);
+  // An empty one is as good as none.
+  if (!forward->text.empty()) {
     answer.file_found = true;
-    answer.file_path = path;
-    answer.file_text = **std::move(text);
+    answer.file_path = std::move(forward->path);
+    answer.file_text = std::move(forward->text);
     return answer;
   }
   if (work.only_look)
-    answer.status = mail::make_status(mail::Action::delivered, "2.0.0", "no forward file");
+    answer.status = would_do(work);
   else if (work.command)
     answer.status = run_command(*work.command, work.message, kBodyFd, limit);
   else

@@ -34,9 +34,10 @@ struct Work {
   std::string root;       // the child's root directory (chroot), absolute; "": ours. Needs root
   std::string read_path;  // not empty: this file is read as `become`, and that is all
   std::string home;       // require_home_directory: must be there; empty: not looked at
-  std::vector<std::string> forward_files;  // absolute, in order of preference; none: do not look
-  bool only_look =
-      false;  // for a forward file: without one nothing is done, and the status is "delivered"
+  // absolute, the first that is there counts, even if it is not one to obey; none: do not look
+  std::vector<std::string> forward_files;
+  // nothing is stored and no command run: the status is "delivered" and says what would be done
+  bool only_look = false;
   std::optional<Command> command;  // to be run instead of storing into the target
   Target target;
   Message message;  // size and from_line are filled in
@@ -47,12 +48,14 @@ struct Answer {
   std::string file_path;    // which of forward_files
   std::string file_text;    // at most kMaxForward bytes; kMaxInclude of read_path
   uid_t file_owner = 0;     // of read_path
+  // why one of forward_files that is there was not obeyed; the delivery was made as if there were none
+  std::string file_ignored;
   mail::DeliveryStatus status;
-  PEN_FIELDS(file_found, file_path, file_text, file_owner, status)
+  PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status)
 };
 
 inline constexpr std::size_t kMaxForward = 64 * 1024;
-inline constexpr std::size_t kMaxInclude = 1024 * 1024;
+inline constexpr std::size_t kMaxInclude = 8 * 1024 * 1024;
 
 Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit);
 

@@ -25,7 +25,8 @@ namespace {
 constexpr std::string_view kBlank = " \t";
 constexpr std::size_t kChunk = 64 * 1024;
 constexpr std::size_t kMaxShown = 200;
-constexpr int kMaxLastReads = 32;  // of 4 KiB; a pipe holds 64
+constexpr std::size_t kMaxSaid = 100;  // of the output of a success
+constexpr int kMaxLastReads = 32;      // of 4 KiB; a pipe holds 64
 
 mail::DeliveryStatus deferred(std::string text) {
   return mail::make_status(mail::Action::deferred, "4.3.0", std::move(text));
@@ -255,7 +256,7 @@ class Run {
       // No more than a pipe holds: what the command left behind may write for ever.
       for (int rounds = 0; rounds < kMaxLastReads && out_ && listen(); ++rounds) {
       }
-      return command_status(command_.shown(), wait_status, output_);
+      return command_status(command_, wait_status, output_);
     }
   }
 
@@ -325,8 +326,9 @@ std::vector<std::string> command_words(const Command& command) {
   return words;
 }
 
-mail::DeliveryStatus command_status(const std::string& shown, int wait_status,
+mail::DeliveryStatus command_status(const Command& command, int wait_status,
                                     std::string_view output) {
+  const std::string shown = command.shown();
   const std::string line = one_line(output);
   if (!WIFEXITED(wait_status))
     return unsuccessful(
@@ -335,9 +337,14 @@ mail::DeliveryStatus command_status(const std::string& shown, int wait_status,
                     WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, shown, said(line)),
         line);
   const int code = WEXITSTATUS(wait_status);
-  if (code == 0)
-    return mail::make_status(mail::Action::delivered, "2.0.0",
-                             fmt::format("delivered to command: {}", shown));
+  if (code == 0) {
+    std::string text = command.delivered;
+    if (text.empty())
+      text = "delivered to command: " + shown;
+    else if (!line.empty())
+      text += fmt::format(" ({})", printable(line, kMaxSaid));
+    return mail::make_status(mail::Action::delivered, "2.0.0", std::move(text));
+  }
   if (auto own = stated(line)) return unsuccessful(own->first, own->second, own->second);
   const auto* meaning = std::ranges::find(kMeanings, code, &ExitMeaning::status);
   if (meaning != std::end(kMeanings))

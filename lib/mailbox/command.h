@@ -30,6 +30,8 @@ struct Command {
       environment;              // "NAME=value": all of it; PATH is looked at for the command
   std::string directory = "/";  // where it begins
   bool from_line = false;       // mbox's "From " line first
+  // the status's text of success, followed by the output in ( ); "": names the command, and not the output
+  std::string delivered = {};
   PipeRules form;
   /// For the log: the line, or the words of argv.
   std::string shown() const;
@@ -46,7 +48,7 @@ mail::DeliveryStatus run_command(const Command& command, const Message& message,
 /// its words and the line as one word. Pure.
 std::vector<std::string> command_words(const Command& command);
 /// The status for waitpid's answer and what the command wrote. Pure.
-mail::DeliveryStatus command_status(const std::string& shown, int wait_status,
+mail::DeliveryStatus command_status(const Command& command, int wait_status,
                                     std::string_view output);
 
 }  // namespace pen::mailbox

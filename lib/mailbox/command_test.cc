@@ -66,6 +66,11 @@ std::string form(const PipeRules& rules, std::string_view content, std::size_t s
   f.finish(out);
   return out;
 }
+Command prog() {
+  Command c;
+  c.line = "prog";
+  return c;
+}
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(mailbox_command, Place)
@@ -85,7 +90,7 @@ BOOST_AUTO_TEST_CASE(plain_words_need_no_shell_and_anything_else_gets_one) {
 
 BOOST_AUTO_TEST_CASE(exit_statuses_mean_what_sysexits_says) {
   const auto with = [](int code, std::string_view output = "") {
-    return command_status("prog", code << 8, output);
+    return command_status(prog(), code << 8, output);
   };
   BOOST_TEST(with(0).text == "delivered to command: prog");
   BOOST_TEST(with(67).dsn == "5.1.1");
@@ -95,17 +100,28 @@ BOOST_AUTO_TEST_CASE(exit_statuses_mean_what_sysexits_says) {
   BOOST_TEST(with(75, "disk\n full\n").diagnostic == "x-unix; disk full");
   BOOST_TEST(with(1).text == "Command died with status 1: \"prog\"");
   BOOST_TEST((with(1).action == mail::Action::failed));
-  BOOST_TEST((command_status("prog", 9, "").action == mail::Action::deferred));
+  BOOST_TEST((command_status(prog(), 9, "").action == mail::Action::deferred));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_successful_command_writes_is_told_where_it_is_asked_for) {
+  BOOST_TEST(command_status(prog(), 0, "filed\n").text == "delivered to command: prog");
+  Command c = prog();
+  c.delivered = "delivered via robot service";
+  BOOST_TEST(command_status(c, 0, "").text == "delivered via robot service");
+  BOOST_TEST(command_status(c, 0, "4.7.1 filed\nas spam\n").text ==
+             "delivered via robot service (4.7.1 filed as spam)");
+  BOOST_TEST(command_status(c, 0, std::string(5000, 'x')).text.size() < 150);
+  BOOST_TEST((command_status(c, 0, "4.7.1 filed").action == mail::Action::delivered));
 }
 
 BOOST_AUTO_TEST_CASE(a_command_may_state_its_own_status) {
-  const auto s = command_status("prog", 1 << 8, "4.7.1 come back later");
+  const auto s = command_status(prog(), 1 << 8, "4.7.1 come back later");
   BOOST_TEST((s.action == mail::Action::deferred));
   BOOST_TEST(s.dsn == "4.7.1");
   BOOST_TEST(s.text == "come back later");
-  BOOST_TEST(command_status("prog", 75 << 8, "5.1.1 gone").dsn == "5.1.1");
+  BOOST_TEST(command_status(prog(), 75 << 8, "5.1.1 gone").dsn == "5.1.1");
   for (const auto* text : {"2.0.0 fine", "4.7 x", "4.7.1x", "47.1.1 x", "4..1 x"})
-    BOOST_TEST(command_status("prog", 1 << 8, text).dsn == "5.3.0", text);
+    BOOST_TEST(command_status(prog(), 1 << 8, text).dsn == "5.3.0", text);
 }
 
 BOOST_AUTO_TEST_CASE(the_form_of_the_content_does_not_depend_on_how_it_is_cut) {

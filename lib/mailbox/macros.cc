@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "lib/config/expand.h"
-
 namespace pen::mailbox {
 
 std::string filtered(std::string_view value, std::string_view filter) {
@@ -13,7 +11,8 @@ std::string filtered(std::string_view value, std::string_view filter) {
   return out;
 }
 
-std::string expand_macros(std::string_view text, const Values& values, std::string_view filter) {
+config::Expanded expand_values(std::string_view text, const Values& values,
+                               std::string_view filter) {
   const auto look = [&](std::string_view name) -> std::optional<std::string> {
     const auto found = std::ranges::find(values, name, &Values::value_type::first);
     if (found == values.end() || found->second.empty()) return std::nullopt;
@@ -24,7 +23,11 @@ std::string expand_macros(std::string_view text, const Values& values, std::stri
     }
     return out;
   };
-  return config::expand(text, look).text;
+  return config::expand(text, look);
+}
+
+std::string expand_macros(std::string_view text, const Values& values, std::string_view filter) {
+  return expand_values(text, values, filter).text;
 }
 
 }  // namespace pen::mailbox

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/config/expand.h"
+
 namespace pen::mailbox {
 
 using Values = std::vector<std::pair<std::string_view, std::string>>;
@@ -18,6 +20,10 @@ using Values = std::vector<std::pair<std::string_view, std::string>>;
 /// text that is wrong. filter empty: none.
 std::string expand_macros(std::string_view text, const Values& values,
                           std::string_view filter = {});
+
+/// The same, and what the text was made of: `used` and `undefined` of config::Expanded. An empty value is not defined.
+config::Expanded expand_values(std::string_view text, const Values& values,
+                               std::string_view filter = {});
 
 /// The value with '_' for each character that the filter does not name.
 std::string filtered(std::string_view value, std::string_view filter);

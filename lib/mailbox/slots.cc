@@ -111,6 +111,7 @@ Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
   e.body_type = job.body_type;
   e.smtputf8 = job.smtputf8;
   e.requiretls = job.requiretls;
+  e.purpose = job.purpose;
   e.client = job.client;
   e.body = job.body;
   message->nexthop = job.nexthop;
@@ -176,7 +177,8 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
     const auto delays = mail::delays_between(in->job.arrival, in->job.active, begun,
                                              environment.loop.clock().wall_now());
     log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays,
-                                        status, in->job.soft_refusals));
+                                        status,
+                                        mail::wording_of(in->job.purpose, in->job.soft_refusals)));
     ++environment.done;
     result.results.push_back({{r.ordinal}, std::move(status)});
   }

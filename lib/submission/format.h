@@ -44,20 +44,22 @@ struct Submission {
   bool smtputf8 = false;  // it was declared so; addresses say it by themselves
   mail::RequireTls requiretls = mail::RequireTls::unspecified;
   bool gateway = false;  // from elsewhere: its header stays as it is
+  bool traced = false;   // the sender is to be told of the first try; not of a probe
   template <class Visitor>
   void visit_fields(Visitor&& visitor) {
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe,
-            smtputf8, requiretls, gateway);
+            smtputf8, requiretls, gateway, traced);
   }
   /// What came later is only written where it says something: a reader that does not know it takes all the rest.
   template <class Visitor>
   void visit_fields(Visitor&& visitor) const {
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type);
     const bool asks_tls = requiretls != mail::RequireTls::unspecified;
-    if (probe || smtputf8 || asks_tls || gateway) visitor(probe);
-    if (smtputf8 || asks_tls || gateway) visitor(smtputf8);
-    if (asks_tls || gateway) visitor(requiretls);
-    if (gateway) visitor(gateway);
+    if (probe || smtputf8 || asks_tls || gateway || traced) visitor(probe);
+    if (smtputf8 || asks_tls || gateway || traced) visitor(smtputf8);
+    if (asks_tls || gateway || traced) visitor(requiretls);
+    if (gateway || traced) visitor(gateway);
+    if (traced) visitor(traced);
   }
   bool operator==(const Submission&) const = default;
 };

@@ -51,11 +51,13 @@ BOOST_AUTO_TEST_CASE(what_a_reader_may_not_know_is_only_written_where_it_says_so
   Submission s = sample();
   BOOST_REQUIRE(decode<First>(encode(s)));
   BOOST_TEST(decode<First>(encode(s))->envid == s.envid);
-  for (int more = 0; more < 16; ++more) {
+  for (int more = 0; more < 32; ++more) {
     s.probe = (more & 1) != 0;
     s.smtputf8 = (more & 2) != 0;
     s.requiretls = (more & 4) != 0 ? mail::RequireTls::yes : mail::RequireTls::unspecified;
     s.gateway = (more & 8) != 0;
+    s.traced = (more & 16) != 0 && !s.probe;
+    if ((more & 16) != 0 && s.probe) continue;
     BOOST_TEST((parse_head(head(s)).value() == s));
     BOOST_TEST(decode<First>(encode(s)).has_value() == (more == 0));
   }
@@ -77,6 +79,7 @@ BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {
   BOOST_TEST(refused([](Submission& s) { s.recipients[0].notify = 12; }));
   BOOST_TEST(refused([](Submission& s) { s.full_name = "a\r\nBcc: x"; }));
   BOOST_TEST(refused([](Submission& s) { s.envid.assign(101, 'a'); }));
+  BOOST_TEST(refused([](Submission& s) { s.probe = s.traced = true; }));
   BOOST_TEST(
       refused([](Submission& s) { s.recipients.resize(kMaxRecipients + 1, s.recipients[0]); }));
   // The caller does not choose the queue id.

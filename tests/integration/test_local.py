@@ -127,6 +127,55 @@ class Local(Suite):
                              ["copy@rcpt.example", "moved@rcpt.example"])
             self.assertEqual(mx.spool_box(user).messages(), [])
 
+    def test_the_owner_of_a_list_and_not_the_poster_is_told_what_fails(self):
+        _, settings = account()
+        with Peer() as peer, Instance({**relay_to(peer), **settings}, start=False) as mx:
+            self.aliases(mx, 'list: "|echo it is broken; exit 70", member@rcpt.example\n'
+                             'owner-list: boss@rcpt.example\n'
+                             'around: far@rcpt.example\nowner-around: boss@rcpt.example\n')
+            mx.start()
+            send(mx.port, "ada@rcpt.example", [f"list@{TO}"], mail("one"), rcpt="NOTIFY=NEVER ORCPT=rfc822;x@y.example",
+                 mail="ENVID=post RET=HDRS")
+            send(mx.port, "ada@rcpt.example", [f"around@{TO}"], mail("two", extra=f"Delivered-To: around@{TO}\r\n"))
+            peer.wait_messages(3)
+            mx.wait_empty_queue()
+            by_reader = {m.recipients[0]: m for m in peer.messages if m.recipients[0] != "boss@rcpt.example"}
+            self.assertEqual(list(by_reader), ["member@rcpt.example"])
+            member = by_reader["member@rcpt.example"]
+            self.assertEqual(member.sender, f"owner-list@{TO}")
+            told = sorted(m.content.decode() for m in peer.messages if m.recipients == ["boss@rcpt.example"])
+            self.assertEqual(len(told), 2)
+            for notice, name, status in zip(sorted(told, key=lambda n: "Status: 5.4.6" in n), ("list", "around"),
+                                            ("5.3.0", "5.4.6")):
+                self.assertIn(f"Final-Recipient: rfc822; {name}@{TO}", notice)
+                self.assertIn(f"Status: {status}", notice)
+                self.assertNotIn("Original-Envelope-Id", notice)
+                self.assertNotIn("y.example", notice)
+            self.assertEqual([m.sender for m in peer.messages].count(""), 2)
+            mx.wait_log(rf"to=<list@{TO}>, relay=local, .*status=sent \(failed, owner-list@{TO} is told by ")
+
+    def test_a_mailbox_limit_below_the_message_limit_is_an_error_and_mail_waits(self):
+        user, settings = account()
+        settings["virtual_mailbox_maps"] = inline({"v@virtual.test.example": "v/"})
+        with Instance(settings, start=False) as mx:
+            self.assertEqual(mx.tool("penstock", "check").returncode, 0)
+            mx.set(message_size_limit="52428800", mailbox_size_limit="51200000", virtual_mailbox_limit="51200000")
+            checked = mx.tool("penstock", "check")
+            self.assertEqual(checked.returncode, 78)
+            for service, setting in (("local", "mailbox_size_limit"), ("virtual", "virtual_mailbox_limit")):
+                self.assertIn(f"error: service {service} will not start: {setting} = 51200000 is smaller than "
+                              "message_size_limit (52428800)", checked.stdout)
+            mx.start()
+            send(mx.port, "ada@sender.example", [f"{user}@{TO}", "v@virtual.test.example"], mail("one"))
+            mx.wait_log(r"[^_]mailbox_size_limit = 51200000 is smaller than message_size_limit")
+            mx.wait_log(r"virtual_mailbox_limit = 51200000 is smaller than message_size_limit")
+            self.assertEqual(len(mx.queue()), 1)
+            mx.set(mailbox_size_limit="0", virtual_mailbox_limit="60000000")
+            mx.tool("penstock", "reload", check=True)
+            mx.spool_box(user).wait(1)
+            mx.wait_empty_queue()
+            self.assertEqual(mx.tool("penstock", "check").returncode, 0)
+
     def test_mail_whose_command_takes_too_long_comes_back_with_the_reason(self):
         _, settings = account()
         with Peer() as back, Instance({**relay_to(back, "sender.example"), **settings, "command_time_limit": "5s"},
@@ -245,6 +294,17 @@ class Pipe(Suite):
             self.assertEqual(sorted(words[4:6]), ["a b@pipe.example", "jo@pipe.example"])
             self.assertRegex(self.read(out + "body"), r"(?s)^From ada@sender\.example .*\n\n\.\.dot\n$")
             mx.wait_log(r"pipe\[\d+\]: \w+: to=<Jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service\)")
+
+    def test_what_a_command_says_of_its_success_is_logged_and_told(self):
+        with Peer() as back, Instance({"relayhost": f"[127.0.0.1]:{back.port}"}, start=False) as mx:
+            mx.write("robot", 'cat > /dev/null\necho filed as\necho ticket 17\n')
+            self.service(mx, "flags=u")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["jo@pipe.example"], mail("one"), rcpt="NOTIFY=SUCCESS")
+            notice = back.wait_messages(1)[0].content
+            mx.wait_log(r"to=<jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service \(filed as ticket 17\)\)")
+            self.assertIn(b"filed as ticket 17", notice)
+            mx.wait_empty_queue()
 
     def test_what_a_command_says_decides_over_the_message(self):
         with Instance({"minimal_backoff_time": "1h", "maximal_backoff_time": "1h"}, start=False) as mx:

@@ -172,5 +172,46 @@ class Notices(Suite):
                 self.assertEqual(back.violations + far.violations, [])
 
 
+class HeadersInUtf8(Suite):
+    def outcome(self, setting, to):
+        """What the peer without SMTPUTF8 got of mail with a header in UTF-8, and the notice of failure if there was one."""
+        with Peer() as back, Peer(["PIPELINING", "8BITMIME", "CHUNKING"]) as far:
+            settings = round_trip(back, far, smtputf8_enable="yes", smtp_utf8_header_without_smtputf8=setting)
+            with Instance(settings) as mx:
+                content = mail("grüße")
+                send(mx.port, "ada@sender.example", [to], content, mail="SMTPUTF8 BODY=8BITMIME")
+                # Behind it, so that the log tells of the first.
+                send(mx.port, "ada@sender.example", ["last@rcpt.example"], mail("ascii"))
+                eventually(lambda: any(m.recipients == ["last@rcpt.example"] for m in far.messages), "the last arrives")
+                mx.wait_empty_queue()
+                self.assertEqual((far.violations, back.violations), ([], []))
+                got = [m for m in far.messages if m.recipients != ["last@rcpt.example"]]
+                for m in got:
+                    self.assertIsNone(without_trace(m.content, content))
+                    self.assertNotIn("SMTPUTF8", m.parameters)
+                return got, [report_of(m) for m in back.messages]
+
+    def returned(self, setting, to, why):
+        got, notices = self.outcome(setting, to)
+        self.assertEqual((got, len(notices)), ([], 1))
+        whole, text, _, _ = notices[0]
+        self.assertEqual(whole["Subject"], "Undelivered Mail Returned to Sender")
+        self.assertIn("SMTPUTF8 is required, but was not offered by host 127.0.0.1[127.0.0.1]: " + why, " ".join(text.split()))
+        self.assertIn("\nStatus: 5.6.7\n", whole.as_string().replace("\r\n", "\n"))
+
+    def test_a_host_without_smtputf8_gets_such_mail_where_that_is_asked_for(self):
+        got, notices = self.outcome("yes", "plain@rcpt.example")
+        self.assertEqual((len(got), notices), (1, []))
+
+    def test_else_it_comes_back_and_the_notice_says_that_it_is_the_header(self):
+        self.returned("no", "plain@rcpt.example", "the message header is in UTF-8")
+
+    def test_mail_to_an_address_in_utf8_always_comes_back(self):
+        for setting in ("no", "yes"):
+            with self.subTest(setting=setting):
+                self.returned(setting, "bén@rcpt.example",
+                              "the recipient's address is in UTF-8" if setting == "yes" else "the message header is in UTF-8")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -17,6 +17,16 @@ class Options(test_submission.Submission):
             self.sendmail(mx, "-t", "ada@virtual.test.example", stdin="Subject: none in the header\n\nhello\n")
             mx.virtual_box("ada").wait(2)
 
+    def test_a_message_that_is_resent_is_completed_with_fields_of_resending(self):
+        with self.instance() as mx:
+            self.sendmail(mx, "-t", "-f", "me@sender.example", "-F", "Me",
+                          stdin="Resent-To: ada@virtual.test.example\nFrom: first@sender.example\nTo: me\n\nhello\n")
+            mx.virtual_box("ada").wait(1)
+            got = self.box(mx, "ada")[0]
+            self.assertEqual((got["From"], got["Resent-From"]), ("first@sender.example", "Me <me@sender.example>"))
+            self.assertTrue(got["Resent-Date"] and got["Resent-Message-ID"])
+            self.assertEqual((got["Date"], got["Message-ID"]), (None, None))
+
     def test_options_that_mean_nothing_here_are_taken(self):
         accepted = (["-oem"], ["-om"], ["-odb"], ["-o7"], ["-o8"], ["-h", "10"], ["-U"], ["-B", "8BITMIME"], ["-X", "log"],
                     ["-A", "c"], ["-c"], ["-d0"], ["-e", "m"], ["-L", "tag"], ["-m"], ["-n"], ["-p", "local"], ["-x"],

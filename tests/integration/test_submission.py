@@ -213,43 +213,6 @@ class Wrong(Submission):
             self.assertNotIn("round and round", text)  # that is kept in corrupt
 
 
-class Reports(Submission):
-    def test_addresses_are_probed_and_the_sender_told_but_nothing_is_delivered(self):
-        with Peer() as peer:
-            boxes = "ada bob".split()
-            settings = {**relay_to(peer), "local_recipient_maps": inline({"known": "x"}), "virtual_alias_domains": "alias.example",
-                        "virtual_mailbox_maps": inline({f"{n}@virtual.test.example": f"{n}/" for n in boxes}),
-                        "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"})}
-            with self.instance(settings) as mx:
-                self.sendmail(mx, "-bv", "-f", "bob@virtual.test.example", "team@alias.example", "known@local.test.example",
-                              "no-such-user@local.test.example", stdin="")
-                mx.virtual_box("bob").wait(1)
-                mx.wait_empty_queue()
-                eventually(lambda: not self.names(mx), "the probe is gone")
-                report = self.box(mx, "bob")[0]
-                self.assertEqual(report["Subject"], "Mail Delivery Status Report")
-                found = {}
-                for part in report.get_payload()[1].get_payload()[1:]:
-                    found[part["Final-Recipient"]] = (part["Action"], part["Status"])
-                self.assertEqual(found, {"rfc822; ada@virtual.test.example": ("deliverable", "2.0.0"),
-                                         "rfc822; x@rcpt.example": ("deliverable", "2.0.0"),
-                                         "rfc822; known@local.test.example": ("deliverable", "2.0.0"),
-                                         "rfc822; no-such-user@local.test.example": ("undeliverable", "5.1.1")})
-                self.assertEqual((self.box(mx, "ada"), peer.messages), ([], []))
-                mx.wait_log(r"to=<no-such-user@local\.test\.example>, relay=none, .*status=undeliverable \(User unknown in ")
-
-    def test_a_delivery_is_reported_by_mail_where_that_is_asked_for(self):
-        with self.instance() as mx:
-            self.sendmail(mx, "-v", "-f", "bob@virtual.test.example", "ada@virtual.test.example")
-            for name in ("ada", "bob"):
-                mx.virtual_box(name).wait(1)
-            self.assertIn("Action: delivered", self.box(mx, "bob")[0].as_string())
-            self.sendmail(mx, "-v", "-N", "never", "-f", "bob@virtual.test.example", "ada@virtual.test.example")
-            mx.virtual_box("ada").wait(2)
-            mx.wait_empty_queue()
-            self.assertEqual(len(self.box(mx, "bob")), 1)
-
-
 class Dialogue(Submission):
     """sendmail -bs"""
 

@@ -1,0 +1,40 @@
+#pragma once
+/// A share of the delivery threads for each user: one whose home directory hangs, by whatever addresses his mail comes,
+/// holds up nobody else.
+///
+/// Use:     if (!co_await turns.take(user, until)) …later…;  …deliver…;  turns.give(user);
+/// Bounds:  `each` turns of one user at once; who waits for one holds no thread.
+/// Thread:  the loop's.
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lib/async/sync.h"
+
+namespace pen::local {
+
+class Turns {
+ public:
+  Turns(async::Loop& loop, std::size_t each) : loop_(loop), each_(each) {}
+
+  /// False: no turn came free until then.
+  async::Task<bool> take(std::string user, async::Until until) {
+    auto& entry = users_[user];
+    if (!entry) entry = std::make_shared<async::Semaphore>(loop_, each_);
+    const auto turns = entry;
+    co_return (co_await turns->acquire(until)).has_value();
+  }
+  /// What was taken.
+  void give(const std::string& user) {
+    const auto entry = users_.find(user);
+    entry->second->release();
+    if (entry->second->free() == each_) users_.erase(entry);
+  }
+
+ private:
+  async::Loop& loop_;
+  std::size_t each_;
+  std::map<std::string, std::shared_ptr<async::Semaphore>> users_;  // those with a turn taken
+};
+
+}  // namespace pen::local
