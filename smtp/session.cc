@@ -305,7 +305,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   const std::string relay = c.destination().shown();
   for (std::size_t i = 0; i < done.results.size(); ++i) {
     mail::DeliveryStatus status = done.results[i];
-    filter(status, job.queue_id);
+    filter(status, job.queue_id, !job.other_hosts);
     const auto& recipient = job.recipients[i];
     const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
     log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays,
@@ -320,9 +320,9 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   out_(result);
 }
 
-void Session::filter(mail::DeliveryStatus& status, std::string_view about) const {
+void Session::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {
   if (!settings_.filter || status.text.empty()) return;
-  if (const auto warning = settings_.filter->apply(status); !warning.empty())
+  if (const auto warning = settings_.filter->apply(status, may_give_up); !warning.empty())
     log::warning("{}: {}", about, warning);
 }
 
@@ -377,10 +377,12 @@ void Session::closed(Connection& c, const Ended& ended) {
   if (draining_ && !ended.opened && ended.trouble == Trouble::none)
     message.trouble = Trouble::replaced;
   message.status = ended.status;
-  filter(message.status, c.destination().shown());
-  // Not the end of any message: others wait for this host, or will.
-  message.status.action = mail::Action::deferred;
-  if (message.status.dsn.starts_with('5')) message.status.dsn[0] = '4';
+  // The text alone, and not of mail that requires TLS: qmgr knows such a failure by its code and words.
+  if (!c.destination().requiretls) {
+    filter(message.status, c.destination().shown(), true);
+    message.status.dsn = ended.status.dsn;
+    message.status.action = ended.status.action;
+  }
   message.out_of_step = ended.misbehaved;
   for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
   out_(message);

@@ -301,11 +301,17 @@ BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connection
   settings.filter = std::make_shared<const map::StatusFilter>(*std::move(filter));
   start();
   PeerOptions o;
-  o.fault = [](std::string_view c) { return c == "rcpt r2@x.example" ? "450 4.2.2 full" : ""; };
+  o.fault = [](std::string_view c) {
+    return c == "rcpt r2@x.example" || c == "rcpt r3@x.example" ? "450 4.2.2 full" : "";
+  };
   Host host(loop, o);
   open(1, host.port);
   const auto good = job(1, "x\r\n"), full = job(1, "y\r\n");
-  until([&] { return results.size() == 2; });
+  // With other hosts that may have room it waits.
+  const auto elsewhere = job(1, "z\r\n", false, false, true);
+  until([&] { return results.size() == 3; });
+  BOOST_TEST((status(elsewhere).action == Action::deferred));
+  BOOST_TEST(status(elsewhere).dsn == "4.2.2");
   BOOST_TEST(status(good).dsn == "2.6.0");
   BOOST_TEST(status(good).text == "there");
   BOOST_TEST((status(good).action == Action::delivered));
@@ -315,7 +321,7 @@ BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connection
 
   // A host that cannot be reached: the text alone, for other mail waits for it.
   session.reset();
-  auto hard = map::StatusFilter::open({"static:{5.4.1 nobody there}"}, {});
+  auto hard = map::StatusFilter::open({"static:{5.9.9 nobody there}"}, {});
   BOOST_REQUIRE(hard);
   settings.filter = std::make_shared<const map::StatusFilter>(*std::move(hard));
   start();
@@ -330,6 +336,10 @@ BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connection
   BOOST_TEST(closed[0].status.text == "nobody there");
   BOOST_TEST(closed[0].status.dsn == "4.4.1");
   BOOST_TEST((closed[0].status.action == Action::deferred));
+  // Of mail that requires TLS not even that: qmgr knows such trouble by its words.
+  open(2, port, false, true);
+  until([&] { return closed.size() == 2; });
+  BOOST_TEST(closed[1].status.text.find("refused") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_broken_conversation_is_an_error) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <ranges>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
@@ -33,14 +33,23 @@ Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings&
   if (where.empty()) return std::nullopt;
   if (!where.starts_with("unix:") && !where.starts_with("inet:")) where.insert(0, "inet:");
   ProxySettings out;
-  // A name's place is taken by a number while the rest is read.
-  if (const auto colon = where.rfind(':'); where.starts_with("inet:") && colon > 5) {
-    const std::string host = where.substr(5, colon - 5);
-    if (!iequals(host, "localhost") && mail::valid_hostname(host) &&
-        !mail::numeric_hostname(host)) {
-      out.host = host;
-      where.replace(5, host.size(), "localhost");
+  const auto has = [&](std::string_view protocol) {
+    return std::ranges::find(s.inet_protocols, protocol) != s.inet_protocols.end();
+  };
+  const bool all = has("all");
+  out.families = {.ipv4 = all || has("ipv4"), .ipv6 = all || has("ipv6")};
+  if (where.starts_with("inet:")) {
+    const auto colon = where.rfind(':');  // with a port alone, the one after inet
+    std::string host = colon < 5 ? std::string() : where.substr(5, colon - 5);
+    const std::string port = where.substr(colon + 1);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    if (host.empty() || iequals(host, "localhost")) {
+      host = out.families.ipv4 ? "127.0.0.1" : "::1";
+    } else if (mail::valid_hostname(host) && !mail::numeric_hostname(host)) {
+      out.host = std::move(host);
+      host.clear();  // the port is what is left to be read
     }
+    where = fmt::format("inet:{}:{}", host, port);
   }
   auto address = sasl::parse_service(where, s.queue_directory);
   if (!address) return fail(std::move(address).error().within("smtpd_proxy_filter"));
@@ -104,22 +113,33 @@ async::Task<mail::Reply> Proxy::command(std::string text, const char* step) {
   co_return co_await receive(step);
 }
 
-async::Task<Result<async::Stream>> Proxy::connect() {
+async::Task<std::expected<async::Stream, std::string>> Proxy::connect() {
   const async::Until all = until();
-  if (settings_.host.empty()) co_return co_await async::connect(loop_, settings_.address, all);
-  auto addresses = co_await names_.addresses(settings_.host, all);
-  if (addresses.empty()) co_return fail_errno("no address found", EHOSTUNREACH);
-  if (addresses.size() > kMaxAddresses) addresses.resize(kMaxAddresses);
+  std::vector<async::SocketAddress> ways;
+  if (settings_.host.empty()) {
+    ways.push_back(settings_.address);
+  } else {
+    const HostAddresses host = co_await names_.addresses(settings_.host, settings_.families, all);
+    if (host.state != NameState::ok)
+      co_return std::unexpected(fmt::format(
+          "host {} {}: {}", settings_.host,
+          host.state == NameState::temporary ? "cannot be looked up now" : "not found", host.why));
+    for (const auto& address : host.addresses | std::views::take(kMaxAddresses))
+      ways.push_back(async::SocketAddress::inet(address, settings_.address.port));
+  }
   for (std::size_t i = 0;; ++i) {
-    auto connected = co_await async::connect(
-        loop_, async::SocketAddress::inet(addresses[i], settings_.address.port), all);
-    if (connected || i + 1 == addresses.size()) co_return connected;
+    const auto left = all.deadline - loop_.now();
+    const async::Until own{.deadline =
+                               loop_.now() + left / static_cast<std::int64_t>(ways.size() - i)};
+    auto connected = co_await async::connect(loop_, ways[i], own);
+    if (connected) co_return *std::move(connected);
+    if (i + 1 == ways.size()) co_return std::unexpected(connected.error().message());
   }
 }
 
 async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, bool local) {
   auto connected = co_await connect();
-  if (!connected) co_return broken(fmt::format("connect: {}", connected.error().message()));
+  if (!connected) co_return broken("connect: " + connected.error());
   stream_.emplace(*std::move(connected));
   if (auto end = async::local_address(stream_->fd()); end && !end->is_unix()) {
     end_ = end->text();

@@ -13,6 +13,7 @@
 ///          client is one of them leads back to where it came from.
 /// Thread:  the loop's.
 /// Source:  Postfix SMTPD_PROXY_README, smtpd_proxy_*.
+#include <expected>
 #include <memory>
 #include <optional>
 #include <set>
@@ -32,11 +33,13 @@ struct ProxySettings {
   async::SocketAddress address;  // with a host: its port alone counts
   std::string
       host;  // a name to be looked up for each connection; empty: address is numeric or a path
+  Families families;
   milliseconds timeout{seconds(100)};
   std::string helo;
   bool speed_adjust = false;  // the filter is spoken to only when the whole message is here
 
-  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" or "unix:path".
+  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this one) or
+  /// "unix:path".
   static Result<std::optional<ProxySettings>> read(const config::Settings& s,
                                                    std::vector<std::string>& warnings);
   /// For the log.
@@ -48,7 +51,7 @@ using ProxyEnds = std::set<std::string>;
 
 class Proxy {
  public:
-  // a name's addresses tried for one connection, within one time-out
+  // A name's addresses tried for one connection, within one time-out: each has its part of what is left of it.
   static constexpr std::size_t kMaxAddresses = 5;
 
   /// names must outlive it.
@@ -78,7 +81,7 @@ class Proxy {
 
  private:
   /// Error: why not, for the log.
-  async::Task<Result<async::Stream>> connect();
+  async::Task<std::expected<async::Stream, std::string>> connect();
   async::Task<mail::Reply> command(std::string text, const char* step);
   async::Task<mail::Reply> receive(const char* step);
   mail::Reply broken(std::string_view why);

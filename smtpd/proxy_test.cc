@@ -1,5 +1,8 @@
 #include "smtpd/proxy.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "lib/async/listener.h"
@@ -187,9 +190,39 @@ BOOST_AUTO_TEST_CASE(a_filter_by_name_is_looked_up_and_its_addresses_are_tried_i
   BOOST_TEST(world.filter.connections == 2);
 }
 
+BOOST_AUTO_TEST_CASE(an_address_that_never_answers_leaves_time_for_the_others) {
+  World world;
+  // Its queue of connections is full, so that it takes no more and refuses none.
+  const async::Fd busy(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(world.filter.port);
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  const auto* address = reinterpret_cast<const sockaddr*>(&at);
+  BOOST_REQUIRE(::bind(busy.get(), address, sizeof at) == 0);
+  BOOST_REQUIRE(::listen(busy.get(), 0) == 0);
+  std::vector<async::Fd> waiting;
+  for (int i = 0; i < 8; ++i) {
+    waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(waiting.back().get(), address, sizeof at);
+  }
+  world.settings.host = "scan.example";
+  world.names.hosts["scan.example"] = {"127.0.0.2", "127.0.0.1"};
+  world.done = false;
+  world.gate.spawn("proxy", World::play(&world));
+  for (int i = 0; i < 5; ++i) world.loop.run_once(milliseconds(10));
+  BOOST_TEST(world.filter.connections == 0);
+  world.clock.advance(seconds(51));  // of 100
+  for (int i = 0; i < 3000 && !world.done; ++i) world.loop.run_once(milliseconds(10));
+  BOOST_TEST_REQUIRE(world.done);
+  BOOST_TEST(world.said == "250 250 250 354 250");
+}
+
 BOOST_AUTO_TEST_CASE(the_setting_names_a_host_a_number_or_a_socket) {
-  const auto read = [](const std::string& value) -> std::string {
+  const auto read = [](const std::string& value,
+                       std::vector<std::string> protocols = {"all"}) -> std::string {
     config::Settings s;
+    s.inet_protocols = std::move(protocols);
     s.smtpd_proxy_filter = value;
     s.queue_directory = "/var/spool/pen";
     std::vector<std::string> warnings;
@@ -200,6 +233,10 @@ BOOST_AUTO_TEST_CASE(the_setting_names_a_host_a_number_or_a_socket) {
   BOOST_TEST(read("") == "none");
   BOOST_TEST(read("127.0.0.1:10025") == "[127.0.0.1]:10025");
   BOOST_TEST(read("inet:localhost:10025") == "[127.0.0.1]:10025");
+  BOOST_TEST(read("10025") == "[127.0.0.1]:10025");
+  BOOST_TEST(read("inet:10025") == "[127.0.0.1]:10025");
+  BOOST_TEST(read("[scan.example]:10025") == "scan.example:10025 by name");
+  BOOST_TEST(read("localhost:10025", {"ipv6"}) == "[::1]:10025");
   BOOST_TEST(read(":10025") == "[127.0.0.1]:10025");
   BOOST_TEST(read("scan.example:10025") == "scan.example:10025 by name");
   BOOST_TEST(read("inet:scan:10025") == "scan:10025 by name");

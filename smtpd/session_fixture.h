@@ -29,8 +29,10 @@ class TableNames final : public Names {
     const auto found = domains.find(domain);
     co_return found == domains.end() ? NameState::ok : found->second;
   }
-  async::Task<std::vector<std::string>> addresses(std::string name, async::Until) override {
-    co_return hosts[name];
+  async::Task<HostAddresses> addresses(std::string name, Families, async::Until) override {
+    HostAddresses found{.state = NameState::ok, .addresses = hosts[name], .why = {}};
+    if (found.addresses.empty()) found.state = NameState::missing;
+    co_return found;
   }
   async::Task<NameState> host(std::string name, async::Until) override {
     const auto found = domains.find(name);

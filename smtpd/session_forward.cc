@@ -10,10 +10,6 @@ namespace pen::smtpd {
 
 using Kind = mail::ClientAttribute::Kind;
 
-namespace {
-const std::string kUnknownAddress = "unknown";
-}
-
 bool Session::may_xforward() const {
   return policy_->xforward_hosts.matches_host(peer_.name, peer_.address).value_or(false);
 }
@@ -47,8 +43,10 @@ async::Task<Session::Flow> Session::xforward(std::string_view args) {
     if (a.name == "name") {
       next.client.name = value.empty() ? "unknown" : value;
     } else if (a.name == "addr") {
-      next.client.address = mail::client_address(value);
-      if (!value.empty() && next.client.address.empty()) {
+      // Without one it would be mail that was submitted here.
+      next.client.address =
+          a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
+      if (next.client.address.empty()) {
         co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
         co_return Flow::go_on;
       }
@@ -104,6 +102,7 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
   std::string helo;
   bool extended = false;
   std::unique_ptr<Login> login;
+  bool named = false, reverse = false;
   const auto name = [](const mail::ClientAttribute& a, std::string& into, NameState& state) {
     into = a.kind == Kind::value ? a.value : "unknown";
     state = a.kind == Kind::value         ? NameState::ok
@@ -115,10 +114,13 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
     std::string bad;
     if (a.name == "name") {
       name(a, next.name, next.name_state);
+      named = true;
     } else if (a.name == "reverse_name") {
       name(a, next.reverse_name, next.reverse_state);
+      reverse = true;
     } else if (a.name == "addr") {
-      next.address = a.kind == Kind::unavailable ? kUnknownAddress : mail::client_address(value);
+      next.address =
+          a.kind == Kind::unavailable ? std::string(kUnknownAddress) : mail::client_address(value);
       if (next.address.empty()) bad = "ADDR";
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);
@@ -143,6 +145,11 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
       co_await refuse("501 5.5.4 Bad XCLIENT " + bad);
       co_return Flow::go_on;
     }
+  }
+  // A verified name is the reverse name too, unless another one is told.
+  if (!reverse && named && next.name_state == NameState::ok) {
+    next.reverse_name = next.name;
+    next.reverse_state = NameState::ok;
   }
   const auto trusted = next.address == kUnknownAddress
                            ? Result<bool>(false)

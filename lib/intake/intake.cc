@@ -158,7 +158,8 @@ Body& Message::open_body(std::uint64_t expected) {
         "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
     options.from =
-        "From: " + mail::named_address(full_name_, intake_.resolve->rewrite(from), s.obsolete_from);
+        "From: " + mail::named_address(envelope_.sender.empty() ? std::string_view() : full_name_,
+                                       intake_.resolve->rewrite(from), s.obsolete_from);
   }
   if (complete_header_ && !unqueued_) options.map_address = header_mapping();
   if (s.checks && !made_here_) {

@@ -143,6 +143,8 @@ BOOST_AUTO_TEST_CASE(a_name_stands_before_the_address_or_as_a_comment_behind_it)
   BOOST_TEST(named_address("", "a@b", false) == "a@b");
   BOOST_TEST(named_address("Ada Lovelace", "a@b", false) == "Ada Lovelace <a@b>");
   BOOST_TEST(named_address("A. \"L\"", "a@b", false) == "\"A. \\\"L\\\"\" <a@b>");
+  BOOST_TEST(named_address("50% Ada", "a@b", false) == "\"50% Ada\" <a@b>");
+  BOOST_TEST(named_address("host!ada", "a@b", false) == "\"host!ada\" <a@b>");
   BOOST_TEST(named_address("Ada (A. L\\)", "a@b", true) == "a@b (Ada \\(A. L\\\\\\))");
   BOOST_TEST(named_address("", "a@b", true) == "a@b");
 }

@@ -30,7 +30,7 @@ Result<StatusFilter> StatusFilter::open(const std::vector<std::string>& tables,
   return filter;
 }
 
-std::string StatusFilter::apply(mail::DeliveryStatus& status) const {
+std::string StatusFilter::apply(mail::DeliveryStatus& status, bool may_give_up) const {
   if (maps_.empty()) return {};
   const auto found = maps_.lookup(status.dsn + " " + status.text);
   if (!found) return "delivery_status_filter: " + found.error().message();
@@ -45,6 +45,7 @@ std::string StatusFilter::apply(mail::DeliveryStatus& status) const {
   if (!status_code(code) || text.empty() || (code[0] != '2') != trouble)
     return fmt::format("delivery_status_filter: \"{}\" cannot stand for \"{} {}\"",
                        printable(answer, 200), status.dsn, printable(status.text, 200));
+  if (!may_give_up && status.action == mail::Action::deferred && code[0] == '5') return {};
   status.dsn = code;
   status.text = text;
   if (trouble) status.action = code[0] == '5' ? mail::Action::failed : mail::Action::deferred;

@@ -36,6 +36,20 @@ BOOST_AUTO_TEST_CASE(a_status_that_a_table_has_is_replaced) {
   BOOST_TEST(after(table, status(Action::failed, "5.1.1", "other")) == "2 5.1.1 other");
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_given_up_while_others_may_be_asked) {
+  const auto full = status(Action::deferred, "4.2.2", "full");
+  for (const auto& [answer, after] :
+       {std::pair("5.2.2 no room", "4.2.2 full"), {"4.3.1 wait", "4.3.1 wait"}}) {
+    auto s = full;
+    BOOST_TEST(filter(std::string("static:{") + answer + "}").apply(s, false) == "");
+    BOOST_TEST((s.action == Action::deferred));
+    BOOST_TEST(s.dsn + " " + s.text == after);
+  }
+  auto gone = status(Action::failed, "5.1.1", "unknown");
+  BOOST_TEST(filter("static:{5.2.1 off}").apply(gone, false) == "");
+  BOOST_TEST(gone.dsn == "5.2.1");
+}
+
 BOOST_AUTO_TEST_CASE(success_keeps_its_kind_and_stays_success) {
   for (const auto action : {Action::delivered, Action::relayed, Action::transferred})
     BOOST_TEST(after("static:{2.6.0 done}", status(action, "2.0.0", "to |secret")) ==

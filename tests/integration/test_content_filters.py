@@ -252,8 +252,8 @@ class BeforeQueue(Filtered):
                 mx.wait_log(r"warning: proxy filter \S+: connect: ")
 
     def test_a_filter_is_found_by_its_name(self):
-        with Dns({("scan.example", "A"): ["127.0.0.1"]}) as dns, Filter() as scan:
-            settings = {"smtpd_proxy_filter": f"scan.example:{scan.port}", "dns_resolver_port": str(dns.port)}
+        with Dns({("scan.invalid", "A"): ["127.0.0.1"]}) as dns, Filter() as scan:
+            settings = {"smtpd_proxy_filter": f"scan.invalid:{scan.port}", "dns_resolver_port": str(dns.port)}
             with self.instance(scan, settings, override=CHECKED) as mx:
                 send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("by name"))
                 self.only(mx, "ada")

@@ -42,6 +42,19 @@ class StatusFilter(Suite):
                 send(mx.port, "ada@sender.example", ["ben@gone.example"], mail("four"))
                 mx.wait_log(r"to=<ben@gone\.example>.*dsn=4\.4\.1, status=deferred \(nobody there\)")
 
+    def test_nothing_is_given_up_while_another_host_may_have_room(self):
+        with Peer() as back, Peer() as far, Dns({
+                ("two.example", "MX"): [(10, "a.two.example"), (20, "b.two.example")], ("a.two.example", "A"): ["127.0.0.1"],
+                ("b.two.example", "A"): ["127.0.0.2"], ("one.example", "MX"): [(10, "a.two.example")]}) as dns:
+            far.replies["RCPT"] = lambda session, line: "450 4.2.2 full" if "ben@" in line else None
+            hops = {d: f"smtp:{d}:{far.port}" for d in ("one.example", "two.example")}
+            with self.instance(back, hops, "smtp_delivery_status_filter", (r"/^4(\.2\.2 .*)/ 5$1 (for good)",),
+                               **dns.settings()) as mx:
+                send(mx.port, "ada@sender.example", ["ben@two.example"], mail("one"))
+                mx.wait_log(r"to=<ben@two\.example>.*dsn=4\.2\.2, status=deferred \(host a\.two\.example")
+                send(mx.port, "ada@sender.example", ["ben@one.example"], mail("two"))
+                mx.wait_log(r"to=<ben@one\.example>.*dsn=5\.2\.2, status=bounced \(host a\.two\.example.*\(for good\)")
+
     def test_success_and_failure_are_never_exchanged(self):
         with Peer() as back, Peer() as far:
             far.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody" if "no@" in line else None

@@ -1,5 +1,6 @@
 """Local submission: sendmail, pendrop, pickup, newaliases."""
 import email
+import email.utils
 import errno
 import os
 import pwd
@@ -53,6 +54,13 @@ class First(Submission):
             self.sendmail(mx, "-i", "-f", "me@sender.example", "-F", "Me (X) Q.", "ada@virtual.test.example")
             mx.virtual_box("ada").wait(1)
             self.assertEqual(self.box(mx, "ada")[0]["From"], "me@sender.example (Me \\(X\\) Q.)")
+
+    def test_the_null_sender_has_no_name(self):
+        with self.instance() as mx:
+            self.sendmail(mx, "-i", "-f", "<>", "-F", "Me", "ada@virtual.test.example")
+            mx.virtual_box("ada").wait(1)
+            name, address = email.utils.parseaddr(self.box(mx, "ada")[0]["From"])
+            self.assertEqual((name, address.split("@")[0]), ("", "MAILER-DAEMON"))
 
     def test_a_dot_ends_the_message_unless_told_otherwise(self):
         with self.instance() as mx:
