@@ -96,7 +96,10 @@ async::Task<HostAddresses> DnsNames::addresses(std::string name, Families famili
     if (answer.outcome == DnsOutcome::temporary) out.state = NameState::temporary;
     out.why = "DNS: " + answer.text;
   }
-  if (!out.addresses.empty()) out.state = NameState::ok;
+  if (!out.addresses.empty()) {
+    out.state = NameState::ok;
+    out.why.clear();
+  }
   co_return out;
 }
 
