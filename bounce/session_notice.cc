@@ -8,7 +8,6 @@
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/intake/derived.h"
-#include "lib/mail/error_class.h"
 #include "lib/mail/named_address.h"
 #include "lib/mail/transcript.h"
 
@@ -73,7 +72,7 @@ bool Allowance::take(SteadyTime now) {
     filled_ += more * kEvery;
   }
   if (left_ == 0) {
-    ++refused_;
+    ++left_out_;
     return false;
   }
   --left_;
@@ -113,10 +112,18 @@ std::string session_notice(const Session& session, const SessionNoticeSettings& 
   return out;
 }
 
+Allowance& SessionNotices::allowance_for(mail::ErrorClasses classes) {
+  if (classes.has(mail::ErrorClass::resource)) return resource_;
+  if (classes.has(mail::ErrorClass::software)) return software_;
+  return others_;
+}
+
 async::Task<void> SessionNotices::send(Session session) {
-  if (!allowance_.take(intake_.loop.now())) co_return;
+  if (recipient_of(session, settings_).empty()) co_return;
+  Allowance& allowance = allowance_for(mail::ErrorClasses::from_bits(session.classes));
+  if (!allowance.take(intake_.loop.now())) co_return;
   const WallTime now = intake_.loop.clock().wall_now();
-  const std::uint64_t left_out = allowance_.take_refused();
+  const std::uint64_t left_out = allowance.take_left_out();
   intake::Derived derived;
   derived.envelope.sender = settings_.sender;
   derived.envelope.client.protocol = "local";
@@ -132,6 +139,7 @@ async::Task<void> SessionNotices::send(Session session) {
   const auto queued = co_await intake::enqueue_derived(intake_, std::move(derived), until);
   const std::string peer = printable(session.peer, kMaxPeer);
   if (!queued) {
+    allowance.leave_out(left_out + 1);  // this one too
     log::warning("postmaster notice of errors from {}: {}", peer, queued.error().context());
     co_return;
   }

@@ -3,8 +3,10 @@
 ///
 /// Use:     SessionNotices notices(intake, settings, random);  co_await notices.send(session);    // one after another
 /// Limit:   kAtOnce notices, then one every kEvery: a full disk or an attack makes thousands of such sessions, and their
-///          notices would be the flood's second half. The next notice that is sent tells how many were not.
-/// Promise: none: a notice that cannot be queued is logged and gone.
+///          notices would be the flood's second half. The next notice that is queued tells how many were not. Sessions
+///          that met a lack of resources, or software that does not work, have allowances of their own: what clients do
+///          wrong, as often as they like, leaves room for what this host has wrong.
+/// Promise: none: a notice that cannot be queued is logged and counted. An empty recipient: nobody is told.
 /// Sender:  double_bounce_sender, so that a notice which fails makes no other.
 /// Thread:  the loop's.
 /// Source:  Postfix notify_classes, error_notice_recipient, bounce_notice_recipient.
@@ -13,6 +15,7 @@
 #include "lib/base/random.h"
 #include "lib/intake/intake.h"
 #include "lib/ipc/session_errors.h"
+#include "lib/mail/error_class.h"
 
 namespace pen::bounce {
 
@@ -21,15 +24,16 @@ class Allowance {
  public:
   static constexpr int kAtOnce = 30;
   static constexpr seconds kEvery{6};
-  /// False: not now, and it is counted.
+  /// False: not now, and it is counted as left out.
   bool take(SteadyTime now);
-  /// How often take() was false since this was asked last.
-  std::uint64_t take_refused() { return std::exchange(refused_, 0); }
+  /// How many were left out and not told of. Who cannot tell of them leaves them out again.
+  std::uint64_t take_left_out() { return std::exchange(left_out_, 0); }
+  void leave_out(std::uint64_t more) { left_out_ += more; }
 
  private:
   int left_ = kAtOnce;
   SteadyTime filled_{};
-  std::uint64_t refused_ = 0;
+  std::uint64_t left_out_ = 0;
 };
 
 struct SessionNoticeSettings {
@@ -55,10 +59,12 @@ class SessionNotices {
   std::uint64_t sent() const { return sent_; }
 
  private:
+  Allowance& allowance_for(mail::ErrorClasses classes);
+
   intake::Intake& intake_;
   SessionNoticeSettings settings_;
   Random& random_;
-  Allowance allowance_;
+  Allowance resource_, software_, others_;
   std::uint64_t sent_ = 0;
 };
 

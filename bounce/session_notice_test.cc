@@ -13,12 +13,13 @@ using mail::ErrorClass;
 
 namespace {
 
-SessionNoticeSettings settings() {
+SessionNoticeSettings settings(std::string errors_to = "errors",
+                               std::string bounces_to = "bounces@example.net") {
   return {.mail_name = "Penstock",
           .hostname = "mx.example.org",
           .origin = "example.org",
-          .errors_to = "errors",
-          .bounces_to = "bounces@example.net",
+          .errors_to = std::move(errors_to),
+          .bounces_to = std::move(bounces_to),
           .sender = "double-bounce@mx.example.org"};
 }
 Session session_of(mail::ErrorClasses classes) {
@@ -33,7 +34,11 @@ std::string text_of(const Session& session, std::uint64_t left_out = 0) {
 }
 
 struct World {
-  World() : pool(loop, 1), random(1), notices(intake, settings(), random) {
+  World() : World("errors", "bounces@example.net") {}
+  World(std::string errors_to, std::string bounces_to)
+      : pool(loop, 1),
+        random(1),
+        notices(intake, settings(std::move(errors_to), std::move(bounces_to)), random) {
     intake.settings.myhostname = "mx.example.org";
     intake.settings.message_size_limit = 0;
     intake.expansion_waits = false;
@@ -131,18 +136,52 @@ BOOST_AUTO_TEST_CASE(a_flood_of_errors_makes_no_flood_of_notices) {
   BOOST_TEST(!allowance.take(start + Allowance::kEvery - milliseconds(1)));
   BOOST_TEST(allowance.take(start + Allowance::kEvery));
   BOOST_TEST(!allowance.take(start + Allowance::kEvery));
-  BOOST_TEST(allowance.take_refused() == 3u);
-  BOOST_TEST(allowance.take_refused() == 0u);
+  BOOST_TEST(allowance.take_left_out() == 3u);
+  BOOST_TEST(allowance.take_left_out() == 0u);
   for (int i = 0; i < Allowance::kAtOnce; ++i) BOOST_TEST(allowance.take(start + seconds(100000)));
   BOOST_TEST(!allowance.take(start + seconds(100000)));
 }
 
-BOOST_AUTO_TEST_CASE(a_notice_that_cannot_be_queued_is_gone) {
+BOOST_AUTO_TEST_CASE(what_clients_do_wrong_leaves_room_for_what_this_host_has_wrong) {
+  World world;
+  for (int i = 0; i < Allowance::kAtOnce + 7; ++i) world.send(session_of(ErrorClass::policy));
+  mail::ErrorClasses both = ErrorClass::policy;
+  both.add(ErrorClass::resource);
+  world.send(session_of(both));
+  world.send(session_of(ErrorClass::software));
+  BOOST_TEST(world.notices.sent() == static_cast<std::uint64_t>(Allowance::kAtOnce) + 2);
+  for (int i = 0; i < Allowance::kAtOnce + 7; ++i) world.send(session_of(ErrorClass::resource));
+  world.send(session_of(ErrorClass::software));
+  BOOST_TEST(world.notices.sent() == 2 * static_cast<std::uint64_t>(Allowance::kAtOnce) + 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_that_cannot_be_queued_is_gone_and_the_next_says_so) {
   World world;
   world.queue.outcome = intake::Enqueued::no_space;
   world.send(session_of(ErrorClass::resource));
+  world.send(session_of(ErrorClass::resource));
   BOOST_TEST(world.queue.stored.empty());
   BOOST_TEST(world.notices.sent() == 0u);
+  world.queue.outcome = intake::Enqueued::ok;
+  world.send(session_of(ErrorClass::resource));
+  world.send(session_of(ErrorClass::resource));
+  BOOST_REQUIRE(world.queue.stored.size() == 2u);
+  BOOST_TEST(world.queue.stored[0].content.find("there were 2 more such sessions") !=
+             std::string::npos);
+  BOOST_TEST(world.queue.stored[1].content.find("more such sessions") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_recipient_is_told_nothing) {
+  World errors({}, "bounces@example.net");
+  errors.send(session_of(ErrorClass::resource));
+  BOOST_TEST(errors.queue.stored.empty());
+  errors.send(session_of(ErrorClass::bounce));
+  BOOST_TEST(errors.queue.stored.size() == 1u);
+  World bounces("errors", {});
+  bounces.send(session_of(ErrorClass::bounce));
+  BOOST_TEST(bounces.queue.stored.empty());
+  bounces.send(session_of(ErrorClass::resource));
+  BOOST_TEST(bounces.queue.stored.size() == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -77,6 +77,7 @@ Connection::~Connection() = default;
 
 void Connection::submit(std::shared_ptr<Work> work) {
   const Job* job = &work->job;
+  if (work->notice) carried_notices_ = true;
   works_.emplace(job, std::move(work));
   engine_.submit(job, loop_.clock().now());
   pump();
@@ -148,8 +149,9 @@ Ended Connection::connect_failure(const Error& error) {
   else if (error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT))
     ended.trouble = Trouble::refused;
   else if (error.is_errno(EMFILE) || error.is_errno(ENFILE) || error.is_errno(ENOMEM) ||
-           error.is_errno(ENOBUFS) || error.is_errno(EADDRNOTAVAIL) || error.is_errno(EACCES) ||
-           error.is_errno(EINVAL))
+           error.is_errno(ENOBUFS) ||
+           // without an address of our own it is the family that this host does not have
+           (error.is_errno(EADDRNOTAVAIL) && !destination_.source.empty()))
     ended.trouble = Trouble::local;
   else
     ended.trouble = Trouble::unreachable;
@@ -320,13 +322,15 @@ void Connection::pump() {
     progress_ = loop_.clock().now();
     for (const Job* job : send->begun) {
       host_.stages().set(job->slot, Stage::started);
-      if (iequals(job->sender, settings_.double_bounce)) carried_notices_ = true;
       if (job->body.eight_bit_body && !engine_.offers().eight_bit_mime &&
           !settings_.convert_eight_bit)
         log::info("{}: 8-bit content goes as it is to {}, which does not offer 8BITMIME",
                   job->queue_id, destination_.shown());
     }
-    if (transcript_) transcript_->commands(send->text);
+    if (transcript_ && send->response)
+      transcript_->response();
+    else if (transcript_)
+      transcript_->commands(send->text);
     stream_->write(send->text);
     if (send->job == nullptr) continue;
     const auto work = works_.at(send->job);

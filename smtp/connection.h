@@ -43,6 +43,8 @@ struct Work {
   WallTime handed{};
   // the recipients' addresses for the log, where generic maps have changed the job's
   std::vector<mail::Recipient> given = {};
+  // From the null sender or double_bounce, as qmgr gave it, before generic maps: what goes wrong with it makes no notice.
+  bool notice = false;
 };
 
 class Connection {
@@ -83,7 +85,7 @@ class Connection {
   const mail::Transcript* transcript() const { return transcript_.get(); }
   /// Errors so far, of any class.
   mail::ErrorClasses errors() const;
-  /// It has carried a notice of such errors: telling of its own would go on for ever.
+  /// It was given notices, begun or not: telling of its errors could go on for ever.
   bool carried_notices() const { return carried_notices_; }
   /// Our end's numeric address; empty: none, or not known.
   std::string own_address() const;

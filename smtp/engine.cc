@@ -274,6 +274,7 @@ std::optional<Send> Engine::next_send(SteadyTime now) {
   Send send;
   if (!pending_text_.empty()) {
     send.text = std::exchange(pending_text_, {});
+    send.response = std::exchange(pending_response_, false);
     return send;
   }
   if (phase_ != Phase::ready || writing_ != 0) return std::nullopt;

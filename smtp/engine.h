@@ -76,6 +76,7 @@ enum class Form : std::uint8_t { none, bdat, data, seven_bit };
 struct Send {
   std::vector<const Job*> begun = {};  // jobs whose first command is in text
   std::string text = {};               // commands first; may be empty
+  bool response = false;               // text is one to a challenge of AUTH, not a command
   const Job* job = nullptr;            // then this job's content
   // bdat: the stored bytes; data: dot-stuffed, with the final "." line; seven_bit: so too, after mail::SevenBitForm
   Form form = Form::none;
@@ -274,7 +275,8 @@ class Engine {
   Phase phase_ = Phase::greeting;
   std::deque<Transaction> transactions_;  // not yet reported, oldest first; numbers are consecutive
   std::deque<Owed> owed_;
-  std::string pending_text_;  // the hello line
+  std::string pending_text_;       // the hello line, STARTTLS, AUTH
+  bool pending_response_ = false;  // it answers a challenge of AUTH
   std::vector<Event> events_;
   std::uint64_t next_number_ = 1;
   std::uint64_t cursor_ = 1;   // the transaction whose turn to send it is

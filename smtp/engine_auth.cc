@@ -73,6 +73,7 @@ void Engine::on_auth_reply(const mail::Reply& reply) {
       login_failed(nullptr, response.error().context());
       return;
     }
+    pending_response_ = true;
     pending_text_ += sasl::base64_encode(*response);
     pending_text_ += "\r\n";
     owe(Step::auth);

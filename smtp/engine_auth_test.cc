@@ -49,6 +49,7 @@ struct Talk {
     std::string out;
     while (auto send = engine.next_send({})) {
       out += send->text;
+      if (send->response) responses += send->text;
       if (send->job) engine.content_written();
     }
     said += out;
@@ -71,7 +72,7 @@ struct Talk {
   }
   Job job;
   Engine engine;
-  std::string said;
+  std::string said, responses;  // the latter are marked as answers to challenges
   bool opened = false;
   std::optional<JobDone> done;
   std::optional<Ended> ended;
@@ -120,6 +121,18 @@ BOOST_AUTO_TEST_CASE(a_scram_exchange_runs_to_the_server_s_proof) {
                                    "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")) == "\r\n");
   talk.say("235 ok");
   BOOST_TEST(talk.opened);
+}
+
+BOOST_AUTO_TEST_CASE(what_answers_a_challenge_is_marked_whatever_the_challenge_s_code) {
+  for (const char* code : {"334", "300"}) {
+    Talk talk("250 AUTH LOGIN");
+    talk.engine.submit(&talk.job, {});
+    BOOST_TEST(talk.said.ends_with("AUTH LOGIN\r\n"));
+    BOOST_TEST(talk.say(code + std::string(" VXNlcm5hbWU6")) == "dXNlcg==\r\n");
+    BOOST_TEST(talk.say(code + std::string(" UGFzc3dvcmQ6")) == "cGVuY2ls\r\n");
+    BOOST_TEST(talk.say("235 ok").starts_with("MAIL"));
+    BOOST_TEST(talk.responses == "dXNlcg==\r\ncGVuY2ls\r\n");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_agrees_without_its_proof_is_not_believed) {

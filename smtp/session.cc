@@ -229,6 +229,7 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
   work->job = std::move(job);
   work->job.inline_body = {};
   work->handed = loop_.clock().wall_now();
+  work->notice = work->job.sender.empty() || iequals(work->job.sender, settings_.double_bounce);
   if (work->job.recipients.empty())
     return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
   if (settings_.rules) {
@@ -237,7 +238,8 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
     const auto mapped = map_envelope(*settings_.rules, work->job);
     if (!mapped) {
       log::warning("{}: {}", work->job.queue_id, mapped.error().message());
-      if (!iequals(work->job.sender, settings_.double_bounce))
+      it->second.failed = true;
+      if (!work->notice)
         tell_errors(it->second.connection->destination(), mail::ErrorClass::data, nullptr,
                     mapped.error().message());
       put_back(*it->second.connection, *work);
@@ -328,8 +330,9 @@ void Session::filter(mail::DeliveryStatus& status, std::string_view about, bool 
 
 void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
                           const mail::Transcript* transcript, const std::string& reason) {
-  errors = errors.among(settings_.told);
-  if (!tell_postmaster_ || errors.empty()) return;
+  if (!tell_postmaster_) return;
+  errors = told_lately_.tell(to.shown(), errors.among(settings_.told), loop_.now());
+  if (errors.empty()) return;
   using ipc::session_errors::Role;
   ipc::session_errors::Session session;
   session.role = settings_.lmtp ? Role::lmtp_client : Role::smtp_client;
@@ -366,6 +369,8 @@ void Session::closed(Connection& c, const Ended& ended) {
     std::erase_if(misbehaved_, [&](const auto& m) { return m.second <= loop_.now(); });
   }
   if (ended.trouble != Trouble::none) log::info("{}", ended.status.text);
+  if (ended.opened && ended.trouble == Trouble::none && c.errors().empty() && !it->second.failed)
+    told_lately_.forget(c.destination().shown());
   if (!c.carried_notices())
     tell_errors(c.destination(), c.errors(), c.transcript(),
                 ended.trouble != Trouble::none ? ended.status.text : std::string());

@@ -8,6 +8,8 @@
 ///          remembers them, and are spoken to one command at a time. Here too (at most kMaxMisbehaved, for kMisbehaved): for
 ///          connections that were ordered before qmgr heard of it. The same holds for peers whose TLS is broken, where
 ///          the TLS level is may: they are spoken to in clear text.
+///          The postmaster is told of errors with a host once an hour at most, or after a connection that went well, and
+///          never of a connection that was given notices (smtp/told_lately.h).
 /// Errors:  handle() fails when qmgr breaks the conversation (unknown numbers, no room): the caller logs and closes.
 #include <functional>
 #include <map>
@@ -17,6 +19,7 @@
 
 #include "lib/ipc/session_errors.h"
 #include "smtp/connection.h"
+#include "smtp/told_lately.h"
 
 namespace pen::ipc {
 class TlsReports;  // lib/ipc/tls_reports.h
@@ -58,6 +61,7 @@ class Session final : public Connection::Host {
     std::unique_ptr<Connection> connection;
     std::string policy_domain;  // whose reports hear of it; empty: nobody's, or it was told
     bool closed = false;        // reported; the task may still say goodbye
+    bool failed = false;        // something was wrong here with a job of it
   };
 
   void opened(Connection& c, const Opened& opened, microseconds setup,
@@ -71,7 +75,7 @@ class Session final : public Connection::Host {
   Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message,
                                             Settings& settings);
   void tell_tls(const Connection& c, const Ended* ended);
-  /// transcript: nullptr: nothing was said.
+  /// Unless it was told lately. transcript: nullptr: nothing was said.
   void tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
                    const mail::Transcript* transcript, const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);
@@ -90,6 +94,7 @@ class Session final : public Connection::Host {
   std::shared_ptr<ipc::TlsReports> reports_;
   bool skip_resumed_ = false;
   std::function<void(ipc::session_errors::Session)> tell_postmaster_;
+  ToldLately told_lately_;
   StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;

@@ -1,5 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
+#include "lib/config/config.h"
+#include "smtp/rewritten.h"
 #include "smtp/session_fixture.h"
 
 using namespace pen;
@@ -9,6 +11,14 @@ using ipc::session_errors::Role;
 using mail::ErrorClass;
 
 namespace {
+
+struct NoHost final : Connection::Host {
+  void opened(Connection&, const Opened&, microseconds, microseconds) override {}
+  void done(Connection&, const Work&, const JobDone&) override {}
+  void closed(Connection&, const Ended&) override {}
+  StagePage& stages() override { return page; }
+  StagePage page;
+};
 
 /// What the postmaster is told of one connection to a host.
 struct Told : SessionFixture {
@@ -25,17 +35,24 @@ struct Told : SessionFixture {
   /// One message to a host that answers `command` with `answer`.
   void refused(const std::string& command, const std::string& answer) {
     told.clear();
+    start_telling();
+    Host host(loop, answering(command, answer));
+    one_connection(host);
+    session.reset();
+  }
+  static PeerOptions answering(std::string command, std::string answer) {
+    PeerOptions o;
+    o.fault = [=](std::string_view c) { return c.starts_with(command) ? answer : ""; };
+    return o;
+  }
+  /// One message on a connection of its own.
+  void one_connection(const Host& host) {
     closed.clear();
     results.clear();
-    start_telling();
-    PeerOptions o;
-    o.fault = [&](std::string_view c) { return c.starts_with(command) ? answer : ""; };
-    Host host(loop, o);
     open(1, host.port);
     (void)job(1, "Subject: x\r\n\r\nprivate\r\n");
     BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
     until([&] { return closed.size() == 1 && session->connections() == 0; });
-    session.reset();
   }
   bool is(ErrorClass one) const {
     return told.size() == 1 && told[0].classes == mail::ErrorClasses(one).bits();
@@ -106,6 +123,45 @@ BOOST_AUTO_TEST_CASE(what_keeps_this_host_from_connecting_is_told) {
   open(1, host.port);
   until([&] { return closed.size() == 1; });
   BOOST_TEST(is(ErrorClass::resource));
+  BOOST_TEST((closed[0].trouble == delivery::Trouble::local));
+}
+
+BOOST_AUTO_TEST_CASE(hosts_that_cannot_be_reached_from_here_are_not_told) {
+  start_telling();
+  delivery::OpenConnection o;
+  o.destination.transport = "smtp";
+  o.destination.host = "mx.example";
+  // EINVAL (or no IPv6 here), EACCES or ENETUNREACH: nothing leaves this host
+  for (const char* address : {"fe80::1", "255.255.255.255"}) {
+    closed.clear();
+    ++o.connection;
+    o.destination.address = address;
+    o.destination.port = 25;
+    BOOST_REQUIRE(session->handle(o, {}));
+    until([&] { return closed.size() == 1; });
+    BOOST_TEST((closed[0].trouble != delivery::Trouble::local), closed[0].status.text);
+  }
+  BOOST_TEST(told.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_host_is_told_of_once_until_it_works_again) {
+  start_telling();
+  bool broken = true;
+  PeerOptions o;
+  o.fault = [&](std::string_view c) { return broken && c.starts_with("mail") ? "gibberish" : ""; };
+  Host host(loop, o);
+  for (int i = 0; i < 3; ++i) one_connection(host);
+  BOOST_TEST(told.size() == 1u);
+  broken = false;
+  one_connection(host);
+  broken = true;
+  for (int i = 0; i < 3; ++i) one_connection(host);
+  BOOST_TEST(told.size() == 2u);
+  settings.bind_address = "192.0.2.1";  // and what comes before there is a session with the host
+  told.clear();
+  start_telling();
+  for (int i = 0; i < 3; ++i) one_connection(host);
+  BOOST_TEST(is(ErrorClass::resource));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_kept_or_told_that_no_class_asks_for) {
@@ -113,10 +169,47 @@ BOOST_AUTO_TEST_CASE(nothing_is_kept_or_told_that_no_class_asks_for) {
   settings.told = *mail::parse_error_classes(usual);
   refused("mail", "gibberish");
   BOOST_TEST(told.empty());
+  for (const bool asked : {false, true}) {
+    if (asked) settings.told.add(ErrorClass::protocol);
+    NoHost nobody;
+    const Connection connection(loop, nobody, 1, {}, settings, nullptr);
+    BOOST_TEST((connection.transcript() != nullptr) == asked);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_that_carried_such_a_notice_makes_no_other) {
   settings.double_bounce = "A@x.example";  // whose mail job() is
+  for (const char* command : {"mail", "greeting", "ehlo"}) {
+    refused(command, "gibberish");
+    BOOST_TEST(told.empty(), command);
+  }
+  settings.bind_address = "192.0.2.1";
+  refused("mail", "250 ok");
+  BOOST_TEST(told.empty());
+  settings.bind_address.clear();
+  settings.double_bounce = "double-bounce@me.example";
+  refused("mail", "gibberish");
+  BOOST_TEST(told.size() == 1u);
+  sender.clear();
+  refused("mail", "gibberish");
+  BOOST_TEST(told.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_notice_is_one_whatever_generic_maps_make_of_its_sender) {
+  config::Surroundings surroundings;
+  surroundings.hostname = "me.example";
+  const auto config = config::Config::parse(
+      {.directory = "/",
+       .main_cf =
+           "myhostname = me.example\nsmtp_generic_maps = inline:{a@x.example=ada@out.example}\n",
+       .master_cf = {},
+       .overrides = {}},
+      surroundings);
+  settings.rules = open_rules(config.settings(), false).value();
+  refused("mail", "gibberish");
+  BOOST_REQUIRE(told.size() == 1u);
+  BOOST_TEST(told[0].transcript.find("Out: MAIL FROM:<ada@out.example>") != std::string::npos);
+  settings.double_bounce = "a@x.example";
   refused("mail", "gibberish");
   BOOST_TEST(told.empty());
 }

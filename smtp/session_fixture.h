@@ -106,6 +106,7 @@ struct SessionFixture {
   std::map<std::uint64_t, delivery::JobResult> results;
   std::unique_ptr<ClientTls> client_tls;  // made by a test that wants TLS
   ipc::TlsPolicy policy;                  // of what open() opens
+  std::string sender = "a@x.example";     // of what job() gives
   std::unique_ptr<Session> session;
   std::uint8_t* stages = nullptr;
   std::uint64_t next_job = 1;
@@ -153,7 +154,7 @@ struct SessionFixture {
     j.connection = connection;
     j.slot = static_cast<std::uint32_t>(j.job % 64);
     j.queue_id = "Q" + std::to_string(j.job);
-    j.sender = "a@x.example";
+    j.sender = sender;
     j.recipients.emplace_back();
     j.recipients[0].ordinal = 7;
     j.recipients[0].recipient.address = "r" + std::to_string(j.job) + "@x.example";

@@ -159,12 +159,16 @@ class Session {
   void heard(std::string_view line) {
     if (transcript_) transcript_->command(line);
   }
+  void heard_response() {
+    if (transcript_) transcript_->response();
+  }
   void went_wrong(mail::ErrorClasses error) {
     if (transcript_) transcript_->error(error);
   }
-  /// A message was taken: what led to it is forgotten, unless something went wrong.
+  /// A message was taken: what led to it is forgotten, and so is what went wrong with others before it. A list's
+  /// delivery nearly always has a recipient that is refused.
   void forget_transcript() {
-    if (transcript_ && transcript_->errors().empty()) transcript_->clear();
+    if (transcript_) transcript_->clear();
   }
   /// Between messages: a long transcript is told, if there is something to tell, and begins anew.
   void limit_transcript();

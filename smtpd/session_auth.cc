@@ -39,8 +39,7 @@ async::Task<Session::Flow> Session::auth(std::string_view args) {
   } else if (transaction_) {
     co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
   } else if (s.smtpd_tls_auth_only && !secured()) {
-    co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism",
-                    mail::ErrorClass::policy);
+    co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism");
   } else if (login_) {
     co_await refuse("503 5.5.1 Error: already authenticated");
   } else if (co_await too_often(Event::auth, s.smtpd_client_auth_rate_limit)) {
@@ -113,7 +112,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
       if (!line.error().is(async::WaitError::line_too_long)) co_return read_failed(line.error());
       if (auto skipped = co_await stream_.discard_line(until()); !skipped)
         co_return read_failed(skipped.error());
-      heard("(a line that is too long)");
+      heard_response();
       log::warning("{}: SASL {} authentication failed: response too long", peer_.shown(), shown);
       co_await refuse("500 5.5.6 Error: authentication exchange line is too long");
       co_return Flow::go_on;
@@ -121,7 +120,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
     line->remove_suffix(1);
     const bool bare = !line->ends_with('\r');
     if (!bare) line->remove_suffix(1);
-    heard(*line);
+    heard_response();
     if (bare && forbid_bare_newline_) co_return bare_newline();
     if (*line == "*") {
       log::warning("{}: SASL {} authentication aborted", peer_.shown(), shown);

@@ -260,6 +260,35 @@ BOOST_AUTO_TEST_CASE(a_client_has_so_many_attempts_over_all_its_sessions) {
   BOOST_TEST(rig.script->asked.size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(the_postmaster_is_told_of_auth_without_its_secrets) {
+  std::vector<ipc::session_errors::Session> told;
+  const auto tell = [&](ipc::session_errors::Session s) { told.push_back(std::move(s)); };
+  AuthRig rig("notify_classes = protocol, policy\n");
+  rig.server.tell_postmaster = tell;
+  rig.greet();
+  rig.script->answers = {{.kind = Kind::challenge, .text = "VXNlcm5hbWU6", .user = {}},
+                         {.kind = Kind::challenge, .text = "UGFzc3dvcmQ6", .user = {}},
+                         {.kind = Kind::ok, .text = {}, .user = "anna"}};
+  rig.say("AUTH LOGIN\r\n");
+  rig.say("RSET\r\n");  // base 64 like any other
+  BOOST_TEST(rig.say("UVVJVA==\r\n").starts_with("235"));
+  rig.say("FROB\r\n");
+  rig.hang_up();
+  BOOST_REQUIRE(told.size() == 1u);
+  BOOST_TEST(told[0].transcript.find("In:  AUTH LOGIN\nOut: 334 ***\nIn:  ***\nOut: 334 ***\n"
+                                     "In:  ***\nOut: 235 ") != std::string::npos,
+             told[0].transcript);
+  BOOST_TEST(told[0].transcript.find("In:  FROB\n") != std::string::npos);
+
+  AuthRig bare("notify_classes = protocol, policy\nsmtpd_tls_auth_only = yes\n");
+  bare.server.tell_postmaster = tell;
+  bare.greet();
+  bare.say("AUTH PLAIN QQ==\r\n");
+  bare.hang_up();
+  BOOST_REQUIRE(told.size() == 2u);
+  BOOST_TEST(told[1].classes == mail::ErrorClasses(mail::ErrorClass::protocol).bits());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

@@ -131,6 +131,14 @@ BOOST_AUTO_TEST_CASE(what_went_well_is_forgotten) {
   BOOST_TEST(told.at(0).transcript.find("In:  FROB\n") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_message_that_is_taken_makes_up_for_what_was_refused_before) {
+  Told rig(kAll);
+  const std::string list = mail_to("user@example.org") + "RCPT TO:<gone@example.org>\r\n";
+  BOOST_TEST(rig.after(list + "DATA\r\nx\r\n.\r\nQUIT\r\n").empty());
+  BOOST_TEST(rig.after(list + "BDAT 3 LAST\r\nx\r\nQUIT\r\n").empty());
+  BOOST_TEST(is(rig.after(list + "QUIT\r\n"), ErrorClass::bounce));
+}
+
 BOOST_AUTO_TEST_CASE(a_long_session_is_told_in_pieces) {
   Told rig("protocol", "smtpd_history_flush_threshold = 10\nsmtpd_hard_error_limit = 1000\n");
   std::string many = "EHLO there\r\n";

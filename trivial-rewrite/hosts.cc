@@ -30,6 +30,20 @@ namespace {
 // More MX hosts than this are never looked up: the sender of a hostile set must not make us ask thousands of questions.
 constexpr std::size_t kMaxHosts = 50;
 
+/// DNS may say anything; no host can be reached at these from here. (One of IPv6's link-local addresses means nothing
+/// without the link it is on.)
+bool names_no_host(const std::string& address) {
+  static const auto networks = [] {
+    std::vector<map::Network> all;
+    for (const char* text :
+         {"0.0.0.0", "224.0.0.0/4", "255.255.255.255", "::", "fe80::/10", "ff00::/8"})
+      all.push_back(map::parse_network(text).value());
+    return all;
+  }();
+  const auto ip = map::parse_ip(address);
+  return ip && std::ranges::any_of(networks, [&](const auto& n) { return n.contains(*ip); });
+}
+
 bool is_ipv6(const Destination& d) { return d.address.find(':') != std::string::npos; }
 
 mail::DeliveryStatus dns_status(const DnsAnswer& answer, const std::string& name,
@@ -112,7 +126,16 @@ Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptio
     const DnsAnswer answer = co_await dns_.lookup_host(name, type, lookup);
     if (answer.outcome == DnsOutcome::found) {
       out.ttl = std::min(out.ttl, answer.ttl);
-      for (const auto& record : answer.records) out.addresses.push_back(record.data);
+      for (const auto& record : answer.records) {
+        if (!names_no_host(record.data)) {
+          out.addresses.push_back(record.data);
+        } else if (!temporary) {  // who runs the zone may notice
+          temporary = true;
+          out.status = mail::make_status(
+              mail::Action::deferred, "4.4.4",
+              "host " + printable(name, 255) + " has no address but " + printable(record.data));
+        }
+      }
       out.canonical = answer.name;
       out.secure = out.secure && answer.authenticated;
       continue;

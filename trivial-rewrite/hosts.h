@@ -5,6 +5,7 @@
 /// Rules:   RFC 5321 section 5.1: MX hosts by preference, equal ones shuffled; no MX: the domain's own addresses; MX
 ///          hosts without addresses are no reason to fall back to these. Null MX (RFC 7505): permanent. This host in
 ///          the list: it and everything not preferred to it is left out; nothing left: the mail would come back.
+///          Addresses that no host can have (unspecified, multicast, link-local in IPv6) are left out; nothing else: wait.
 ///          A level never mixes preferences, nor, with an address preference, families.
 /// Thread:  the loop's.
 #include <map>

@@ -101,6 +101,21 @@ BOOST_AUTO_TEST_CASE(mx_hosts_without_address_do_not_fall_back_to_the_domain) {
   options.defer_if_no_mx_address = true;
   BOOST_TEST(find("d.example").starts_with("deferred 4.4.4"));
 }
+BOOST_AUTO_TEST_CASE(addresses_at_which_no_host_can_be_are_left_out) {
+  server.mx("d.example", 10, "a.example");
+  server.a("a.example", "198.51.100.1");
+  server.a("a.example", "0.0.0.0");
+  server.a("a.example", "224.0.0.1");
+  for (const char* none : {"fe80::1", "::", "ff02::1"}) server.aaaa("a.example", none);
+  server.aaaa("a.example", "2001:db8::1");
+  BOOST_TEST(find("d.example") == "a.example[198.51.100.1]:25 a.example[2001:db8::1]:25");
+  server.mx("none.example", 10, "b.example");
+  server.aaaa("b.example", "fe80::1");
+  BOOST_TEST(find("none.example") == "deferred 4.4.4 host b.example has no address but fe80::1");
+  server.mx("some.example", 10, "b.example");
+  server.mx("some.example", 20, "a.example");
+  BOOST_TEST(find("some.example").starts_with("a.example[198.51.100.1]:25"));
+}
 BOOST_AUTO_TEST_CASE(null_mx_refuses_mail_only_when_it_stands_alone) {
   server.mx("null.example", 0, "");
   server.a("null.example", "198.51.100.1");

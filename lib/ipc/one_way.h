@@ -5,8 +5,8 @@
 ///          auto told = std::make_shared<SessionErrors>(loop, path);
 ///          loop.spawn("…", SessionErrors::keep_connected(told));
 ///          told->tell(message);
-/// Bounds:  `most` messages wait for a connection; what comes on top, or while the program does not read, is counted,
-///          logged and gone: what is told this way is never a reason to hold mail.
+/// Bounds:  `most` messages wait while there is no connection, or while the program does not read as fast as it is told;
+///          what comes on top is counted, logged and gone: what is told this way is never a reason to hold mail.
 /// Thread:  the loop's.
 #include <algorithm>
 #include <deque>
@@ -35,7 +35,7 @@ class OneWay {
       : loop_(loop), path_(std::move(path)), words_(words), wanted_(loop) {}
 
   void tell(Message message) {
-    if (waiting_.empty() && send(message)) return;
+    if (waiting_.empty() && has_room()) return send(message);
     if (waiting_.size() >= words_.most) return lose(1);
     waiting_.push_back(std::move(message));
     wanted_.set();
@@ -55,14 +55,7 @@ class OneWay {
         complained = false;
         wait = kFirst;
         self->channel_.emplace(*std::move(channel));
-        while (!self->waiting_.empty()) {
-          if (!self->send(self->waiting_.front())) break;
-          self->waiting_.pop_front();
-        }
-        // What did not fit at once goes: more than this is never kept behind.
-        if (!self->waiting_.empty()) self->lose(self->waiting_.size());
-        self->waiting_.clear();
-        (void)co_await self->channel_->receive();  // nothing is ever said to us: it is the end
+        co_await self->converse();
         self->channel_.reset();
       } else if (!std::exchange(complained, true)) {
         log::warning("connect to {}: {}: {} are not reported for now", self->path_,
@@ -78,11 +71,34 @@ class OneWay {
 
  private:
   using Channel = ipc::Channel<From, To>;
-  bool send(const Message& message) {
-    if (!channel_ || !channel_->is_open() || channel_->congested() || !channel_->send(message))
-      return false;
-    ++told_;
-    return true;
+  /// To the end of the connection: sends what waits as fast as the program reads.
+  async::Task<void> converse() {
+    over_.reset();
+    async::Gate reader(loop_);
+    reader.spawn(std::string(words_.conversation) + " end", wait_for_end(this));
+    const async::Until until{.deadline = kNever, .cancel = &over_};
+    while (!over_.raised()) {
+      for (; !waiting_.empty() && has_room(); waiting_.pop_front()) send(waiting_.front());
+      if (!waiting_.empty()) {
+        if (!co_await channel_->flush(until)) break;
+        continue;
+      }
+      wanted_.reset();
+      if (!co_await wanted_.wait(until)) break;
+    }
+  }
+  /// Nothing is ever said to us: whatever comes is the end.
+  static async::Task<void> wait_for_end(OneWay* self) {
+    (void)co_await self->channel_->receive();
+    self->over_.raise();
+  }
+  bool has_room() const { return channel_ && channel_->is_open() && !channel_->congested(); }
+  /// Where there is room.
+  void send(const Message& message) {
+    if (channel_->send(message))
+      ++told_;
+    else
+      lose(1);  // larger than a frame can be
   }
   void lose(std::uint64_t n) {
     lost_ += n;
@@ -95,7 +111,8 @@ class OneWay {
   async::Loop& loop_;
   std::string path_;
   OneWayWords words_;
-  async::Event wanted_;
+  async::Event wanted_;  // something waits
+  async::Cancel over_;   // the connection is at its end
   std::optional<Channel> channel_;
   std::deque<Message> waiting_;
   std::uint64_t told_ = 0, lost_ = 0;

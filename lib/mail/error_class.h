@@ -42,6 +42,9 @@ class ErrorClasses {
   constexpr ErrorClasses among(ErrorClasses others) const {
     return from_bits(static_cast<std::uint8_t>(bits_ & others.bits_));
   }
+  constexpr ErrorClasses without(ErrorClasses others) const {
+    return from_bits(static_cast<std::uint8_t>(bits_ & ~others.bits_));
+  }
   bool operator==(const ErrorClasses&) const = default;
 
  private:

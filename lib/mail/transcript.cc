@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "lib/base/text.h"
-#include "lib/mail/command.h"
 
 namespace pen::mail {
 namespace {
@@ -31,6 +29,11 @@ bool beyond_doubt(const CommandLine& line) {
     default:
       return false;
   }
+}
+
+/// Commands that a client may go on after, refused or not, with what is nobody's business.
+bool has_secrets_behind(Verb verb) {
+  return verb == Verb::auth || verb == Verb::data || verb == Verb::bdat;
 }
 
 /// Of its form (RFC 4422 section 3.1), so that a password in its place is none.
@@ -77,36 +80,44 @@ void Transcript::add(bool ours, std::string_view line) {
 
 void Transcript::command(std::string_view line) {
   const bool ours = side_ == Side::client;
-  if (std::exchange(response_next_, false)) {
+  const CommandLine parsed = split_command(line);
+  if (hide_ && parsed.verb != Verb::auth && !beyond_doubt(parsed)) {
+    last_ = Verb::unknown;
+    hid_ = true;
     add(ours, kHidden);
     return;
   }
-  challenges_ = false;
-  const CommandLine parsed = split_command(line);
+  const bool doubtful = hide_ && hid_;  // a text that has a word like AUTH?
+  last_ = parsed.verb;
+  if (!ours && has_secrets_behind(parsed.verb) && !hide_) {
+    hide_ = true;
+    hid_ = false;
+  }
   if (parsed.verb == Verb::auth) {
-    hide_ = challenges_ = true;
     const auto mechanism = parsed.args.substr(0, parsed.args.find_first_of(" \t"));
-    add(ours, fmt::format("AUTH {}{}", mechanism_name(mechanism) ? mechanism : kHidden,
+    add(ours, fmt::format("AUTH {}{}", !doubtful && mechanism_name(mechanism) ? mechanism : kHidden,
                           mechanism.size() < parsed.args.size() ? " ***" : ""));
     return;
   }
-  if (hide_ && !beyond_doubt(parsed)) {
-    add(ours, kHidden);
-    return;
-  }
-  hide_ = parsed.verb == Verb::data || parsed.verb == Verb::bdat;
   add(ours, line);
 }
 
+void Transcript::response() { add(side_ == Side::client, kHidden); }
+
 void Transcript::reply(std::string_view line) {
   const bool ours = side_ == Side::server;
-  if (challenges_ && line.starts_with("334")) {
-    response_next_ = true;
-    add(ours, "334 ***");
+  const bool intermediate = line.starts_with('3'), positive = line.starts_with('2');
+  if (last_ == Verb::auth && intermediate) {  // every one of these is a challenge
+    add(ours, fmt::format("{} ***", line.substr(0, 3)));
     return;
   }
-  if (line.starts_with('2')) hide_ = false;  // it was taken: nothing of it is left to come
   add(ours, line);
+  if (!hide_ || (line.size() > 3 && line[3] == '-')) return;
+  // Taken: what is behind it goes elsewhere, or there is nothing of it left to come. A line of refused content may be
+  // RSET or MAIL too: these show that the client goes on only while nothing came that could be such content.
+  const bool taken = positive ? has_secrets_behind(last_) : intermediate && last_ == Verb::data;
+  const bool goes_on = positive && !hid_ && (last_ == Verb::rset || last_ == Verb::mail);
+  if (taken || goes_on) hide_ = false;
 }
 
 void Transcript::commands(std::string_view text) {

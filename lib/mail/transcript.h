@@ -5,9 +5,11 @@
 ///          t.command("MAIL FROM:<a@b>"); t.reply("250 2.1.0 Ok");    // lines without their ends, in order
 ///          t.error(ErrorClass::protocol);
 ///          if (!t.errors().among(told).empty()) send t.text();  t.clear();
-/// Secrets: neither credentials nor content: what follows the mechanism's name in AUTH is "***", and so are challenges,
-///          responses, and every line behind AUTH, DATA or BDAT that is not a command beyond doubt (a client whose
-///          command was refused may send the rest all the same). The content of DATA and BDAT is never given to it.
+/// Secrets: neither credentials nor content: what follows the mechanism's name in AUTH is "***", and so are challenges
+///          and responses; these are given by response(), never by command(). The content of DATA and BDAT is never
+///          given to it. A client whose AUTH, DATA or BDAT was refused may send the rest all the same: a server's
+///          transcript shows of what follows only commands beyond doubt, until such a command is taken, or RSET or MAIL
+///          before anything had to be hidden.
 /// Bounds:  kMost bytes: the first half and the last are kept, with a line between them that says how much is missing.
 /// Pure: no I/O, no clock.
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/mail/command.h"
 #include "lib/mail/error_class.h"
 
 namespace pen::mail {
@@ -29,6 +32,8 @@ class Transcript {
   explicit Transcript(Side side) : side_(side) {}
 
   void command(std::string_view line);
+  /// A line that answers a challenge of AUTH.
+  void response();
   /// One line of a reply.
   void reply(std::string_view line);
   /// Several, each with its CRLF.
@@ -52,9 +57,9 @@ class Transcript {
   std::deque<std::string> tail_;
   std::size_t tail_bytes_ = 0;
   std::uint64_t lines_ = 0, left_out_ = 0;
-  bool response_next_ = false;  // the next command is one to a challenge of AUTH
-  bool challenges_ = false;     // AUTH is under way
-  bool hide_ = false;           // until a line that is a command beyond doubt
+  Verb last_ = Verb::unknown;  // what a reply answers; of a client that sends ahead, AUTH at most
+  bool hide_ = false;          // a server's: what is not a command beyond doubt
+  bool hid_ = false;           // and there was something of the kind
 };
 
 }  // namespace pen::mail

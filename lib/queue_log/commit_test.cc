@@ -75,6 +75,43 @@ BOOST_FIXTURE_TEST_CASE(a_commit_that_is_done_before_an_earlier_one_acknowledges
   BOOST_TEST(log->committed() == ticket);
 }
 
+BOOST_FIXTURE_TEST_CASE(few_messages_have_a_sync_each_and_many_share_them, Lanes) {
+  int serial = 0;
+  const auto append_some = [&](int count) {
+    for (int i = 0; i < count; ++i) append("m" + std::to_string(serial++));
+  };
+  append_some(15);
+  Batch few = next();
+  append_some(3);  // a quarter of the 15, rounded down
+  Batch beside = next();
+  append_some(19);
+  BOOST_TEST(!log->next_batch().has_value());
+  append_some(1);
+  Batch group = next();
+  append_some(1);
+  BOOST_TEST(!log->next_batch().has_value());
+  end(std::move(few));
+  end(std::move(beside));
+  // 20 are under way: one more waits for them.
+  BOOST_TEST(!log->next_batch().has_value());
+  end(std::move(group));
+  end(next());
+  BOOST_TEST(!log->next_batch().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(no_more_commits_are_at_their_sync_than_there_are_threads_for, Lanes) {
+  std::vector<Batch> hand;
+  for (std::size_t i = 0; i < QueueLog::kJournalBatches; ++i) {
+    append("m" + std::to_string(i));
+    hand.push_back(next());
+  }
+  const Ticket last = append("last");
+  BOOST_TEST(!log->next_batch().has_value());
+  for (Batch& batch : hand) end(std::move(batch));
+  end(next());
+  BOOST_TEST(log->committed() == last);
+}
+
 BOOST_FIXTURE_TEST_CASE(after_a_failed_commit_none_beside_it_acknowledges, Lanes) {
   const Ticket before = log->committed();
   append("second");

@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <deque>
+#include <atomic>
 #include <list>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "lib/base/text.h"
@@ -35,22 +36,30 @@ std::optional<Slot> slot_of(std::string_view name) {
   return name_of(slot) == name ? std::optional(slot) : std::nullopt;
 }
 
-/// Syncs of a file at the same time need a file description each: the kernel tells a lost write once per description.
-struct Descriptor {
-  explicit Descriptor(int fd) : all{{fd, false}} {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    for (const One& one : all) ::close(one.fd);
+/// A file that is open, once for each thread that writes to it: the kernel tells of a lost write once per description, and
+/// only those that were open when it was lost. So a thread syncs by the description it had before it wrote, and what
+/// another thread's sync was told does not hide from it what became of its own bytes.
+struct File {
+  explicit File(std::atomic<std::size_t>& count) : open(count) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    for (const auto& [owner, fd] : all) ::close(fd);
+    open -= all.size();
   }
-  struct One {
-    int fd;
-    bool syncing;
-  };
-  int fd() const { return all.front().fd; }
-  std::deque<One> all;  // the others are opened for the first sync that needs one more; never moved
+  void add(int fd) {
+    all.emplace_back(std::this_thread::get_id(), fd);
+    ++open;
+  }
+  /// To read by: any will do.
+  int fd() const { return first; }
+
+  int first = -1;
+  std::vector<std::pair<std::thread::id, int>> all;
+  bool failed = false;  // a sync of it did: from then on all do
+  std::atomic<std::size_t>& open;
 };
-using Shared = std::shared_ptr<Descriptor>;
+using Shared = std::shared_ptr<File>;
 
 }  // namespace
 
@@ -58,9 +67,10 @@ struct PosixStorage::Impl {
   std::string directory;
   int directory_fd = -1;
   bool read_only = false;
-  std::mutex mutex;  // guards what follows
+  std::atomic<std::size_t> descriptors = 0;
+  std::mutex mutex;  // guards what follows, and what is in the files
   struct Entry {
-    Shared fd;
+    Shared file;
     std::list<Slot>::iterator place;
   };
   std::map<Slot, Entry> open;
@@ -77,14 +87,35 @@ struct PosixStorage::Impl {
     if (fd < 0) return fail_errno("open " + path(slot));
     return fd;
   }
-  Result<Shared> get(Slot slot) {
-    const std::lock_guard lock(mutex);
+  /// With the lock held.
+  Result<Shared> get_locked(Slot slot) {
     if (const auto it = open.find(slot); it != open.end()) {
       recent.splice(recent.begin(), recent, it->second.place);
-      return it->second.fd;
+      return it->second.file;
     }
     PEN_TRY_ASSIGN(const int fd, open_file(slot));
     return keep(slot, fd);
+  }
+  /// To read.
+  Result<Shared> get(Slot slot) {
+    const std::lock_guard lock(mutex);
+    return get_locked(slot);
+  }
+  struct Mine {
+    Shared file;
+    int fd;
+  };
+  /// To write or to sync: the calling thread's own description.
+  Result<Mine> mine(Slot slot) {
+    const std::lock_guard lock(mutex);
+    PEN_TRY_ASSIGN(Shared file, get_locked(slot));
+    if (file->failed) return fail_errno("an earlier sync failed of " + path(slot), EIO);
+    for (const auto& [owner, fd] : file->all)
+      if (owner == std::this_thread::get_id()) return Mine{std::move(file), fd};
+    PEN_TRY_ASSIGN(const int fd, open_file(slot));
+    file->add(fd);
+    drop_old(slot);
+    return Mine{std::move(file), fd};
   }
   /// With the lock held.
   void forget(Slot slot) {
@@ -93,16 +124,19 @@ struct PosixStorage::Impl {
     recent.erase(old->second.place);
     open.erase(old);
   }
+  /// With the lock held: files used longest ago are closed while there are too many descriptors.
+  void drop_old(Slot but) {
+    while (descriptors > kMaxOpen && !recent.empty() && recent.back() != but) forget(recent.back());
+  }
   /// With the lock held.
   Shared keep(Slot slot, int fd) {
-    while (open.size() >= kMaxOpen) {
-      open.erase(recent.back());
-      recent.pop_back();
-    }
+    auto file = std::make_shared<File>(descriptors);
+    file->first = fd;
+    file->add(fd);
     recent.push_front(slot);
-    auto shared = std::make_shared<Descriptor>(fd);
-    open[slot] = {shared, recent.begin()};
-    return shared;
+    open[slot] = {file, recent.begin()};
+    drop_old(slot);
+    return file;
   }
 };
 
@@ -204,9 +238,9 @@ Result<void> PosixStorage::set_aside(Slot slot) {
 
 Result<void> PosixStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
   if (impl_->read_only) return fail_errno(impl_->path(slot), EROFS);
-  PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
+  PEN_TRY_ASSIGN(const Impl::Mine mine, impl_->mine(slot));
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(file->fd(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = ::pwrite(mine.fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail_errno("write " + impl_->path(slot), n == 0 ? EIO : errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
@@ -217,28 +251,14 @@ Result<void> PosixStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
 
 Result<void> PosixStorage::sync(Slot slot) {
   if (impl_->read_only) return fail_errno(impl_->path(slot), EROFS);
-  PEN_TRY_ASSIGN(const Shared file, impl_->get(slot));
-  Descriptor::One* mine = nullptr;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    for (Descriptor::One& one : file->all)
-      if (!one.syncing) {
-        mine = &one;
-        break;
-      }
-    if (mine == nullptr) {
-      PEN_TRY_ASSIGN(const int fd, impl_->open_file(slot));
-      mine = &file->all.emplace_back(fd, false);
-    }
-    mine->syncing = true;
-  }
+  PEN_TRY_ASSIGN(const Impl::Mine mine, impl_->mine(slot));
   // Sizes and blocks were settled by allocate(), so data is all there is to sync.
-  const int error = ::fdatasync(mine->fd) == 0 ? 0 : errno;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    mine->syncing = false;
-  }
+  const int error = ::fdatasync(mine.fd) == 0 ? 0 : errno;
+  const std::lock_guard lock(impl_->mutex);
+  if (error != 0) mine.file->failed = true;
   if (error != 0) return fail_errno("fdatasync " + impl_->path(slot), error);
+  if (mine.file->failed)
+    return fail_errno("a sync beside this one failed of " + impl_->path(slot), EIO);
   return {};
 }
 

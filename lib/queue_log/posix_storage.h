@@ -4,9 +4,9 @@
 /// Use:     auto storage = PosixStorage::open("/var/spool/penstock/log");     // queue_log_directory; made if missing
 /// Owns:    the directory, by a lock: a second open, in any process, fails with EWOULDBLOCK while this one lives.
 /// Steady:  a segment file is created once and reserved with fallocate (its directory entry synced); after that there
-///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept.
-/// Thread:  see storage.h; safe for two writing and any number of reading threads. A file that two sync at once is
-///          opened a second time.
+///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept, but for those of the file that
+///          was used last.
+/// Thread:  see storage.h. Each thread that writes to a file has a description of it, by which it also syncs.
 /// Errors:  errno with the file's name.
 #include <memory>
 #include <string>

@@ -1,9 +1,9 @@
 // What becomes of messages, through restarts and damage.
 #include <map>
 #include <set>
-#include "lib/queue_log/queue_fixture.h"
 
 #include "lib/queue_log/breakage.h"
+#include "lib/queue_log/queue_fixture.h"
 #include "lib/queue_log/scan.h"
 
 using namespace pen;
@@ -294,6 +294,38 @@ BOOST_FIXTURE_TEST_CASE(a_log_that_goes_on_while_it_is_read_is_not_taken_for_dam
   }
   BOOST_TEST(!due(retry).has_value());
   BOOST_TEST(log->report().damage.empty());
+}
+
+/// Reads of one chunk, of several, and of records larger than the chunk that is read at that place.
+BOOST_FIXTURE_TEST_CASE(messages_of_any_size_are_read_back_as_they_were_written, Queue) {
+  options.segment_size = 1U << 20;
+  options.reserve = 1U << 20;
+  disk = FaultStorage();
+  open();
+  recover();
+  std::map<std::string, std::string> written;
+  for (int i = 0; i < 200; ++i) {
+    const std::string id = "m" + std::to_string(i);
+    written[id].resize(random.below(i % 10 == 0 ? 100'000 : 9'000));
+    for (char& c : written[id]) c = static_cast<char>(random.below(256));
+    accept(envelope(id, written[id]));
+  }
+  restart(FaultStorage::Cut::none);
+  BOOST_TEST(log->report().damage_count == 0u);
+  std::size_t listed = 0;
+  for (auto scan = log->scan(); !scan->done();) {
+    auto some = scan->step(100);
+    BOOST_REQUIRE(some.has_value());
+    listed += some->size();
+  }
+  BOOST_TEST(listed == written.size());
+  std::size_t run = 0;
+  for (; auto message = due(); ++run) {
+    const auto& e = message->envelope;
+    BOOST_TEST((e.payload == written[e.queue_id]), e.queue_id);
+    BOOST_REQUIRE(log->start(*message).has_value());
+  }
+  BOOST_TEST(run == written.size());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

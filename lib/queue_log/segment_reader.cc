@@ -95,7 +95,8 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
     }
     // Once a record larger than a chunk was read its memory is given back.
     if (size <= kChunk && buffer_.capacity() > 2 * kChunk) buffer_ = buffer_.substr(0, kept);
-    buffer_.resize_and_overwrite(size, [](char*, std::size_t n) { return n; });
+    // The size that is asked for and not the one that is passed, which libstdc++ 12 makes that of the memory.
+    buffer_.resize_and_overwrite(size, [size](char*, std::size_t) { return size; });
     buffer_start_ = offset;
     MutableBytes rest{reinterpret_cast<std::byte*>(buffer_.data()) + kept, size - kept};
     if (auto got = fill(offset + kept, rest); !got) {

@@ -1,5 +1,6 @@
 /// The choice of a connection for a job, in the order of design.md and seed 000.
 #include <algorithm>
+#include <limits>
 
 #include "qmgr/scheduler/model.h"
 
@@ -170,7 +171,7 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
 namespace {
 /// As allowed_new_worker() counts it: nobody goes beyond his own limit, however many workers are free.
 std::uint64_t concurrency_of(const Party& p) {
-  return p.concurrency < p.most_workers ? p.concurrency : kNoCap;
+  return p.concurrency < p.most_workers ? p.concurrency : std::numeric_limits<std::uint64_t>::max();
 }
 }  // namespace
 

@@ -67,8 +67,9 @@ class Server(Postmaster):
                     self.assertEqual(back.messages[-1].recipients,
                                      ["bounces@postmaster.example" if name == "bounce" else "errors@postmaster.example"])
                 talk(mx.port, "NOOP")  # nothing went wrong
-                mx.wait_empty_queue()
-                self.assertEqual(len(back.messages), len(refusals))
+                # A server answers the next client when it has told what there was to tell of this one.
+                talk(mx.port, "WHAT", "QUIT")
+                self.assertIn("\n In:  WHAT\n", self.notice(back, len(refusals) + 1)[1])
 
     def test_what_no_class_asks_for_is_not_told(self):
         with Peer() as back:
@@ -77,8 +78,9 @@ class Server(Postmaster):
                 talk(mx.port, SENDER, "RCPT TO:<x@elsewhere.example>", "QUIT")
                 whole, text = self.notice(back, 1)  # the first, so there was none of the session before
                 self.assertIn("class policy", text)
-                mx.wait_empty_queue()
-                self.assertEqual(len(back.messages), 1)
+                talk(mx.port, "FROB", "QUIT")
+                talk(mx.port, SENDER, "RCPT TO:<y@elsewhere.example>", "QUIT")
+                self.assertIn("RCPT TO:<y@elsewhere.example>", self.notice(back, 2)[1])
 
     def test_no_credentials_and_no_content_are_in_a_notice(self):
         secret = base64.b64encode(b"\0ada\0open-sesame").decode()
@@ -115,17 +117,32 @@ class Client(Postmaster):
                         self.assertIn("\n In:  501 5.5.4 what is that\n", text)
 
     def test_a_notice_that_meets_errors_itself_makes_no_other(self):
-        with Peer() as back:
-            back.replies["MAIL"] = "501 5.5.4 what is that"
-            with Instance(post(back)) as mx:
+        for settings in ({}, {"smtp_generic_maps": inline({"@mx.test.example": "postmaster@out.example"})}):
+            with self.subTest(**settings), Peer() as back:
+                back.replies["MAIL"] = "501 5.5.4 what is that"
+                with Instance(post(back, **settings)) as mx:
+                    talk(mx.port, "FROB", "QUIT")
+                    mx.wait_log(r"to=<errors@postmaster\.example>.*dsn=5\.5\.4")
+                    mx.wait_empty_queue()
+                    eventually(lambda: all(s.closed for s in back.sessions), "smtp has told what it tells")
+                    talk(mx.port, "FROB", "QUIT")
+                    eventually(lambda: mx.log().count("postmaster notice of errors from localhost") == 2, "the next notice")
+                    mx.wait_empty_queue()
+                    self.assertNotIn("postmaster notice of errors from 127.0.0.1", mx.log())
+
+    def test_a_host_is_told_of_once(self):
+        with Peer() as back, Peer() as far:
+            far.replies["MAIL"] = "501 5.5.4 what is that"
+            hops = {"far.example": f"smtp:[127.0.0.1]:{far.port}"}
+            with Instance(post(back, hops)) as mx:
+                for number in range(1, 4):
+                    send(mx.port, "ada@sender.example", ["x@far.example"], mail("words"))
+                    mx.wait_log(rf"(?s)(to=<x@far\.example>.*dsn=5\.5\.4.*){{{number}}}")
+                    eventually(lambda: all(s.closed for s in far.sessions), "smtp has told what it tells")
+                    self.assertIn("SMTP client: errors from 127.0.0.1", self.notice(back, 1)[0]["Subject"])
                 talk(mx.port, "FROB", "QUIT")
-                mx.wait_log(r"to=<errors@postmaster\.example>.*dsn=5\.5\.4")
-                mx.wait_empty_queue()
-                eventually(lambda: all(s.closed for s in back.sessions), "smtp has told what it tells")
-                talk(mx.port, "FROB", "QUIT")
-                eventually(lambda: mx.log().count("postmaster notice of errors from localhost") == 2, "the next notice")
-                mx.wait_empty_queue()
-                self.assertNotIn("postmaster notice of errors from 127.0.0.1", mx.log())
+                self.assertIn("SMTP server: errors from", self.notice(back, 2)[0]["Subject"])
+                self.assertEqual(mx.log().count("postmaster notice of errors from 127.0.0.1"), 1)
 
 
 if __name__ == "__main__":
