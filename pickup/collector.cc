@@ -10,6 +10,7 @@
 #include "lib/intake/derived.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mail/wire.h"
+#include "lib/submission/envelope.h"
 
 namespace pen::pickup {
 namespace {
@@ -57,30 +58,6 @@ Result<Piece> next_piece(DropReader& reader) {
   if (text.size() == kChunk) return Piece{std::move(text), false};
   if (!text.empty()) PEN_TRY(reader.read(kChunk));
   return Piece{std::move(text), true};
-}
-
-bool ascii(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 128; });
-}
-
-mail::Envelope envelope_of(const std::string& name, submission::Submission given) {
-  mail::Envelope envelope;
-  envelope.queue_id = name;
-  envelope.arrival = given.arrival;
-  envelope.sender = std::move(given.sender);
-  envelope.envid = std::move(given.envid);
-  envelope.ret = given.ret;
-  envelope.body_type = given.body_type;
-  envelope.requiretls = given.requiretls;
-  envelope.client.protocol = "local";
-  envelope.smtputf8 = given.smtputf8 || !ascii(envelope.sender);
-  envelope.purpose = given.probe    ? mail::Purpose::probe
-                     : given.traced ? mail::Purpose::traced
-                                    : mail::Purpose::mail;
-  envelope.recipients = std::move(given.recipients);
-  for (const auto& recipient : envelope.recipients)
-    envelope.smtputf8 = envelope.smtputf8 || !ascii(recipient.address);
-  return envelope;
 }
 
 /// The queue id of the one notice that may be made of a message: always the same, so that qmgr drops what is told again
@@ -180,7 +157,8 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   const std::string sender = given.sender;
   std::string full_name = std::move(given.full_name);
   const bool gateway = given.gateway;
-  mail::Envelope as_given = envelope_of(name, std::move(given));
+  mail::Envelope as_given = submission::envelope_of(std::move(given));
+  as_given.queue_id = name;
   intake::Message message(intake_, sender);
   mail::Envelope& envelope = message.envelope();
   envelope.queue_id = name;

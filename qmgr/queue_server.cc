@@ -219,7 +219,7 @@ Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queu
   if (!stored) return false;
   auto message = from_log(*std::move(stored));
   if (!message) return false;
-  Content content{request, {}, message->spool_offset, message->body, false};
+  Content content{request, {}, message->spool_offset, message->body, false, place_of(l)};
   auto& recipients = content.envelope.recipients;
   std::size_t bytes = 0;
   mail::Envelope envelope = message->take_envelope();
@@ -227,7 +227,7 @@ Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queu
     bytes += r.address.size() + r.original.size() + r.orcpt.size() + 16;
     recipients.push_back(std::move(r));
     if (bytes < kEntryBytes) continue;
-    Content part{request, {}, 0, {}, true};
+    Content part{request, {}, 0, {}, true, place_of(l)};
     part.envelope.queue_id = message->id();
     part.envelope.recipients = std::exchange(recipients, {});
     PEN_TRY(s.channel.send(part));

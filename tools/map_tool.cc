@@ -1,5 +1,6 @@
 #include "tools/map_tool.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -8,13 +9,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lib/async/fd.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/map/cdb_file.h"
@@ -109,16 +111,19 @@ std::string not_made(const std::string& type) {
   return ": tables of this type are not made, they have no file";
 }
 
-/// -F: the file that a value names, in base 64. Errors: errno; too_large.
-Result<std::string> file_in_base64(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  if (!file) return fail_errno("open " + name, errno);
-  std::string content(map::kMaxValue + 1, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (file.bad()) return fail_errno("read " + name, EIO);
-  content.resize(static_cast<std::size_t>(file.gcount()));
+/// -F: the files that a value names, an end of line between them, in base 64. Errors: unreadable, too_large, syntax.
+Result<std::string> files_in_base64(const std::string& names) {
+  std::string content;
+  bool first = true;
+  for (const std::string& name : split_list(names)) {
+    if (!std::exchange(first, false)) content += '\n';
+    PEN_TRY_ASSIGN(const std::string one, map::read_table_file(name));
+    if (content.size() + one.size() > map::kMaxValue) return fail(map::MapError::too_large, names);
+    content += one;
+  }
+  if (first) return fail(map::MapError::syntax, "no file is named");
   std::string coded = sasl::base64_encode(content);
-  if (coded.size() > map::kMaxValue) return fail(map::MapError::too_large, name);
+  if (coded.size() > map::kMaxValue) return fail(map::MapError::too_large, names);
   return coded;
 }
 
@@ -129,10 +134,17 @@ int build(const Invocation& in, const Spec& spec) {
   }
   struct stat source{};
   const bool from_stdin = in.incremental;
-  const std::string owner_of =
-      from_stdin && ::access(spec.file.c_str(), F_OK) != 0 ? spec.path() : spec.file;
-  const bool there = ::stat(owner_of.c_str(), &source) == 0;
-  if (!there && !from_stdin) return failed(in, Error::from_errno(errno, "open " + spec.file));
+  // One descriptor for all that is asked of the text: its owner may put another file in its place meanwhile.
+  std::string owner_of = spec.file;
+  const int flags = O_CLOEXEC | (from_stdin ? O_PATH : O_RDONLY | O_NONBLOCK);
+  async::Fd file(::open(owner_of.c_str(), flags));
+  if (!file && from_stdin && errno == ENOENT) {
+    owner_of = spec.path();
+    file = async::Fd(::open(owner_of.c_str(), flags));
+  }
+  const bool there = static_cast<bool>(file);
+  if ((!there && !(from_stdin && errno == ENOENT)) || (there && ::fstat(file.get(), &source) != 0))
+    return failed(in, Error::from_errno(errno, "open " + owner_of));
   map::BuildOptions options = in.build;
   options.start_from_old = in.incremental;
   if (there && in.inherit_mode) options.mode = (source.st_mode & 0666) | 0600;
@@ -141,16 +153,22 @@ int build(const Invocation& in, const Spec& spec) {
   if (from_stdin) {
     text = all_of_stdin();
   } else {
-    auto read = map::read_table_file(spec.file);
+    auto read = map::read_table_file(file.get(), spec.file);
     if (!read) return failed(in, read.error());
     text = *std::move(read);
   }
+  file.reset();
+  // What the text names is the business of whoever wrote it: root reads nothing in their place.
+  std::optional<AsOwner> owner;
+  if (there) owner.emplace(source, in.keep_root);
+  if (owner && !owner->ok())
+    return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
   const std::string shown = from_stdin ? "standard input" : spec.file;
   map::TableText table = in.source == Source::aliases ? map::parse_aliases(text, shown)
                                                       : map::parse_table(text, shown);
   if (in.values_are_files) {
     std::erase_if(table.entries, [&](map::TableEntry& entry) {
-      auto content = file_in_base64(entry.value);
+      auto content = files_in_base64(entry.value);
       if (content)
         entry.value = *std::move(content);
       else
@@ -161,10 +179,6 @@ int build(const Invocation& in, const Spec& spec) {
   }
   for (const auto& warning : table.warnings) complain(in, "warning", warning);
 
-  std::optional<AsOwner> owner;
-  if (there) owner.emplace(source, in.keep_root);
-  if (owner && !owner->ok())
-    return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
   auto warnings = spec.cdb() ? map::build_cdb(spec.path(), table.entries, shown, options)
                              : map::build_lmdb(spec.path(), table.entries, shown, options);
   if (!warnings) return failed(in, warnings.error());

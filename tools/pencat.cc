@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <getopt.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -19,6 +21,7 @@
 #include "lib/mail/header.h"
 #include "lib/mail/queue_id.h"
 #include "lib/submission/drop_view.h"
+#include "lib/submission/envelope.h"
 #include "tools/queue_client.h"
 
 namespace {
@@ -31,13 +34,15 @@ constexpr const char* kHelp =
     "usage: pencat [-c DIR] [-befhq] [ID | FILE ...]\n"
     "\n"
     "Shows messages in the queue of a Penstock instance, and files of its maildrop and corrupt\n"
-    "directories. Without ID and FILE: the file that standard input is.\n"
+    "directories. Without ID and FILE: the file on standard input. A word that could be an ID is "
+    "a\n"
+    "FILE where there is no such message; ./ID always.\n"
     "  -e       envelope\n"
     "  -h       header\n"
-    "  -b       body\n"
+    "  -b       body, with the empty line before it\n"
     "           none of these: all three\n"
     "  -f       the id or the file's name before each line\n"
-    "  -q       every word is an ID, whatever files there are\n"
+    "  -q       every word is an ID, never a file\n"
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  -v       accepted, and changes nothing\n"
     "  -d, -o, -r, -s  refused: messages are no files of records here\n"
@@ -84,8 +89,11 @@ struct Source {
   std::string name;          // as it was asked for
   mail::Envelope envelope;   // of a message in the queue with its body facts
   bool has_envelope = true;  // it could be read
-  std::string state;         // what else there is to say of it; may be empty
-  std::uint64_t size = 0, header_size = 0;
+  std::string state;         // where it is, or what is not right with it; may be empty
+  // of a submission: what is not in the envelope
+  std::string full_name;
+  bool gateway = false;
+  std::uint64_t size = 0;
   /// At most that many bytes of the content.
   std::function<Result<std::string>(std::uint64_t from, std::size_t most)> read;
 };
@@ -135,7 +143,10 @@ void print_envelope(Output& out, const Source& source) {
     line("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
   line("transport", e.transport);
   line("filter", e.filter);
-  if (e.hold) line("hold", "yes");
+  line("full_name", source.full_name);
+  if (source.gateway) line("gateway", "yes");
+  if (e.purpose == mail::Purpose::probe) line("probe", "yes");
+  if (e.purpose == mail::Purpose::traced) line("traced", "yes");
   if (!e.client.address.empty()) line("client", e.client.name + "[" + e.client.address + "]");
   line("client_helo", e.client.helo);
   line("client_protocol", e.client.protocol);
@@ -150,23 +161,7 @@ void print_envelope(Output& out, const Source& source) {
   }
 }
 
-void show(const Source& source, const Parts& parts) {
-  Output out(parts.names ? source.name + ": " : "");
-  const auto mark = [&](const char* what) {
-    if (parts.envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
-  };
-  mark("ENVELOPE RECORDS");
-  if (parts.envelope) print_envelope(out, source);
-  if (parts.header || parts.body) {
-    mark("MESSAGE CONTENTS");
-    const std::uint64_t split = std::min(source.header_size, source.size);
-    print_content(out, source, parts.header ? 0 : split, parts.body ? source.size : split);
-  }
-  mark("HEADER EXTRACTED");
-  mark("MESSAGE FILE END");
-}
-
-/// How much of the content is header, with the empty line after it.
+/// How much of the content is header: the empty line after it belongs to the body, as with postcat. Errors: as read().
 Result<std::uint64_t> header_size_of(const Source& source) {
   using Line = mail::HeaderScanner::Line;
   std::string held;  // the beginning of a line
@@ -181,8 +176,7 @@ Result<std::uint64_t> header_size_of(const Source& source) {
       if (!decided && (whole || held.size() >= mail::HeaderScanner::kDecide)) {
         if (whole && held.ends_with('\r')) held.pop_back();
         const Line kind = mail::HeaderScanner::classify(held, whole, std::exchange(first, false));
-        if (kind == Line::separator) return at;
-        if (kind == Line::body) return line_at;
+        if (kind == Line::separator || kind == Line::body) return line_at;
         decided = true;
       }
       if (!whole) continue;
@@ -194,9 +188,33 @@ Result<std::uint64_t> header_size_of(const Source& source) {
   return source.size;
 }
 
+void show(const Source& source, const Parts& parts) {
+  Output out(parts.names ? source.name + ": " : "");
+  const auto mark = [&](const char* what) {
+    if (parts.envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
+  };
+  mark("ENVELOPE RECORDS");
+  if (parts.envelope) print_envelope(out, source);
+  if (parts.header || parts.body) {
+    mark("MESSAGE CONTENTS");
+    std::uint64_t from = 0, end = source.size;
+    if (!parts.header || !parts.body) {
+      const auto split = header_size_of(source);
+      if (!split) die(kProgram, EX_IOERR, source.name + ": " + split.error().message());
+      (parts.header ? end : from) = *split;
+    }
+    print_content(out, source, from, end);
+  }
+  mark("HEADER EXTRACTED");
+  mark("MESSAGE FILE END");
+}
+
+using Found = submission::DropView::Found;
+
 /// A file that local submission left. Returns whether it is whole.
-bool show_file(const std::string& name, int fd, const Parts& parts) {
-  auto view = submission::DropView::open(fd, true);
+bool show_file(const std::string& name, int fd, const Parts& parts,
+               Found where = Found::elsewhere) {
+  auto view = submission::DropView::open(fd, where);
   if (!view) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s: %s: %s\n", kProgram, printable(name).c_str(),
@@ -208,22 +226,13 @@ bool show_file(const std::string& name, int fd, const Parts& parts) {
   source.has_envelope = view->submission().has_value();
   if (source.has_envelope) {
     submission::Submission given = *view->submission();
-    mail::Envelope& e = source.envelope;
-    e.arrival = given.arrival;
-    e.sender = std::move(given.sender);
-    e.recipients = std::move(given.recipients);
-    e.envid = std::move(given.envid);
-    e.ret = given.ret;
-    e.body_type = given.body_type;
-    e.smtputf8 = given.smtputf8;
-    e.client.protocol = "local";
+    source.full_name = std::move(given.full_name);
+    source.gateway = given.gateway;
+    source.envelope = submission::envelope_of(std::move(given));
   }
   source.state = view->fault().empty() ? "" : "not whole: " + view->fault();
   source.size = view->content_size();
   source.read = [&](std::uint64_t from, std::size_t most) { return view->read(from, most); };
-  auto header = header_size_of(source);
-  if (!header) die(kProgram, EX_IOERR, name + ": " + header.error().message());
-  source.header_size = *header;
   show(source, parts);
   if (view->fault().empty()) return true;
   std::fflush(stdout);
@@ -234,23 +243,23 @@ bool show_file(const std::string& name, int fd, const Parts& parts) {
 /// What became of a word.
 enum class Shown { yes, damaged, no };
 
-Shown show_path(const std::string& name, const std::string& path, const Parts& parts,
-                int flags = 0) {
+Shown show_path(const std::string& name, const std::string& path, const Parts& parts, int flags = 0,
+                Found where = Found::elsewhere) {
   const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (fd.get() < 0) {
     if (errno == ENOENT) return Shown::no;
     die(kProgram, errno == EACCES ? EX_NOPERM : EX_NOINPUT,
         Error::from_errno(errno, "open " + printable(path)).message());
   }
-  return show_file(name, fd.get(), parts) ? Shown::yes : Shown::damaged;
+  return show_file(name, fd.get(), parts, where) ? Shown::yes : Shown::damaged;
 }
 
 Source of_queue(ipc::queue::Content& content, const std::vector<async::Fd>& fds) {
   Source source;
   source.envelope = std::move(content.envelope);
   source.name = source.envelope.queue_id;
+  source.state = name_of(content.place);
   source.size = source.envelope.body.size;
-  source.header_size = source.envelope.body.header_size;
   if (fds.empty()) {
     source.read = [text = content.inline_body](std::uint64_t from, std::size_t most) {
       return Result<std::string>(text.substr(std::min<std::size_t>(from, text.size()), most));
@@ -287,6 +296,42 @@ void show_queued(QueueClient& client, std::vector<std::string>& ids, const Parts
   if (done.outcome == Outcome::denied)
     die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
   if (done.outcome == Outcome::failed) die(kProgram, EX_SOFTWARE, "failed: " + done.text);
+}
+
+/// Standard input that is no file, such as a pipe, as a file without a name; none: it is a file. The beginning must be
+/// that of a submitted message: nothing else is copied.
+async::Fd spool_standard_input() {
+  struct stat st{};
+  if (::fstat(STDIN_FILENO, &st) != 0)
+    die(kProgram, EX_IOERR, Error::from_errno(errno, "standard input").message());
+  if (S_ISREG(st.st_mode)) return {};
+  const char* wanted = std::getenv("TMPDIR");
+  std::string path =
+      std::string(wanted != nullptr && *wanted != '\0' ? wanted : "/tmp") + "/pencat.XXXXXX";
+  async::Fd file(::mkostemp(path.data(), O_CLOEXEC));
+  if (!file) die(kProgram, EX_CANTCREAT, Error::from_errno(errno, "create " + path).message());
+  ::unlink(path.c_str());
+  std::string piece(kPiece, '\0');
+  std::string prefix;
+  for (;;) {
+    const ssize_t n = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) die(kProgram, EX_IOERR, Error::from_errno(errno, "standard input").message());
+    if (n == 0) return file;
+    std::string_view rest(piece.data(), static_cast<std::size_t>(n));
+    if (prefix.size() < submission::kPrefixSize) {
+      prefix += rest.substr(0, submission::kPrefixSize - prefix.size());
+      if (prefix.size() == submission::kPrefixSize)
+        if (const auto head = submission::head_size(prefix); !head)
+          die(kProgram, EX_DATAERR, "standard input: " + head.error().message());
+    }
+    while (!rest.empty()) {
+      const ssize_t written = ::write(file.get(), rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) die(kProgram, EX_IOERR, Error::from_errno(errno, "write " + path).message());
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
 }
 
 }  // namespace
@@ -341,10 +386,12 @@ int main(int argc, char** argv) {
   }
   if (!parts.envelope && !parts.header && !parts.body)
     parts.envelope = parts.header = parts.body = true;
-  if (optind == argc)
-    return !show_file("standard input", STDIN_FILENO, parts) ? EX_DATAERR
-           : std::fflush(stdout) == 0                        ? 0
-                                                             : EX_IOERR;
+  if (optind == argc) {
+    const async::Fd spooled = spool_standard_input();
+    if (!show_file("standard input", spooled ? spooled.get() : STDIN_FILENO, parts))
+      return EX_DATAERR;
+    return std::fflush(stdout) == 0 ? 0 : EX_IOERR;
+  }
   int status = 0;
   std::vector<std::string> ids;
   std::optional<config::Config> config;
@@ -355,9 +402,11 @@ int main(int argc, char** argv) {
     std::vector<std::string> missing;
     for (const std::string& id : ids) {
       Shown shown = Shown::no;
-      for (const char* where : {"/maildrop/", "/corrupt/"})
+      for (const auto& [folder, where] :
+           {std::pair{"/maildrop/", Found::in_maildrop}, std::pair{"/corrupt/", Found::elsewhere}})
         if (shown == Shown::no)
-          shown = show_path(id, config->settings().queue_directory + where + id, parts, O_NOFOLLOW);
+          shown = show_path(id, config->settings().queue_directory + folder + id, parts, O_NOFOLLOW,
+                            where);
       if (shown == Shown::no) missing.push_back(id);
       if (shown == Shown::damaged) status = EX_DATAERR;
     }
@@ -366,14 +415,17 @@ int main(int argc, char** argv) {
     if (!client) client.emplace(kProgram, *config);
     show_queued(*client, missing, parts);
     std::fflush(stdout);
-    for (const auto& id : missing)
-      std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
-    if (!missing.empty()) status = EX_DATAERR;
+    for (const auto& id : missing) {
+      const Shown shown = ids_only ? Shown::no : show_path(id, id, parts);
+      if (shown == Shown::no)
+        std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
+      if (shown != Shown::yes) status = EX_DATAERR;
+    }
   };
   for (int i = optind; i < argc; ++i) {
     const std::string word = argv[i];
     const bool is_id = mail::is_queue_id(word);
-    if (ids_only || (is_id && ::access(word.c_str(), F_OK) != 0)) {
+    if (ids_only || is_id) {  // an id has no slash
       if (!is_id) die(kProgram, EX_USAGE, "not a queue id: " + printable(word));
       if (!config) config.emplace(load_instance(kProgram, directory));
       ids.push_back(word);

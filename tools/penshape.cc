@@ -43,6 +43,7 @@ constexpr const char* kHelpEnd =
     "and that are in one of the QUEUEs: incoming, active, deferred, hold \n"
     "(default: incoming and active).\n"
     "  --help, --version\n";
+// The last column begins after 2^28 times kMaxMinutes: far from what minutes can count.
 constexpr int kMaxColumns = 30;
 constexpr int kMaxMinutes = 1'000'000;
 constexpr int kMaxRows = 1'000'000'000, kMaxWidth = 10'000;

@@ -54,9 +54,8 @@ std::string mailq_footer(std::uint64_t bytes, std::uint64_t entries) {
 }
 
 std::string json_entry(const Entry& e) {
-  static constexpr const char* kNames[] = {"incoming", "active", "deferred", "hold"};
   nlohmann::ordered_json j;
-  j["queue_name"] = kNames[static_cast<std::size_t>(e.place)];
+  j["queue_name"] = name_of(e.place);
   j["queue_id"] = e.queue_id;
   j["arrival_time"] = unix_seconds(e.arrival);
   j["message_size"] = e.size;

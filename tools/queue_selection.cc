@@ -2,6 +2,9 @@
 
 #include <sysexits.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "lib/base/text.h"
 #include "lib/config/values.h"
 #include "tools/queue_client.h"
@@ -57,15 +60,10 @@ bool Selection::take(int c, const char* value) {
 }
 
 bool Selection::take_queue(std::string_view name) {
-  using ipc::queue::Place;
-  for (const auto& [word, place] :
-       {std::pair{"incoming", Place::incoming}, std::pair{"active", Place::active},
-        std::pair{"deferred", Place::deferred}, std::pair{"hold", Place::hold}}) {
-    if (name != word) continue;
-    filter_.places |= static_cast<std::uint8_t>(1U << static_cast<unsigned>(place));
-    return true;
-  }
-  return false;
+  const auto* found = std::ranges::find(ipc::queue::kPlaceNames, name);
+  if (found == std::end(ipc::queue::kPlaceNames)) return false;
+  filter_.places |= static_cast<std::uint8_t>(1U << (found - ipc::queue::kPlaceNames));
+  return true;
 }
 
 }  // namespace pen::tools

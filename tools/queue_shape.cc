@@ -51,7 +51,8 @@ void Shape::count(Row& row, std::size_t column) const {
 }
 
 void Shape::add(const ipc::queue::Entry& entry) {
-  const auto age = now_ - entry.arrival;
+  // In minutes, as the columns: the last of these begin later than nanoseconds can count.
+  const auto age = std::chrono::floor<minutes>(now_ - entry.arrival);
   const auto column = static_cast<std::size_t>(
       std::upper_bound(options_.ages.begin(), options_.ages.end(), age) - options_.ages.begin());
   if (options_.by_sender) {

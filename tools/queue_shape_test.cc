@@ -26,6 +26,18 @@ BOOST_AUTO_TEST_CASE(ages_double_or_go_in_equal_steps) {
   BOOST_TEST(shape_ages(minutes(5), 0, true).empty());
 }
 
+BOOST_AUTO_TEST_CASE(the_widest_columns_there_can_be_are_counted_right) {
+  const auto ages = shape_ages(minutes(1'000'000), 29, false);
+  BOOST_TEST(ages.back().count() == 1'000'000LL << 28);
+  Shape shape({.ages = ages, .by_sender = false}, kNow);
+  for (const int age : {0, 999'999, 1'000'000, 2'500'000})
+    shape.add(entry(minutes(age), "a@x.example", {"one.example"}));
+  BOOST_TEST(shape.json().starts_with(
+      R"({"domain":"one.example","messages":4,"ages":[{"minutes":1000000,"messages":2},)"
+      R"({"minutes":2000000,"messages":1},{"minutes":4000000,"messages":1},)"
+      R"({"minutes":8000000,"messages":0},)"));
+}
+
 BOOST_AUTO_TEST_CASE(messages_are_counted_by_domain_and_age) {
   Shape shape({.ages = shape_ages(minutes(5), 2, false), .by_sender = false}, kNow);
   shape.add(entry(minutes(0), "a@x.example", {"One.example"}));

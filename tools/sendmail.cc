@@ -46,7 +46,7 @@ constexpr const char* kHelp =
     "  -R full|hdrs      what a notice of failure returns\n"
     "  -V ID             envelope id for notices\n"
     "  -O requiretls=yes|no  every host on the way must offer REQUIRETLS\n"
-    "  -O smtputf8=yes|no    the message needs SMTPUTF8\n"
+    "  -O smtputf8=yes|no    the message is declared as one with addresses or a header in UTF-8\n"
     "  -G                from elsewhere: nothing is added to the header, nor rewritten in it\n"
     "  -B 7BIT|8BITMIME  body type\n"
     "  -C DIR            the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
@@ -55,7 +55,8 @@ constexpr const char* kHelp =
     "  -bd, -bl          start the mail system (penstock start)\n"
     "  -bh, -bH          nothing\n"
     "  -bm               submit a message, as without\n"
-    "  -q                try every deferred message now; -qI ID one; -qR SITE those for a domain\n"
+    "  -q                try every deferred message now; -qI ID one; -qR SITE those for a domain;\n"
+    "                    -qTIME nothing\n"
     "  -v                print the queue id; report to the sender by mail how the first try went\n"
     "  -A, -c, -d, -e, -h, -L, -m, -n, other -O and -o, -p, -U, -x, -X  taken, and change nothing\n"
     "  --help, --version\n";
@@ -84,7 +85,8 @@ std::string beside(const char* name) {
 }
 
 struct Invocation {
-  char mode = 'm';  // of -b; q: the queue is to be tried
+  char mode = 'm';        // of -b; q: the queue is to be tried
+  bool interval = false;  // -q15m: how often a daemon looks at the queue
   std::string config_directory, flush_id, flush_site, alias_file;
   std::optional<std::string> sender;
   submission::Submission mail;
@@ -109,21 +111,30 @@ std::uint8_t notify_of(std::string_view list) {
   return bits;
 }
 
+/// The last of -b, -I and -q counts; but a daemon tries the queue by itself, whichever of -bd and -q is first.
+void take_mode(Invocation& v, char mode) {
+  const bool daemon = v.mode == 'd' || v.mode == 'l', starts = mode == 'd' || mode == 'l';
+  if ((daemon && mode == 'q') || (v.mode == 'q' && starts))
+    complain("warning: -q is not used with -bd: the queue manager tries by itself");
+  if (mode == 'v')
+    v.mail.probe = true;
+  else if (!daemon || mode != 'q')
+    v.mode = mode;
+}
+
 void take_queue_option(Invocation& v, const char* argument) {
   const std::string word = argument != nullptr ? argument : "";
-  if (!word.empty() && ascii_digit(word.front())) {
-    // -q15m: how often a daemon looks at the queue. Here the queue manager knows itself.
-    if (v.mode != 'd' && v.mode != 'l')
-      die(EX_USAGE, "-q" + word + ": the queue manager tries by itself; -q tries now");
-    return;
-  }
-  v.mode = 'q';
-  if (word.starts_with('I'))
+  if (word.empty()) {
+    take_mode(v, 'q');
+  } else if (ascii_digit(word.front())) {
+    v.interval = true;
+  } else if (word.starts_with('I')) {
     v.flush_id = word.substr(1);
-  else if (word.starts_with('R'))
+  } else if (word.starts_with('R')) {
     v.flush_site = word.substr(1);
-  else if (!word.empty())
-    die(EX_USAGE, "-q" + word + ": only -q, -qI ID and -qR SITE exist");
+  } else {
+    die(EX_USAGE, "-q" + word + ": only -q, -qTIME, -qI ID and -qR SITE exist");
+  }
   if (word == "I" || word == "R") die(EX_USAGE, "-q" + word + ": what?");
 }
 
@@ -144,10 +155,10 @@ void take_named_option(Invocation& v, std::string_view word) {
 void take_option(Invocation& v, int c, const char* argument) {
   switch (c) {
     case 'b':
-      v.mode = argument[0];
+      take_mode(v, argument[0]);
       break;
     case 'I':
-      v.mode = 'i';
+      take_mode(v, 'i');
       break;
     case 'B':
       if (iequals(argument, "7BIT"))
@@ -258,9 +269,29 @@ void take_extensions(Invocation& v) {
   v.mail.smtputf8 = wanted(v.smtputf8, s.smtputf8_enable, "smtputf8", "smtputf8_enable");
 }
 
-int submit_message(Invocation& v, char** from, char** to) {
-  if (v.mail.probe && v.reading.header_recipients)
+/// Options that do not go together, as Postfix refuses them; and what it would take for a message without sending it.
+/// Ends the program.
+void check_options(const Invocation& v, bool recipients) {
+  const bool flushes_some = !v.flush_id.empty() || !v.flush_site.empty();
+  const bool sends = v.mode == 'm' && !flushes_some && !v.interval;
+  const auto refuse = [](std::string_view what) {
+    die(EX_USAGE, std::string(what) + ": not with -b or -q of another task");
+  };
+  if (v.reading.header_recipients && !sends) refuse("-t");
+  if (flushes_some && v.mode != 'm') refuse(v.flush_id.empty() ? "-qR" : "-qI");
+  if (recipients && !sends && v.mode != 's') refuse("recipients");  // speak_smtp() tells its own
+  if (!v.mail.probe) return;
+  if (v.reading.header_recipients)
     die(EX_USAGE, "-bv reads no message: give the addresses on the command line, not -t");
+  const char* of_mail = v.reading.notify != 0                  ? "-N"
+                        : v.mail.ret != mail::Ret::unspecified ? "-R"
+                        : v.verbose                            ? "-v"
+                                                               : nullptr;
+  if (of_mail != nullptr)
+    die(EX_USAGE, std::string("-bv ends in one report to the sender: not with ") + of_mail);
+}
+
+int submit_message(Invocation& v, char** from, char** to) {
   if (!v.reading.header_recipients && from == to)
     die(EX_USAGE, "recipient addresses must be on the command line, or -t be given");
   v.mail.traced = v.verbose && !v.mail.probe;
@@ -361,13 +392,15 @@ int main(int argc, char** argv) {
     }
     take_option(v, c, optarg);
   }
+  check_options(v, optind != argc);
+  if (v.interval && v.mode == 'm') return EX_OK;  // a daemon for the queue alone: qmgr is one
   std::vector<std::string> where;
   if (!v.config_directory.empty()) where = {"-c", v.config_directory};
   switch (v.mode) {
-    case 'v':
-      v.mail.probe = true;
-      [[fallthrough]];
     case 'm':
+      if (!v.flush_id.empty()) where.insert(where.end(), {"-i", v.flush_id});
+      if (!v.flush_site.empty()) where.insert(where.end(), {"-s", v.flush_site});
+      if (!v.flush_id.empty() || !v.flush_site.empty()) become("penqueue", std::move(where));
       return submit_message(v, argv + optind, argv + argc);
     case 'p':
       where.insert(where.begin(), "-p");
@@ -376,12 +409,7 @@ int main(int argc, char** argv) {
     case 'i':
       make_aliases(v);
     case 'q':
-      if (!v.flush_id.empty())
-        where.insert(where.end(), {"-i", v.flush_id});
-      else if (!v.flush_site.empty())
-        where.insert(where.end(), {"-s", v.flush_site});
-      else
-        where.emplace_back("-f");
+      where.emplace_back("-f");
       become("penqueue", std::move(where));
     case 'd':
     case 'l':

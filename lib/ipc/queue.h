@@ -3,7 +3,9 @@
 ///
 /// Answers stream: any number of Entry or Progress, then exactly one Done per request. Success is reported only after
 /// the sync that makes it true. Rights go by the peer's uid (authorized_*_users); root and mail_owner may do all.
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -14,6 +16,12 @@ namespace pen::ipc::queue {
 inline constexpr std::string_view kName = "queue";
 
 enum class Place : std::uint8_t { incoming, active, deferred, hold };
+/// Their names, as people write and read them.
+inline constexpr std::string_view kPlaceNames[] = {"incoming", "active", "deferred", "hold"};
+inline std::string_view name_of(Place place) {
+  const auto i = static_cast<std::size_t>(place);
+  return i < std::size(kPlaceNames) ? kPlaceNames[i] : "unknown";
+}
 
 /// Which messages a request is about: every condition that is set must hold. Case does not matter. Conditions on a
 /// recipient must hold for one and the same recipient that is left.
@@ -103,7 +111,8 @@ struct Content {
   std::string_view inline_body;
   bool more =
       false;  // only recipients; the next Content holds more of them, the last one everything else
-  PEN_FIELDS(request, envelope, body_offset, inline_body, more)
+  Place place = Place::active;  // where the message is
+  PEN_FIELDS(request, envelope, body_offset, inline_body, more, place)
 };
 /// Of an order, a few times a second.
 struct Progress {

@@ -26,6 +26,8 @@ struct FileStamp {
 Result<FileStamp> file_stamp(const std::string& path);
 /// The whole file, at most kMaxFile bytes. Errors: unreadable, too_large.
 Result<std::string> read_table_file(const std::string& path);
+/// The same of a file that is open, from where it stands; path is for errors.
+Result<std::string> read_table_file(int fd, const std::string& path);
 
 /// Holds the newest version of something made from a file.
 template <class Table>

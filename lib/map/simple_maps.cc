@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/async/fd.h"
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
 #include "lib/map/table_text.h"
@@ -177,32 +178,24 @@ Result<FileStamp> file_stamp(const std::string& path) {
 }
 
 Result<std::string> read_table_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return fail(MapError::unreadable, "open " + path, errno);
+  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail(MapError::unreadable, "open " + path, errno);
+  return read_table_file(fd.get(), path);
+}
+
+Result<std::string> read_table_file(int fd, const std::string& path) {
   std::string content;
-  Result<std::string> result;
   for (;;) {
     const std::size_t before = content.size();
-    if (before > kMaxFile) {
-      result = fail(MapError::too_large, path);
-      break;
-    }
+    if (before > kMaxFile) return fail(MapError::too_large, path);
     const std::size_t step = std::max<std::size_t>(64 * 1024, before / 2);
     content.resize(before + step);
     const ssize_t got = ::read(fd, content.data() + before, step);
     const int error = errno;
     content.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) {
-      result = std::move(content);
-      break;
-    }
-    if (got < 0 && error != EINTR) {
-      result = fail(MapError::unreadable, "read " + path, error);
-      break;
-    }
+    if (got == 0) return content;
+    if (got < 0 && error != EINTR) return fail(MapError::unreadable, "read " + path, error);
   }
-  ::close(fd);
-  return result;
 }
 
 std::shared_ptr<Map> make_texthash(std::string spec, const std::string& name,

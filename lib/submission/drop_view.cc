@@ -8,7 +8,7 @@
 
 namespace pen::submission {
 
-Result<DropView> DropView::open(int fd, bool whole) {
+Result<DropView> DropView::open(int fd, Found where) {
   struct stat st{};
   if (::fstat(fd, &st) != 0) return fail_errno("stat");
   if (!S_ISREG(st.st_mode)) return fail(FormatError::not_ours, "not a regular file");
@@ -41,13 +41,11 @@ Result<DropView> DropView::open(int fd, bool whole) {
   view.content_end_ = size - kTrailerSize;
   if (trailer->content_size != view.content_size()) {
     view.fault_ = "its length is not what its trailer says";
-  } else if (whole) {
-    if (auto right = view.verify(*trailer); !right) {
-      if (right.error().sys_errno() != 0) return std::unexpected(std::move(right).error());
-      view.fault_ = right.error().message();
-    }
+  } else if (auto right = view.verify(*trailer); !right) {
+    if (right.error().sys_errno() != 0) return std::unexpected(std::move(right).error());
+    view.fault_ = right.error().message();
   }
-  if (view.fault_.empty() && (st.st_mode & S_IXUSR) == 0)
+  if (view.fault_.empty() && where == Found::in_maildrop && (st.st_mode & S_IXUSR) == 0)
     view.fault_ = "its submission did not end";
   return view;
 }

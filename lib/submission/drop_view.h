@@ -1,7 +1,7 @@
 #pragma once
 /// A file of maildrop, or of corrupt, looked at by people: as much of it as can be read, whatever became of the rest.
 ///
-/// Use:     auto view = DropView::open(fd, true);
+/// Use:     auto view = DropView::open(fd, DropView::Found::in_maildrop);
 ///          view->submission(); view->read(0, view->content_size()); view->fault()
 /// Reads only: takes no lock and changes nothing; DropReader is for whoever takes the message.
 /// Errors:  errno; not_ours, other_version: nothing in it can be told apart.
@@ -16,8 +16,11 @@ namespace pen::submission {
 
 class DropView {
  public:
-  /// The descriptor, of a regular file, must outlive the view. whole: the content is read through for its checksum.
-  static Result<DropView> open(int fd, bool whole);
+  /// Where the file was found. Only of one in maildrop the mode tells whether its writer has finished: a copy need not
+  /// have it.
+  enum class Found : std::uint8_t { in_maildrop, elsewhere };
+  /// The descriptor, of a regular file, must outlive the view. The content is read through for its checksum.
+  static Result<DropView> open(int fd, Found where);
 
   /// nullopt: the envelope cannot be read.
   const std::optional<Submission>& submission() const { return submission_; }

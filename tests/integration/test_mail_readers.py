@@ -139,6 +139,11 @@ class Readers(Suite):
             mx.wait_log("status=deferred")
             eventually(lambda: "delay_reason" in mx.tool("penqueue", "-j").stdout, "it is deferred")
             listed["penqueue"] = json.loads(mx.tool("penqueue", "-j").stdout.strip())
+        # What postqueue has since Postfix 3.11: an older one need not have it, and nothing else may be missing there.
+        for recipient, theirs in zip(listed["penqueue"]["recipients"], listed["postqueue"]["recipients"]):
+            for name in ("orig_address", "bounce_reason"):
+                if name not in theirs:
+                    recipient.pop(name, None)
         self.assertEqual(self.shape(listed["penqueue"]), self.shape(listed["postqueue"]))
         for name in ("queue_name", "sender", "forced_expire"):
             self.assertEqual(listed["penqueue"][name], listed["postqueue"][name])

@@ -116,6 +116,37 @@ class Making(Tables):
         self.penmap(plain)
         self.assertRegex(self.penmap("-F", "-q", "key", plain, status=65).stderr, "base 64")
 
+    def test_F_joins_several_files_with_an_end_of_line(self):
+        key, chain, empty = self.write("key", "KEY\n"), self.write("chain", "CHAIN"), self.write("empty", "")
+        table = "lmdb:" + self.write("lists", f"both {key}, {chain}\nthree {chain}\t{empty},{key}\nhalf {key} {self.dir}/gone\nnone ,\n")
+        done = self.penmap("-F", table)
+        self.assertEqual({k: base64.b64decode(v) for k, v in self.content(table).items()},
+                         {"both": b"KEY\n\nCHAIN", "three": b"CHAIN\n\nKEY\n"})
+        self.assertRegex(done.stderr, "lists, line 3: .*gone.*skipping this entry")
+        self.assertRegex(done.stderr, "lists, line 4: .*no file is named.*skipping this entry")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root could read more than the owner")
+    def test_F_reads_as_the_owner_what_the_owners_text_names(self):
+        home, secret = os.path.join(self.dir, "theirs"), self.write("secret", "root's own\n")
+        os.chmod(secret, 0o600)
+        os.mkdir(home)
+        path, own = os.path.join(home, "table"), os.path.join(home, "own")
+        for name, text in ((path, f"stolen {secret}\nown {own}\n"), (own, "theirs\n")):
+            with open(name, "w") as out:
+                out.write(text)
+        for name in (home, path, own):
+            os.chown(name, 65534, 65534)
+        for kind in ("lmdb", "cdb"):
+            table = f"{kind}:{path}"
+            done = self.penmap("-F", table)
+            self.assertRegex(done.stderr, "table, line 1: .*secret.*skipping this entry")
+            self.assertEqual(list(self.content(table)), ["own"])
+            done = self.penmap("-F", "-i", table, given=f"stolen {secret}\n")
+            self.assertRegex(done.stderr, "standard input, line 1: .*secret.*skipping this entry")
+            self.assertEqual(list(self.content(table)), ["own"])
+            self.penmap("-F", "-o", table)
+            self.assertEqual(sorted(self.content(table)), ["own", "stolen"])
+
     def test_a_type_that_is_not_made_and_one_that_does_not_exist(self):
         path = self.write("x", "a b\n")
         self.assertIn("the text is read as it is", self.penmap("regexp:" + path, status=64).stderr)

@@ -1,6 +1,7 @@
 """pencat, penqueue, pensuper and penshape beyond plain orders: files, listings, input that is not as it should be."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 import unittest
@@ -36,10 +37,116 @@ class Files(Suite):
             self.assertEqual(mx.tool("pencat", "-q", identity, check=True).stdout, whole.replace(path, identity))
             with open(path) as given:
                 done = subprocess.run([os.path.join(BIN, "pencat"), "-h"], stdin=given, capture_output=True, text=True)
-            self.assertEqual((done.returncode, done.stdout), (0, "Subject: hello\n\n"))
-            self.assertEqual(mx.tool("pencat", "-b", path, check=True).stdout, "line one\nline two\n")
+            self.assertEqual((done.returncode, done.stdout), (0, "Subject: hello\n"))
+            self.assertEqual(mx.tool("pencat", "-b", path, check=True).stdout, "\nline one\nline two\n")
             self.assertEqual(mx.tool("pencat", "-b", "-f", path, check=True).stdout,
-                             f"{path}: line one\n{path}: line two\n")
+                             f"{path}: \n{path}: line one\n{path}: line two\n")
+
+    def test_standard_input_may_be_a_pipe(self):
+        with Instance() as mx:
+            mx.stop()
+            submit(mx, "bob@rcpt.example", text="Subject: large\n\n" + "0123456789\n" * 100000)
+            path, = self.dropped(mx)
+            with open(path, "rb") as f:
+                content = f.read()
+            folder = mx.path("temporary")
+            os.mkdir(folder)
+
+            def piped(given):
+                return subprocess.run([os.path.join(BIN, "pencat")], input=given, capture_output=True, timeout=60,
+                                      env={**os.environ, "TMPDIR": folder})
+            done = piped(content)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.decode(), mx.tool("pencat", path, check=True).stdout.replace(path, "standard input"))
+            self.assertEqual(done.stdout.count(b"0123456789\n"), 100000)
+            done = piped(content[:-500])
+            self.assertEqual(done.returncode, os.EX_DATAERR)
+            self.assertIn(b"without a trailer", done.stderr)
+            for other in (b"", b"PENDROP", b"no such thing" * 100):
+                self.assertEqual(piped(other).returncode, os.EX_DATAERR, other)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_what_sendmail_was_asked_for_is_shown(self):
+        with Instance() as mx:
+            mx.stop()
+            for words, lines in ((["-F", "Ada L."], ["full_name: Ada L."]), (["-G"], ["gateway: yes"]), (["-v"], ["traced: yes"]),
+                                 (["-bv"], ["probe: yes"]), (["-O", "requiretls=yes"], ["requiretls: yes"]),
+                                 (["-O", "smtputf8=yes"], ["smtputf8: yes"])):
+                with self.subTest(words):
+                    submit(mx, "-f", "ada@sender.example", *words, "bob@rcpt.example")
+                    path, = self.dropped(mx)
+                    shown = mx.tool("pencat", "-e", path, check=True).stdout
+                    for line in lines:
+                        self.assertIn(line + "\n", shown)
+                    self.assertEqual(len(re.findall("^(?:gateway|traced|probe|requiretls|smtputf8|state): ", shown, re.M)),
+                                     0 if words[0] == "-F" else 1, shown)
+                    os.unlink(path)
+
+    def test_the_mode_of_a_copy_does_not_matter(self):
+        with Instance() as mx:
+            mx.stop()
+            submit(mx, "bob@rcpt.example")
+            path, = self.dropped(mx)
+            copy = mx.write("copy", "")
+            shutil.copyfile(path, copy)
+            os.chmod(copy, 0o644)
+            self.assertNotIn("state:", mx.tool("pencat", copy, check=True).stdout)
+            os.chmod(path, 0o644)
+            done = mx.tool("pencat", os.path.basename(path))
+            self.assertEqual(done.returncode, os.EX_DATAERR)
+            self.assertIn("state: not whole: its submission did not end\n", done.stdout)
+
+    def test_a_word_is_an_id_before_it_is_a_file(self):
+        with Instance() as mx:
+            mx.stop()
+            submit(mx, "bob@rcpt.example")
+            path, = self.dropped(mx)
+            identity = os.path.basename(path)
+            folder = mx.path("elsewhere")
+            os.mkdir(folder)
+            with open(path, "rb") as f:
+                other = f.read()
+            with open(os.path.join(folder, identity), "wb") as out:
+                out.write(other.replace(b"line one", b"LINE ONE"))
+
+            def shown(*words):
+                return subprocess.run([os.path.join(BIN, "pencat"), "-c", mx.etc, *words], cwd=folder, capture_output=True,
+                                      text=True, timeout=60)
+            self.assertIn("line one\n", shown(identity).stdout)
+            self.assertIn("LINE ONE\n", shown("./" + identity).stdout)
+            os.unlink(path)
+            mx.start()
+            self.assertIn("LINE ONE\n", shown(identity).stdout)
+            done = shown("-q", identity)
+            self.assertEqual((done.returncode, done.stdout), (os.EX_DATAERR, ""))
+            self.assertIn("no such message", done.stderr)
+
+    def test_a_link_or_a_pipe_in_maildrop_is_not_followed_and_not_waited_for(self):
+        with Instance() as mx:
+            mx.stop()
+            submit(mx, "bob@rcpt.example")
+            path, = self.dropped(mx)
+            moved = mx.path("moved")
+            os.rename(path, moved)
+            os.symlink(moved, path)
+            done = mx.tool("pencat", os.path.basename(path))
+            self.assertEqual((done.returncode, done.stdout), (os.EX_NOINPUT, ""))
+            os.unlink(path)
+            os.mkfifo(path)
+            for word in (os.path.basename(path), path):
+                done = mx.tool("pencat", word)
+                self.assertEqual((done.returncode, done.stdout), (os.EX_DATAERR, ""))
+                self.assertIn("not a regular file", done.stderr)
+            os.unlink(path)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become somebody else")
+    def test_an_ordinary_user_is_shown_no_message_in_the_queue(self):
+        with Instance(test_orders.nobody()) as mx:
+            identity = send(mx.port, "ada@one.example", ["a@rcpt.example"], mail("secret")).split()[-1]
+            mx.tool("pencat", identity, check=True)
+            done = subprocess.run([os.path.join(BIN, "pencat"), "-c", mx.etc, identity], capture_output=True, text=True, timeout=60,
+                                  user=65534, group=65534, extra_groups=[])
+            self.assertEqual((done.returncode, done.stdout), (os.EX_NOPERM, ""), done)
 
     def test_of_a_damaged_file_is_shown_what_there_is(self):
         with Instance() as mx:
@@ -125,6 +232,17 @@ class Listings(Queued):
                 for pid in bounce:
                     os.kill(pid, signal.SIGCONT)
             mx.wait_empty_queue()
+
+
+    def test_pencat_says_where_a_message_is(self):
+        with Instance({**test_orders.nobody(), "minimal_backoff_time": "1000s"}) as mx:
+            identity, = self.queued(mx, [("ada@one.example", "a@rcpt.example")])
+            self.assertIn("state: deferred\n", mx.tool("pencat", "-e", identity, check=True).stdout)
+            mx.tool("pensuper", "-h", identity, check=True)
+            self.assertIn("state: hold\n", mx.tool("pencat", "-e", identity, check=True).stdout)
+            mx.tool("pensuper", "-H", identity, check=True)
+            eventually(lambda: self.places(mx, "deferred"), "it waits again")
+            self.assertNotIn("hold", mx.tool("pencat", "-e", identity, check=True).stdout)
 
 
 class Input(Queued):

@@ -1,4 +1,5 @@
 """sendmail's options: those that other programs give it, and that each does what it does with Postfix."""
+import os
 import unittest
 
 import test_submission
@@ -41,9 +42,30 @@ class Options(test_submission.Submission):
 
     def test_bd_starts_the_mail_system(self):
         with self.instance(start=False) as mx:
-            self.sendmail(mx, "-bd", "-q15m")
-            eventually(lambda: answers(mx.port), "it serves")
-            mx.tool("penstock", "stop", check=True)
+            for words, said in ((["-bd", "-q15m"], ""), (["-q15m", "-bd"], ""), (["-bd", "-q"], "warning: -q"), (["-q", "-bl"], "warning: -q")):
+                with self.subTest(words):
+                    self.assertIn(said, self.sendmail(mx, *words))
+                    eventually(lambda: answers(mx.port), "it serves")
+                    mx.tool("penstock", "stop", check=True)
+
+    def test_a_time_for_the_queue_alone_is_taken_and_does_nothing(self):
+        with self.instance(start=False) as mx:
+            self.assertEqual(self.sendmail(mx, "-q30m"), "")
+            self.assertFalse(answers(mx.port))
+
+    def test_options_that_do_not_go_together_are_refused(self):
+        to = "ada@virtual.test.example"
+        with self.instance(start=False) as mx:
+            mx.tool("penstock", "start", check=True)
+            mx.stop()
+            for words, said in (*((["-t", mode], "-t") for mode in ("-bs", "-bp", "-bd", "-bi", "-q", "-qIx", "-q30m")),
+                                *((["-bv", *option, to], option[0]) for option in (["-N", "never"], ["-R", "full"], ["-v"], ["-t"])),
+                                *((["-q", option], option[:3]) for option in ("-qIx", "-qRx.example")),
+                                *(([option, to], "recipients") for option in ("-q", "-q30m", "-qIx", "-qRx.example", "-bp", "-bi", "-bd"))):
+                with self.subTest(words):
+                    self.assertIn(said, self.sendmail(mx, *words, status=os.EX_USAGE))
+            self.assertFalse(answers(mx.port))
+            self.assertEqual(self.names(mx), [])
 
     def test_G_leaves_the_header_as_it_is(self):
         text = "From: someone\nTo: undisclosed\n\nhello\n"
