@@ -13,9 +13,12 @@
 #include "lib/base/time.h"
 #include "lib/config/expand.h"
 #include "lib/mail/error_class.h"
+#include "lib/mail/named_address.h"
 
 namespace pen::bounce {
 namespace {
+
+constexpr std::string_view kOurName = "Mail Delivery System";
 
 /// delay_warning_time_hours and its kind, in whole units, rounded up.
 std::optional<std::string> time_in_units(const config::Settings& s, std::string_view name) {
@@ -117,6 +120,9 @@ NoticeForm notice_form(const config::Config& config) {
                                .mail_name = s.mail_name,
                                .size_limit = static_cast<std::uint64_t>(s.bounce_size_limit),
                                .redact_requiretls = s.requiretls_redact_dsn,
+                               .from = mail::named_address(
+                                   kOurName, "MAILER-DAEMON",
+                                   s.header_from_format == config::FromFormat::obsolete),
                                .threaded = s.enable_threaded_bounces},
                   .problem = {}};
   form.settings.plain = builtin_templates(config);

@@ -60,4 +60,10 @@ BOOST_AUTO_TEST_CASE(the_postmaster_is_told_what_notify_classes_names) {
   BOOST_TEST(!copies_from(main_cf("notify_classes = bouncy\n").settings()));
 }
 
+BOOST_AUTO_TEST_CASE(notices_name_us_as_header_from_format_says) {
+  BOOST_TEST(notice_form(main_cf("")).settings.from == "Mail Delivery System <MAILER-DAEMON>");
+  BOOST_TEST(notice_form(main_cf("header_from_format = obsolete\n")).settings.from ==
+             "MAILER-DAEMON (Mail Delivery System)");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

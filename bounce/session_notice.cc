@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/intake/derived.h"
+#include "lib/mail/named_address.h"
 #include "lib/mail/transcript.h"
 
 namespace pen::bounce {
@@ -81,11 +82,14 @@ bool Allowance::take(SteadyTime now) {
 std::string session_notice(const Session& session, const SessionNoticeSettings& settings,
                            std::string_view message_id, WallTime now, std::uint64_t left_out) {
   const std::string peer = printable(session.peer, kMaxPeer);
+  const auto named = [&](std::string_view name, const std::string& address) {
+    return mail::named_address(name, qualified(address, settings.origin), settings.obsolete_from);
+  };
   std::string out = fmt::format(
-      "Date: {}\r\nFrom: Mail Delivery System <{}>\r\nTo: Postmaster <{}>\r\n"
+      "Date: {}\r\nFrom: {}\r\nTo: {}\r\n"
       "Subject: {} {}: errors from {}\r\nMessage-ID: {}\r\nAuto-Submitted: auto-generated\r\n\r\n",
-      rfc5322_date(now), qualified("MAILER-DAEMON", settings.origin),
-      qualified(recipient_of(session, settings), settings.origin), printable(settings.mail_name),
+      rfc5322_date(now), named("Mail Delivery System", "MAILER-DAEMON"),
+      named("Postmaster", recipient_of(session, settings)), printable(settings.mail_name),
       who(session.role), peer, message_id);
   out += fmt::format("Errors of class {} in a session with {}.\r\n",
                      mail::shown(mail::ErrorClasses::from_bits(session.classes)), peer);

@@ -41,7 +41,8 @@ struct SessionNoticeSettings {
   std::string errors_to = "postmaster";  // error_notice_recipient
   std::string bounces_to =
       "postmaster";  // bounce_notice_recipient: sessions with mail that was refused as undeliverable
-  std::string sender;  // double_bounce_sender, with its domain
+  bool obsolete_from = false;  // header_from_format
+  std::string sender;          // double_bounce_sender, with its domain
 };
 
 /// The notice from its first header field on, CRLF lines of ASCII. left_out: sessions that no notice tells of.

@@ -81,6 +81,15 @@ BOOST_AUTO_TEST_CASE(a_notice_has_the_transcript_and_says_that_it_is_automatic) 
   BOOST_TEST(text_of(session, 17).find("there were 17 more such sessions") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(names_are_written_as_header_from_format_says) {
+  auto obsolete = settings();
+  obsolete.obsolete_from = true;
+  const std::string text =
+      session_notice(session_of(ErrorClass::protocol), obsolete, "<1@x>", WallTime{}, 0);
+  BOOST_TEST(text.find("\r\nFrom: MAILER-DAEMON@example.org (Mail Delivery System)\r\n"
+                       "To: errors@example.org (Postmaster)\r\n") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_peer_says_cannot_leave_its_place) {
   auto session = session_of(ErrorClass::protocol);
   session.peer = "a\r\nBcc: <x@example.org>\xff";

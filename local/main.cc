@@ -193,6 +193,9 @@ Result<service::Hooks> start(service::Context& context) {
   };
   auto server =
       std::make_shared<Server>(context, std::move(rules), std::move(aliases), std::move(resolver));
+  PEN_TRY_ASSIGN(server->environment->filter,
+                 mailbox::open_status_filter(context.settings().local_delivery_status_filter,
+                                             context.settings().default_database_type));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
   context.serve([server, peers](async::Listener::Accepted accepted) {

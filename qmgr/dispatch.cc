@@ -147,6 +147,7 @@ void Manager::act(HandJob& a) {
   job.client = m.envelope().client;
   job.soft_refusals = options_.soft_bounce;
   job.purpose = m.envelope().purpose;
+  job.other_hosts = a.other_hosts;
   job.body = m.envelope().body;
   std::string reread;
   async::Fd fd;

@@ -105,6 +105,10 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
   PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
   smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
   PEN_TRY_ASSIGN(settings.rules, smtp::open_rules(context.settings(), lmtp));
+  PEN_TRY_ASSIGN(settings.filter, smtp::open_filter(context.settings(), lmtp));
+  if (settings.filter)
+    for (const auto& problem : settings.filter->problems())
+      log::warning("{}", map::advice(problem));
   if (settings.rules)
     for (const auto& problem : settings.rules->problems()) log::warning("{}", map::advice(problem));
   auto server =

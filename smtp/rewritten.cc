@@ -52,6 +52,18 @@ Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s
   return rules;
 }
 
+Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Settings& s, bool lmtp) {
+  const auto& tables = lmtp ? s.lmtp_delivery_status_filter : s.smtp_delivery_status_filter;
+  if (tables.empty()) return nullptr;
+  map::OpenOptions options;
+  options.default_type = s.default_database_type;
+  PEN_TRY_ASSIGN(auto filter, map::StatusFilter::open(tables, options));
+  if (filter.blocking())
+    return fail(intake::CheckError::may_wait,
+                lmtp ? "lmtp_delivery_status_filter" : "smtp_delivery_status_filter");
+  return std::make_shared<const map::StatusFilter>(std::move(filter));
+}
+
 std::vector<Error> ContentRules::problems() const {
   std::vector<Error> all = checks ? checks->problems() : std::vector<Error>();
   if (generic)

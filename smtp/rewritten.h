@@ -18,6 +18,7 @@
 #include "lib/intake/checked_content.h"
 #include "lib/ipc/delivery.h"
 #include "lib/mail/wire.h"
+#include "lib/map/status_filter.h"
 #include "lib/resolve/generic.h"
 
 namespace pen::smtp {
@@ -31,6 +32,9 @@ struct ContentRules {
 
 /// The rules of a service; nullptr: nothing is set. Errors: a table that cannot be used.
 Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& settings, bool lmtp);
+/// smtp_delivery_status_filter; nullptr: there is none. Errors as open_rules().
+Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Settings& settings,
+                                                             bool lmtp);
 
 /// Puts generic addresses into the envelope. True: something changed. Errors: of tables: temporary.
 Result<bool> map_envelope(const ContentRules& rules, ipc::delivery::Job& job);

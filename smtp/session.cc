@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
+#include "lib/map/status_filter.h"
 #include "smtp/logins.h"
 #include "smtp/rewritten.h"
 #include "smtp/tls.h"
@@ -305,7 +306,8 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   result.service_time = done.service_time;
   const std::string relay = c.destination().shown();
   for (std::size_t i = 0; i < done.results.size(); ++i) {
-    const auto& status = done.results[i];
+    mail::DeliveryStatus status = done.results[i];
+    filter(status, job.queue_id, !job.other_hosts);
     const auto& recipient = job.recipients[i];
     const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
     log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays,
@@ -315,9 +317,15 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
     if (same != result.results.end())
       same->ordinals.push_back(recipient.ordinal);
     else
-      result.results.push_back({{recipient.ordinal}, status});
+      result.results.push_back({{recipient.ordinal}, std::move(status)});
   }
   out_(result);
+}
+
+void Session::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {
+  if (!settings_.filter || status.text.empty()) return;
+  if (const auto warning = settings_.filter->apply(status, may_give_up); !warning.empty())
+    log::warning("{}: {}", about, warning);
 }
 
 void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
@@ -374,6 +382,12 @@ void Session::closed(Connection& c, const Ended& ended) {
   if (draining_ && !ended.opened && ended.trouble == Trouble::none)
     message.trouble = Trouble::replaced;
   message.status = ended.status;
+  // The text alone, and not of mail that requires TLS: qmgr knows such a failure by its code and words.
+  if (!c.destination().requiretls) {
+    filter(message.status, c.destination().shown(), true);
+    message.status.dsn = ended.status.dsn;
+    message.status.action = ended.status.action;
+  }
   message.out_of_step = ended.misbehaved;
   for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
   out_(message);

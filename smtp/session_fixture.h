@@ -134,7 +134,8 @@ struct SessionFixture {
     fds.push_back(std::move(page));
     BOOST_REQUIRE(session->handle(delivery::StagePage{64}, fds));
   }
-  void open(std::uint64_t id, unsigned short port, bool clear_text = false) {
+  void open(std::uint64_t id, unsigned short port, bool clear_text = false,
+            bool requiretls = false) {
     delivery::OpenConnection o;
     o.connection = id;
     o.destination.transport = "smtp";
@@ -142,11 +143,12 @@ struct SessionFixture {
     o.destination.address = "127.0.0.1";
     o.destination.port = port;
     o.destination.tls = policy;
+    o.destination.requiretls = requiretls;
     o.clear_text = clear_text;
     BOOST_REQUIRE(session->handle(o, {}));
   }
   std::uint64_t job(std::uint64_t connection, std::string_view content, bool by_file = false,
-                    bool broken = false) {
+                    bool broken = false, bool other_hosts = false) {
     delivery::Job j;
     j.job = next_job++;
     j.connection = connection;
@@ -157,6 +159,7 @@ struct SessionFixture {
     j.recipients[0].ordinal = 7;
     j.recipients[0].recipient.address = "r" + std::to_string(j.job) + "@x.example";
     j.body.size = content.size();
+    j.other_hosts = other_hosts;
     std::vector<async::Fd> fds;
     if (by_file) {
       async::Fd file(::memfd_create("body", 0));

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/map/status_filter.h"
 #include "smtp/session_fixture.h"
 
 using namespace pen;
@@ -288,6 +289,57 @@ BOOST_AUTO_TEST_CASE(draining_finishes_what_is_in_hand_and_takes_nothing_new) {
   open(2, host.port);
   BOOST_TEST(closed.size() == 2u);
   BOOST_TEST((closed[1].trouble == Trouble::replaced));
+}
+
+BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connections) {
+  auto filter = map::StatusFilter::open(
+      {"inline:{ { 2.0.0 250 2.0.0 Ok: queued = 2.6.0 there } "
+       "{ 4.2.2 host mx.example[127.0.0.1] said: 450 4.2.2 full (in reply to RCPT TO command) = "
+       "5.2.2 for good } }"},
+      {});
+  BOOST_REQUIRE(filter);
+  settings.filter = std::make_shared<const map::StatusFilter>(*std::move(filter));
+  start();
+  PeerOptions o;
+  o.fault = [](std::string_view c) {
+    return c == "rcpt r2@x.example" || c == "rcpt r3@x.example" ? "450 4.2.2 full" : "";
+  };
+  Host host(loop, o);
+  open(1, host.port);
+  const auto good = job(1, "x\r\n"), full = job(1, "y\r\n");
+  // With other hosts that may have room it waits.
+  const auto elsewhere = job(1, "z\r\n", false, false, true);
+  until([&] { return results.size() == 3; });
+  BOOST_TEST((status(elsewhere).action == Action::deferred));
+  BOOST_TEST(status(elsewhere).dsn == "4.2.2");
+  BOOST_TEST(status(good).dsn == "2.6.0");
+  BOOST_TEST(status(good).text == "there");
+  BOOST_TEST((status(good).action == Action::delivered));
+  BOOST_TEST(status(full).text == "for good");
+  BOOST_TEST((status(full).action == Action::failed));
+  BOOST_TEST(status(full).diagnostic == "smtp; 450 4.2.2 full");
+
+  // A host that cannot be reached: the text alone, for other mail waits for it.
+  session.reset();
+  auto hard = map::StatusFilter::open({"static:{5.9.9 nobody there}"}, {});
+  BOOST_REQUIRE(hard);
+  settings.filter = std::make_shared<const map::StatusFilter>(*std::move(hard));
+  start();
+  unsigned short port = 0;
+  {
+    async::Fd unused = Host::listen();
+    port = async::local_address(unused.get())->port;
+  }
+  closed.clear();
+  open(1, port);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST(closed[0].status.text == "nobody there");
+  BOOST_TEST(closed[0].status.dsn == "4.4.1");
+  BOOST_TEST((closed[0].status.action == Action::deferred));
+  // Of mail that requires TLS not even that: qmgr knows such trouble by its words.
+  open(2, port, false, true);
+  until([&] { return closed.size() == 2; });
+  BOOST_TEST(closed[1].status.text.find("refused") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_broken_conversation_is_an_error) {

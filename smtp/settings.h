@@ -11,6 +11,10 @@
 #include "lib/base/time.h"
 #include "lib/mail/error_class.h"
 
+namespace pen::map {
+class StatusFilter;  // lib/map/status_filter.h
+}
+
 namespace pen::smtp {
 
 /// smtp_tls_… and tls_…, under Postfix's names shortened.
@@ -61,6 +65,7 @@ struct Settings {
 
   std::shared_ptr<const ContentRules>
       rules;  // smtp_header_checks, smtp_generic_maps, …; nullptr: none
+  std::shared_ptr<const map::StatusFilter> filter;  // smtp_delivery_status_filter; nullptr: none
 
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
 

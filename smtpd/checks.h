@@ -19,10 +19,13 @@
 
 namespace pen::smtpd {
 
+/// The address of a client of which no more is known than that it came from somewhere.
+inline constexpr std::string_view kUnknownAddress = "unknown";
+
 /// The client of a session, as far as known.
 struct Peer {
   std::string name = "unknown", reverse_name = "unknown";
-  std::string address;  // numeric
+  std::string address;  // numeric; as XCLIENT may have it, kUnknownAddress
   std::uint16_t port = 0;
   NameState name_state = NameState::missing, reverse_state = NameState::missing;
   /// In mynetworks; nullopt: a table could not be read.

@@ -6,6 +6,7 @@
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/map/network.h"
+#include "lib/net/hosts_file.h"
 
 namespace pen::smtpd {
 
@@ -20,6 +21,10 @@ bool is_loopback(std::string_view address) {
 
 /// A name that could not be looked up as it stands (U-labels): taken as it is rather than refused.
 bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
+
+bool wanted(Families families, RecordType type) {
+  return type == RecordType::aaaa ? families.ipv6 : families.ipv4;
+}
 
 }  // namespace
 
@@ -63,6 +68,39 @@ async::Task<NameState> DnsNames::has_address(std::string name, async::Until unti
   if (a.outcome == DnsOutcome::temporary || aaaa.outcome == DnsOutcome::temporary)
     co_return NameState::temporary;
   co_return NameState::missing;
+}
+
+async::Task<HostAddresses> DnsNames::addresses(std::string name, Families families,
+                                               async::Until until) {
+  HostAddresses out;
+  const auto listed =
+      co_await pool_.run([path = hosts_file_, name] { return net::read_hosts_file(path, name); });
+  if (!listed) {
+    out.state = NameState::temporary;
+    out.why = listed.error().message();
+    co_return out;
+  }
+  for (const RecordType type : {RecordType::a, RecordType::aaaa})
+    for (const auto& address : *listed)
+      if (address.contains(':') == (type == RecordType::aaaa) && wanted(families, type))
+        out.addresses.push_back(address);
+  if (!out.addresses.empty()) {
+    out.state = NameState::ok;
+    co_return out;
+  }
+  for (const RecordType type : {RecordType::a, RecordType::aaaa}) {
+    if (!wanted(families, type)) continue;
+    net::DnsAnswer answer = co_await resolver_.lookup(name, type, until);
+    for (auto& record : answer.records) out.addresses.push_back(std::move(record.data));
+    if (answer.outcome == DnsOutcome::found || out.state == NameState::temporary) continue;
+    if (answer.outcome == DnsOutcome::temporary) out.state = NameState::temporary;
+    out.why = "DNS: " + answer.text;
+  }
+  if (!out.addresses.empty()) {
+    out.state = NameState::ok;
+    out.why.clear();
+  }
+  co_return out;
 }
 
 async::Task<NameState> DnsNames::mail_domain(std::string domain, async::Until until) {

@@ -1,9 +1,12 @@
 #pragma once
-/// Names answered by DNS.
+/// Names answered by DNS; a host's addresses by the hosts file first.
 ///
 /// Source:  RFC 5321 section 5.1 (what a mail domain is), RFC 7505 (null MX); the client's name is believed only when
 ///          its addresses lead back to the client, as in Postfix.
 /// Thread:  the loop's.
+#include <string>
+
+#include "lib/async/handler_pool.h"
 #include "lib/net/dns.h"
 #include "smtpd/names.h"
 
@@ -11,14 +14,20 @@ namespace pen::smtpd {
 
 class DnsNames final : public Names {
  public:
-  explicit DnsNames(net::Resolver& resolver) : resolver_(resolver) {}
+  /// Both must outlive it; the pool reads the hosts file.
+  DnsNames(net::Resolver& resolver, async::HandlerPool& pool, std::string hosts_file = "/etc/hosts")
+      : resolver_(resolver), pool_(pool), hosts_file_(std::move(hosts_file)) {}
   async::Task<ClientName> client(std::string address, async::Until until) override;
   async::Task<NameState> mail_domain(std::string domain, async::Until until) override;
+  async::Task<HostAddresses> addresses(std::string name, Families families,
+                                       async::Until until) override;
   async::Task<NameState> host(std::string name, async::Until until) override;
 
  private:
   async::Task<NameState> has_address(std::string name, async::Until until);
   net::Resolver& resolver_;
+  async::HandlerPool& pool_;
+  std::string hosts_file_;
 };
 
 }  // namespace pen::smtpd

@@ -28,7 +28,7 @@ struct Program {
           std::shared_ptr<const resolve::Resolve> resolve)
       : pool(context.loop(), kHandlerThreads),
         resolver(context.loop(), pool, std::move(dns)),
-        names(resolver),
+        names(resolver, pool),
         ids(context.loop().clock(), Random(secure_random_u64())),
         queue(std::make_shared<intake::EnqueueClient>(
             context.loop(), context.queue_path(ipc::kQmgrSocket),

@@ -1,7 +1,8 @@
 #pragma once
-/// What smtpd asks of DNS, as an interface: dns_names.cc answers from lib/net, tests from a table.
+/// What smtpd asks of DNS and /etc/hosts, as an interface: dns_names.cc answers from lib/net, tests from a table.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/async/loop.h"
 
@@ -21,6 +22,17 @@ struct ClientName {
   std::string reverse_name;                 // when reverse is ok
 };
 
+/// inet_protocols.
+struct Families {
+  bool ipv4 = true, ipv6 = true;
+};
+
+struct HostAddresses {
+  NameState state = NameState::missing;  // ok, missing or temporary
+  std::vector<std::string> addresses;    // when ok: at least one, numeric, IPv4 first
+  std::string why;                       // when not, for the log
+};
+
 class Names {
  public:
   virtual ~Names() = default;
@@ -28,6 +40,10 @@ class Names {
   virtual async::Task<ClientName> client(std::string address, async::Until until) = 0;
   /// Whether mail to the domain could go anywhere: MX, or A or AAAA.
   virtual async::Task<NameState> mail_domain(std::string domain, async::Until until) = 0;
+  /// A host's addresses, of these families: from /etc/hosts as it is now or, where that has none, from the suite's DNS servers
+  /// and what is kept of their answers.
+  virtual async::Task<HostAddresses> addresses(std::string name, Families families,
+                                               async::Until until) = 0;
   /// Whether a host of that name exists: A, AAAA or MX.
   virtual async::Task<NameState> host(std::string name, async::Until until) = 0;
 };

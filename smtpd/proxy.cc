@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
 #include "lib/sasl/dovecot_service.h"
@@ -30,9 +32,27 @@ Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings&
   std::string where(trim(s.smtpd_proxy_filter));
   if (where.empty()) return std::nullopt;
   if (!where.starts_with("unix:") && !where.starts_with("inet:")) where.insert(0, "inet:");
+  ProxySettings out;
+  const auto has = [&](std::string_view protocol) {
+    return std::ranges::find(s.inet_protocols, protocol) != s.inet_protocols.end();
+  };
+  const bool all = has("all");
+  out.families = {.ipv4 = all || has("ipv4"), .ipv6 = all || has("ipv6")};
+  if (where.starts_with("inet:")) {
+    const auto colon = where.rfind(':');  // with a port alone, the one after inet
+    std::string host = colon < 5 ? std::string() : where.substr(5, colon - 5);
+    const std::string port = where.substr(colon + 1);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    if (host.empty() || iequals(host, "localhost")) {
+      host = out.families.ipv4 ? "127.0.0.1" : "::1";
+    } else if (mail::valid_hostname(host) && !mail::numeric_hostname(host)) {
+      out.host = std::move(host);
+      host.clear();  // the port is what is left to be read
+    }
+    where = fmt::format("inet:{}:{}", host, port);
+  }
   auto address = sasl::parse_service(where, s.queue_directory);
   if (!address) return fail(std::move(address).error().within("smtpd_proxy_filter"));
-  ProxySettings out;
   out.address = *std::move(address);
   out.timeout = s.smtpd_proxy_timeout;
   out.helo = s.smtpd_proxy_ehlo;
@@ -45,12 +65,16 @@ Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings&
   return out;
 }
 
+std::string ProxySettings::shown() const {
+  return host.empty() ? address.text() : fmt::format("{}:{}", host, address.port);
+}
+
 Proxy::~Proxy() {
   if (!end_.empty()) ends_->erase(end_);
 }
 
 mail::Reply Proxy::broken(std::string_view why) {
-  if (!broken_) log::warning("proxy filter {}: {}", settings_.address.text(), why);
+  if (!broken_) log::warning("proxy filter {}: {}", settings_.shown(), why);
   broken_ = true;
   if (stream_) stream_->close();
   return made_up(451, "4.3.0 Error: queue file write error");
@@ -89,9 +113,33 @@ async::Task<mail::Reply> Proxy::command(std::string text, const char* step) {
   co_return co_await receive(step);
 }
 
+async::Task<std::expected<async::Stream, std::string>> Proxy::connect() {
+  const async::Until all = until();
+  std::vector<async::SocketAddress> ways;
+  if (settings_.host.empty()) {
+    ways.push_back(settings_.address);
+  } else {
+    const HostAddresses host = co_await names_.addresses(settings_.host, settings_.families, all);
+    if (host.state != NameState::ok)
+      co_return std::unexpected(fmt::format(
+          "host {} {}: {}", settings_.host,
+          host.state == NameState::temporary ? "cannot be looked up now" : "not found", host.why));
+    for (const auto& address : host.addresses | std::views::take(kMaxAddresses))
+      ways.push_back(async::SocketAddress::inet(address, settings_.address.port));
+  }
+  for (std::size_t i = 0;; ++i) {
+    const auto left = all.deadline - loop_.now();
+    const async::Until own{.deadline =
+                               loop_.now() + left / static_cast<std::int64_t>(ways.size() - i)};
+    auto connected = co_await async::connect(loop_, ways[i], own);
+    if (connected) co_return *std::move(connected);
+    if (i + 1 == ways.size()) co_return std::unexpected(connected.error().message());
+  }
+}
+
 async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, bool local) {
-  auto connected = co_await async::connect(loop_, settings_.address, until());
-  if (!connected) co_return broken(fmt::format("connect: {}", connected.error().message()));
+  auto connected = co_await connect();
+  if (!connected) co_return broken("connect: " + connected.error());
   stream_.emplace(*std::move(connected));
   if (auto end = async::local_address(stream_->fd()); end && !end->is_unix()) {
     end_ = end->text();
@@ -114,7 +162,7 @@ async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, boo
     if (broken_) co_return told;
     // It is for the log only.
     if (!told.positive())
-      log::warning("proxy filter {}: XFORWARD: {}", settings_.address.text(), told.text);
+      log::warning("proxy filter {}: XFORWARD: {}", settings_.shown(), told.text);
   }
   co_return reply;
 }

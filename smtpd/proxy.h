@@ -2,7 +2,7 @@
 /// The before-queue content filter of one transaction: an SMTP client that says what the session's client says, one
 /// command at a time, and whose replies are the client's.
 ///
-/// Use:     Proxy proxy(loop, *policy.proxy, ends);
+/// Use:     Proxy proxy(loop, names, *policy.proxy, ends);
 ///          mail::Reply r = co_await proxy.open(client, ident, local); r = co_await proxy.mail(line); … rcpt() … data();
 ///          co_await proxy.content(text);  …;  r = co_await proxy.end_of_data();  co_await proxy.say_goodbye();
 /// Replies: the filter's; where there is none, or none that fits, 451 4.3.0, and then for ever: what failed has been logged.
@@ -13,6 +13,7 @@
 ///          client is one of them leads back to where it came from.
 /// Thread:  the loop's.
 /// Source:  Postfix SMTPD_PROXY_README, smtpd_proxy_*.
+#include <expected>
 #include <memory>
 #include <optional>
 #include <set>
@@ -24,19 +25,25 @@
 #include "lib/mail/client_commands.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/reply.h"
+#include "smtpd/names.h"
 
 namespace pen::smtpd {
 
 struct ProxySettings {
-  async::SocketAddress address;
+  async::SocketAddress address;  // with a host: its port alone counts
+  std::string
+      host;  // a name to be looked up for each connection; empty: address is numeric or a path
+  Families families;
   milliseconds timeout{seconds(100)};
   std::string helo;
   bool speed_adjust = false;  // the filter is spoken to only when the whole message is here
 
-  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" or "unix:path", or its host
-  /// is neither localhost nor numeric.
+  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this one) or
+  /// "unix:path".
   static Result<std::optional<ProxySettings>> read(const config::Settings& s,
                                                    std::vector<std::string>& warnings);
+  /// For the log.
+  std::string shown() const;
 };
 
 /// Local ends of the connections to the filter, as SocketAddress::text().
@@ -44,8 +51,13 @@ using ProxyEnds = std::set<std::string>;
 
 class Proxy {
  public:
-  Proxy(async::Loop& loop, const ProxySettings& settings, std::shared_ptr<ProxyEnds> ends)
-      : loop_(loop), settings_(settings), ends_(std::move(ends)) {}
+  // A name's addresses tried for one connection, within one time-out: each has its part of what is left of it.
+  static constexpr std::size_t kMaxAddresses = 5;
+
+  /// names must outlive it.
+  Proxy(async::Loop& loop, Names& names, const ProxySettings& settings,
+        std::shared_ptr<ProxyEnds> ends)
+      : loop_(loop), names_(names), settings_(settings), ends_(std::move(ends)) {}
   ~Proxy();
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
@@ -68,12 +80,15 @@ class Proxy {
   bool failed() const { return broken_; }
 
  private:
+  /// Error: why not, for the log.
+  async::Task<std::expected<async::Stream, std::string>> connect();
   async::Task<mail::Reply> command(std::string text, const char* step);
   async::Task<mail::Reply> receive(const char* step);
   mail::Reply broken(std::string_view why);
   async::Until until() const { return {.deadline = loop_.now() + settings_.timeout}; }
 
   async::Loop& loop_;
+  Names& names_;
   ProxySettings settings_;
   std::shared_ptr<ProxyEnds> ends_;
   std::string end_;

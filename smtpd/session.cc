@@ -558,7 +558,9 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
     add(keyword::kAuth, "AUTH " + mechanisms);
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);
   }
-  if (may_xclient()) add(keyword::kXclient, "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME");
+  if (may_xclient())
+    add(keyword::kXclient,
+        "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
   if (may_xforward()) add(keyword::kXforward, "XFORWARD " + std::string(mail::xforward::kAll));
   add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
   add(keyword::kEightBitMime, "8BITMIME");

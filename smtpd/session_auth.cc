@@ -98,7 +98,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
       request.secured = secured();
       request.local_address = own_address;
       request.local_port = own_port;
-      request.remote_address = peer_.address;
+      if (peer_.address != kUnknownAddress) request.remote_address = peer_.address;
       request.remote_port = peer_.port;
       if (response) request.initial = *response;
       answer = co_await exchange->start(request, until());

@@ -20,12 +20,14 @@ struct Script final : sasl::Authenticator {
                                          {"EXTERNAL", 0}};
   std::deque<Answer> answers;
   std::vector<std::string> asked;
+  std::string client = "nobody asked";
   std::size_t live = 0;
 
   struct One final : Exchange {
     explicit One(Script& s) : script(s) { ++script.live; }
     ~One() override { --script.live; }
     async::Task<Answer> start(Request request, async::Until) override {
+      script.client = request.remote_address;
       script.asked.push_back(
           std::string(request.mechanism) + " " +
           (request.initial ? "<" + std::string(*request.initial) + ">" : "none"));
@@ -111,6 +113,18 @@ BOOST_AUTO_TEST_CASE(initial_responses_come_through_as_they_were_meant) {
     BOOST_TEST(rig.say(command + "\r\n") == "535 5.7.8 Error: authentication failed: no\r\n");
     BOOST_TEST(rig.script->asked.back() == asked);
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_authenticator_hears_the_clients_address_where_it_is_known) {
+  AuthRig rig("smtpd_authorized_xclient_hosts = 192.0.2.7\n");
+  rig.greet();
+  rig.log_in();
+  BOOST_TEST(rig.script->client == "192.0.2.7");
+  rig.greet();
+  BOOST_TEST(rig.say("XCLIENT ADDR=[UNAVAILABLE]\r\n").starts_with("220"));
+  rig.say("EHLO client.example\r\n");
+  rig.log_in();
+  BOOST_TEST(rig.script->client == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_dialogue_goes_on_until_it_is_decided) {

@@ -16,6 +16,7 @@ namespace pen::smtpd::testing {
 class TableNames final : public Names {
  public:
   std::map<std::string, NameState, std::less<>> domains;  // not listed: ok
+  std::map<std::string, std::vector<std::string>> hosts;  // not listed: without addresses
   ClientName client_name{NameState::ok, NameState::ok, "client.example", "client.example"};
   async::Event* gate = nullptr;  // look-ups wait for it when set
   std::size_t under_way = 0, most_under_way = 0;
@@ -27,6 +28,11 @@ class TableNames final : public Names {
     --under_way;
     const auto found = domains.find(domain);
     co_return found == domains.end() ? NameState::ok : found->second;
+  }
+  async::Task<HostAddresses> addresses(std::string name, Families, async::Until) override {
+    HostAddresses found{.state = NameState::ok, .addresses = hosts[name], .why = {}};
+    if (found.addresses.empty()) found.state = NameState::missing;
+    co_return found;
   }
   async::Task<NameState> host(std::string name, async::Until) override {
     const auto found = domains.find(name);

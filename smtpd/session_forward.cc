@@ -43,8 +43,10 @@ async::Task<Session::Flow> Session::xforward(std::string_view args) {
     if (a.name == "name") {
       next.client.name = value.empty() ? "unknown" : value;
     } else if (a.name == "addr") {
-      next.client.address = mail::client_address(value);
-      if (!value.empty() && next.client.address.empty()) {
+      // Without one it would be mail that was submitted here.
+      next.client.address =
+          a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
+      if (next.client.address.empty()) {
         co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
         co_return Flow::go_on;
       }
@@ -100,6 +102,7 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
   std::string helo;
   bool extended = false;
   std::unique_ptr<Login> login;
+  bool named = false, reverse = false;
   const auto name = [](const mail::ClientAttribute& a, std::string& into, NameState& state) {
     into = a.kind == Kind::value ? a.value : "unknown";
     state = a.kind == Kind::value         ? NameState::ok
@@ -111,12 +114,14 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
     std::string bad;
     if (a.name == "name") {
       name(a, next.name, next.name_state);
+      named = true;
     } else if (a.name == "reverse_name") {
       name(a, next.reverse_name, next.reverse_state);
+      reverse = true;
     } else if (a.name == "addr") {
-      const std::string address = mail::client_address(value);
-      if (address.empty()) bad = "ADDR";
-      next.address = address;
+      next.address =
+          a.kind == Kind::unavailable ? std::string(kUnknownAddress) : mail::client_address(value);
+      if (next.address.empty()) bad = "ADDR";
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);
       if (!value.empty() && (!port || *port > 65535)) bad = "PORT";
@@ -126,6 +131,11 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
     } else if (a.name == "proto") {
       extended = iequals(value, "ESMTP");
       if (!extended && !iequals(value, "SMTP")) bad = "PROTO";
+    } else if (a.name == "destaddr") {  // which of our addresses: nothing here depends on it
+      if (a.kind != Kind::unavailable && mail::client_address(value).empty()) bad = "DESTADDR";
+    } else if (a.name == "destport") {
+      const auto port = parse_unsigned(value);
+      if (a.kind != Kind::unavailable && (!port || *port > 65535)) bad = "DESTPORT";
     } else if (a.name == "login") {
       if (!value.empty()) login.reset(new Login{.method = "XCLIENT", .username = value});
     } else {
@@ -136,7 +146,14 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
       co_return Flow::go_on;
     }
   }
-  const auto trusted = policy_->mynetworks.matches_address(next.address);
+  // A verified name is the reverse name too, unless another one is told.
+  if (!reverse && named && next.name_state == NameState::ok) {
+    next.reverse_name = next.name;
+    next.reverse_state = NameState::ok;
+  }
+  const auto trusted = next.address == kUnknownAddress
+                           ? Result<bool>(false)
+                           : policy_->mynetworks.matches_address(next.address);
   if (!trusted) log::warning("mynetworks: {}", trusted.error().message());
   next.trusted = trusted ? std::optional(*trusted) : std::nullopt;
   next.own_address = false;

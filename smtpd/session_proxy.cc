@@ -50,7 +50,8 @@ mail::ErrorClass Session::proxy_error() const {
 }
 
 async::Task<std::optional<mail::Reply>> Session::open_proxy(std::optional<std::uint64_t> size) {
-  transaction_->proxy = std::make_unique<Proxy>(server_.loop, *policy_->proxy, server_.proxy_ends);
+  transaction_->proxy =
+      std::make_unique<Proxy>(server_.loop, server_.names, *policy_->proxy, server_.proxy_ends);
   const mail::Envelope& e = transaction_->message.envelope();
   mail::Client client = forwarded_ ? forwarded_->client : e.client;
   mail::Reply answer = co_await transaction_->proxy->open(

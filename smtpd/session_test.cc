@@ -540,6 +540,12 @@ BOOST_AUTO_TEST_CASE(xforward_tells_of_the_client_that_a_filter_speaks_for) {
   rig.say("Subject: x\r\n\r\nb\r\n.\r\n");
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 2U);
   BOOST_TEST(rig.queue.stored[1].envelope.client.address == "192.0.2.7");
+  // One who does not know the client's address does not make it mail that was submitted here.
+  BOOST_TEST(codes(rig.say("XFORWARD NAME=[UNAVAILABLE] ADDR=[UNAVAILABLE]\r\n")) == "250");
+  rig.say(kMail + kRcpt + "DATA\r\n");
+  rig.say("Subject: x\r\n\r\nb\r\n.\r\n");
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 3U);
+  BOOST_TEST(rig.queue.stored[2].envelope.client.address == "unknown");
 }
 
 BOOST_AUTO_TEST_CASE(xclient_makes_the_session_another_clients) {
@@ -551,9 +557,12 @@ BOOST_AUTO_TEST_CASE(xclient_makes_the_session_another_clients) {
   BOOST_TEST(codes(rig.say(far)) == "454");
   BOOST_TEST(codes(rig.say("XCLIENT ADDR=127.0.0.1\r\n")) == "503");
   rig.say("RSET\r\n");
-  for (const char* bad : {"ADDR=x", "ADDR=[UNAVAILABLE]", "PORT=70000", "PROTO=UUCP", "COLOUR=red"})
+  for (const char* bad : {"ADDR=x", "ADDR=[TEMPUNAVAIL]", "PORT=70000", "PROTO=UUCP", "COLOUR=red",
+                          "DESTADDR=x", "DESTPORT=70000", "DESTPORT=x"})
     BOOST_TEST(codes(rig.say(std::string("XCLIENT ") + bad + "\r\n")) == "501", bad);
-  BOOST_TEST(rig.say("XCLIENT NAME=own.example ADDR=127.0.0.1\r\n").starts_with("220 "));
+  BOOST_TEST(rig.say("XCLIENT NAME=own.example ADDR=127.0.0.1 DESTADDR=IPV6:2001:db8::1 "
+                     "DESTPORT=25\r\n")
+                 .starts_with("220 "));
   rig.say("EHLO x\r\n");
   rig.say(kMail);
   BOOST_TEST(codes(rig.say(far)) == "250");
@@ -563,6 +572,33 @@ BOOST_AUTO_TEST_CASE(xclient_makes_the_session_another_clients) {
   rig.say("EHLO x\r\n");
   rig.say(kMail);
   BOOST_TEST(codes(rig.say(far)) == "454");
+  rig.say("RSET\r\n");
+  // A client without an address is nobody's friend.
+  BOOST_TEST(codes(rig.say("XCLIENT NAME=[UNAVAILABLE] ADDR=[UNAVAILABLE] PORT=[UNAVAILABLE] "
+                           "DESTADDR=[UNAVAILABLE] DESTPORT=[UNAVAILABLE]\r\n")) == "220");
+  rig.say("EHLO x\r\n");
+  rig.say(kMail);
+  BOOST_TEST(codes(rig.say(far)) == "454");
+  rig.say(kRcpt + "DATA\r\n");
+  rig.say("Subject: x\r\n\r\nb\r\n.\r\n");
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1U);
+  BOOST_TEST(rig.queue.stored[0].content.starts_with("Received: from x (unknown [unknown])\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_by_xclient_is_the_reverse_name_too_unless_another_is_told) {
+  const auto answer = [](const std::string& said) {
+    Open rig(
+        "smtpd_authorized_xclient_hosts = 192.0.2.7\n"
+        "smtpd_delay_reject = no\n"
+        "smtpd_client_restrictions = check_reverse_client_hostname_access "
+        "inline:{ a.example=REJECT }\n");
+    return codes(rig.say("XCLIENT ADDR=198.51.100.1 " + said + "\r\n"));
+  };
+  BOOST_TEST(answer("NAME=a.example") == "554");
+  BOOST_TEST(answer("NAME=b.example") == "220");
+  BOOST_TEST(answer("REVERSE_NAME=b.example NAME=a.example") == "220");
+  BOOST_TEST(answer("NAME=b.example REVERSE_NAME=a.example") == "554");
+  BOOST_TEST(answer("NAME=[UNAVAILABLE]") == "220");
 }
 
 BOOST_AUTO_TEST_CASE(a_listed_name_is_that_host_and_with_a_dot_in_front_all_below_it) {

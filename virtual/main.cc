@@ -66,6 +66,9 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto rules, read_rules(context));
   auto server = std::make_shared<Server>(context, std::move(rules));
+  PEN_TRY_ASSIGN(server->environment->filter,
+                 mailbox::open_status_filter(context.settings().virtual_delivery_status_filter,
+                                             context.settings().default_database_type));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
   context.serve([server, peers](async::Listener::Accepted accepted) {
     return session(server, peers, std::move(accepted));

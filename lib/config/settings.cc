@@ -71,6 +71,10 @@ std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle) 
                                     {"subnet", NetworksStyle::subnet},
                                     {"class", NetworksStyle::address_class}});
 }
+std::optional<FromFormat> parse_choice(std::string_view word, FromFormat) {
+  return pick<FromFormat>(word,
+                          {{"standard", FromFormat::standard}, {"obsolete", FromFormat::obsolete}});
+}
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction) {
   return pick<TempfailAction>(word, {{"defer_if_permit", TempfailAction::defer_if_permit},
                                      {"defer", TempfailAction::defer}});

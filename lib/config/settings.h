@@ -34,6 +34,8 @@ enum class DnsSupport { unset, disabled, enabled, dnssec };
 enum class NetworksStyle { host, subnet, address_class };
 /// reject_tempfail_action and its children.
 enum class TempfailAction { defer_if_permit, defer };
+/// header_from_format.
+enum class FromFormat { standard, obsolete };
 /// destdb_backend.
 enum class DestdbBackend { lmdb, redis };
 
@@ -43,6 +45,7 @@ std::optional<AddressPreference> parse_choice(std::string_view word, AddressPref
 std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport);
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
+std::optional<FromFormat> parse_choice(std::string_view word, FromFormat);
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
 
 struct Settings {

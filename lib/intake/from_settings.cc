@@ -46,6 +46,7 @@ Result<Settings> from_settings(const config::Settings& s) {
   out.address_mappings = steps.address_mappings;
   out.drop_fields = s.message_drop_headers;
   out.complete_all_headers = s.always_add_missing_headers;
+  out.obsolete_from = s.header_from_format == config::FromFormat::obsolete;
   out.header_size_limit = static_cast<std::size_t>(s.header_size_limit);
   if (steps.header_body_checks) {
     PEN_TRY_ASSIGN(out.checks, CheckTables::open(check_specs(s)));

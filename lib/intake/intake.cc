@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/expanded.h"
+#include "lib/mail/named_address.h"
 #include "lib/mail/received.h"
 
 namespace pen::intake {
@@ -23,22 +24,6 @@ std::string new_message_id(const std::string& queue_id, const std::string& host,
   char stamp[32];
   const auto n = std::strftime(stamp, sizeof stamp, "%Y%m%d%H%M%S", &tm);
   return "<" + std::string(stamp, n) + "." + queue_id + "@" + host + ">";
-}
-
-/// header_from_format = standard: the name as a phrase, quoted where it is not made of atoms (RFC 5322 section 3.2.5).
-std::string named_address(std::string_view name, const std::string& address) {
-  if (name.empty()) return address;
-  const bool atoms = std::ranges::all_of(name, [](char c) {
-    return ascii_alnum(c) || static_cast<unsigned char>(c) >= 128 ||
-           std::string_view(" !#$%&'*+-/=?^_`{|}~").contains(c);
-  });
-  if (atoms) return std::string(name) + " <" + address + ">";
-  std::string quoted = "\"";
-  for (const char c : name) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\" <" + address + ">";
 }
 
 /// The copy that the tables have for an address, as sender_bcc_maps and recipient_bcc_maps are searched.
@@ -172,7 +157,9 @@ Body& Message::open_body(std::uint64_t expected) {
     options.message_id =
         "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
-    options.from = "From: " + named_address(full_name_, intake_.resolve->rewrite(from));
+    options.from =
+        "From: " + mail::named_address(envelope_.sender.empty() ? std::string_view() : full_name_,
+                                       intake_.resolve->rewrite(from), s.obsolete_from);
   }
   if (complete_header_ && !unqueued_) options.map_address = header_mapping();
   if (s.checks && !made_here_) {

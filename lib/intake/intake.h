@@ -51,6 +51,7 @@ struct Settings {
   bool replace_bare_cr = true;                     // cleanup_replace_stray_cr_lf
   std::vector<std::string> drop_fields = {};       // message_drop_headers
   bool complete_all_headers = false;               // always_add_missing_headers
+  bool obsolete_from = false;                      // header_from_format = obsolete
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};
 };

@@ -70,9 +70,10 @@ struct Job {
   bool soft_refusals = false;  // soft_bounce: qmgr tries again what is refused, and the log says so
   // probe: everything is done short of handing the message over, and the answer is what would come of it
   mail::Purpose purpose = mail::Purpose::mail;
+  bool other_hosts = false;  // its route has more than the host of this connection
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid,
              ret, body_type, smtputf8, requiretls, client, body, body_offset, inline_body,
-             soft_refusals, purpose)
+             soft_refusals, purpose, other_hosts)
 };
 
 // program → qmgr

@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/mail/named_address.h"
+
 using namespace pen;
 using namespace pen::mail;
 
@@ -135,6 +137,16 @@ BOOST_AUTO_TEST_CASE(address_lists_with_names_groups_comments_and_routes_are_rea
 BOOST_AUTO_TEST_CASE(unreadable_list_entries_are_skipped) {
   BOOST_TEST(parse_address_list("(((, <<<>>>, \"", 10).empty());
   BOOST_TEST(parse_address_list("a@b,c@d,e@f", 2).size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_stands_before_the_address_or_as_a_comment_behind_it) {
+  BOOST_TEST(named_address("", "a@b", false) == "a@b");
+  BOOST_TEST(named_address("Ada Lovelace", "a@b", false) == "Ada Lovelace <a@b>");
+  BOOST_TEST(named_address("A. \"L\"", "a@b", false) == "\"A. \\\"L\\\"\" <a@b>");
+  BOOST_TEST(named_address("50% Ada", "a@b", false) == "\"50% Ada\" <a@b>");
+  BOOST_TEST(named_address("host!ada", "a@b", false) == "\"host!ada\" <a@b>");
+  BOOST_TEST(named_address("Ada (A. L\\)", "a@b", true) == "a@b (Ada \\(A. L\\\\\\))");
+  BOOST_TEST(named_address("", "a@b", true) == "a@b");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

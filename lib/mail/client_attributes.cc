@@ -44,6 +44,7 @@ std::string value_of(std::uint8_t bit, const Client& client, std::string_view id
     case xforward::kName:
       return client.name == "unknown" ? std::string() : client.name;
     case xforward::kAddr:
+      if (client_address(client.address).empty()) return {};  // "unknown", as XCLIENT may say
       return (client.address.find(':') != std::string::npos ? "IPV6:" : "") + client.address;
     case xforward::kPort:
       return client.port == 0 ? std::string() : std::to_string(client.port);

@@ -149,7 +149,7 @@ const NoticeTemplate& words(const DsnSettings& settings, DsnKind kind, bool utf8
   return fits ? wanted : of_kind(settings.plain, kind);
 }
 
-/// A From: value with the origin put after an address that has no domain: "MAILER-DAEMON (Mail Delivery System)".
+/// A From: value with the origin put after an address that has no domain: "MAILER-DAEMON (name)", "name <MAILER-DAEMON>".
 std::string qualified(std::string_view from, std::string_view origin) {
   const auto open = from.find('<');
   const auto begin = open == std::string_view::npos ? 0 : open + 1;
@@ -307,7 +307,8 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   std::string& out = report.before;
   const std::string date = rfc5322_date(request.now);
   out += fmt::format("Date: {}\r\n", date);
-  out += fmt::format("From: {}\r\n", qualified(notice.from, settings.origin));
+  out += fmt::format("From: {}\r\n",
+                     qualified(notice.from.empty() ? settings.from : notice.from, settings.origin));
   out += fmt::format("Subject: {}\r\n", to_postmaster && !notice.postmaster_subject.empty()
                                             ? notice.postmaster_subject
                                             : notice.subject);

@@ -55,6 +55,8 @@ struct DsnSettings {
   // bounce_size_limit: a longer original is returned as its header only
   std::uint64_t size_limit = 50000;
   bool redact_requiretls = true;  // requiretls_redact_dsn
+  // of a template that names nobody; the origin is put after an address without a domain
+  std::string from = "Mail Delivery System <MAILER-DAEMON>";
   bool threaded = false;  // enable_threaded_bounces: In-Reply-To and References name the original
   // Texts expanded. plain: for a report in UTF-8 when the other's character set does not go with it; ASCII.
   NoticeTemplates templates = builtin_notice_templates(), plain = builtin_notice_templates();

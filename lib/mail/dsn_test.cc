@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(a_failure_report_has_the_fields_of_rfc_3464) {
   const auto text = build().before;
   for (const auto* line :
-       {"From: MAILER-DAEMON@example.com (Mail Delivery System)\r\n", "To: alice@example.org\r\n",
+       {"From: Mail Delivery System <MAILER-DAEMON@example.com>\r\n", "To: alice@example.org\r\n",
         "Auto-Submitted: auto-replied\r\n", "report-type=delivery-status;", "Message-ID: <",
         "Content-Type: message/delivery-status\r\n", "Reporting-MTA: dns; mail.example.com\r\n",
         "X-Penstock-Queue-ID: 4ABCD\r\n", "X-Penstock-Sender: rfc822; alice@example.org\r\n",

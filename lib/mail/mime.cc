@@ -1,6 +1,8 @@
 #include "lib/mail/mime.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "lib/base/text.h"
@@ -69,6 +71,65 @@ bool to_parameter(std::string_view& text) {
   return false;
 }
 
+// More than any program writes: a boundary has at most 70 characters.
+constexpr unsigned long long kMaxSections = 100;
+
+/// What stands behind a parameter's name in the forms of RFC 2231: "*", "*2", "*2*".
+struct Section {
+  unsigned long long number = 0;
+  bool encoded = false;
+};
+using Sections = std::map<unsigned long long, std::pair<bool, std::string>>;  // encoded, value
+
+/// nullopt: none, and nothing is taken.
+std::optional<Section> take_section(std::string_view& text) {
+  if (!text.starts_with('*')) return std::nullopt;
+  text.remove_prefix(1);
+  const auto digits = text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
+  text.remove_prefix(digits.size());
+  Section section{.number = 0, .encoded = digits.empty()};
+  if (!digits.empty()) section.number = parse_unsigned(digits).value_or(kMaxSections);
+  if (!digits.empty() && text.starts_with('*')) {
+    section.encoded = true;
+    text.remove_prefix(1);
+  }
+  return section;
+}
+
+/// %XX made bytes; what is none stays.
+std::string percent_decoded(std::string_view text) {
+  const auto digit = [](char c) -> int {
+    const auto at = std::string_view("0123456789abcdef").find(ascii_lower(c));
+    return at == std::string_view::npos ? -1 : static_cast<int>(at);
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool whole =
+        text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
+    out += whole ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
+    if (whole) i += 2;
+  }
+  return out;
+}
+
+/// The value whose sections these are, as far as they follow each other from 0 on.
+std::string join_sections(const Sections& sections) {
+  std::string all;
+  unsigned long long next = 0;
+  for (const auto& [number, section] : sections) {
+    if (number != next++) break;
+    std::string_view text = section.second;
+    if (section.first && number == 0) {  // charset'language'
+      for (int quote = 0; quote < 2; ++quote)
+        if (const auto at = text.find('\''); at != std::string_view::npos)
+          text.remove_prefix(at + 1);
+    }
+    all += section.first ? percent_decoded(text) : std::string(text);
+  }
+  while (all.ends_with(' ')) all.pop_back();
+  return all;
+}
+
 }  // namespace
 
 std::string mime_word(std::string_view value) {
@@ -86,19 +147,28 @@ std::string mime_word(std::string_view value) {
 std::vector<std::string> mime_boundaries(std::string_view value) {
   constexpr std::string_view kName = "boundary";
   std::vector<std::string> all;
+  Sections sections;
   while (to_parameter(value)) {
     skip_blanks(value);
     if (!istarts_with(value, kName)) continue;
     value.remove_prefix(kName.size());
+    const auto section = take_section(value);
     skip_blanks(value);
     if (!value.starts_with('=')) continue;
     value.remove_prefix(1);
     skip_blanks(value);
     std::string boundary =
         value.starts_with('"') ? take_quoted(value) : std::string(take_token(value));
+    if (section) {
+      if (section->number < kMaxSections)
+        sections.try_emplace(section->number, section->encoded, std::move(boundary));
+      continue;
+    }
     while (boundary.ends_with(' ')) boundary.pop_back();
     if (!boundary.empty()) all.push_back(std::move(boundary));
   }
+  if (std::string joined = join_sections(sections); !joined.empty())
+    all.push_back(std::move(joined));
   return all;
 }
 

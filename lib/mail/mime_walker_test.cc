@@ -4,6 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/mime.h"
 #include "lib/mail/wire.h"
 
 using namespace pen;
@@ -214,6 +215,28 @@ BOOST_AUTO_TEST_CASE(boundaries_are_found_behind_strings_and_comments_and_all_of
   BOOST_TEST(!too_deep);
   parts("Content-Type: multipart/mixed; boundary=a; boundary=b; boundary=c", "ab");
   BOOST_TEST(too_deep);
+}
+
+BOOST_AUTO_TEST_CASE(boundaries_in_the_forms_of_rfc_2231_are_found) {
+  const auto found = [](std::string_view parameters) {
+    std::string all;
+    for (const auto& b : mime_boundaries("multipart/mixed; " + std::string(parameters)))
+      all += (all.empty() ? "" : "|") + b;
+    return all;
+  };
+  BOOST_TEST(found("boundary*=us-ascii'en'a%2Fb%zz") == "a/b%zz");
+  BOOST_TEST(found("boundary*0=\"one \"; boundary*1=\"two\"") == "one two");
+  BOOST_TEST(found("boundary*1*=%62; x=y; BOUNDARY*0*=''a; boundary*2=%63") == "ab%63");
+  BOOST_TEST(found("boundary*0=a; boundary*2=c; boundary*0=z") == "a");
+  BOOST_TEST(found("boundary*1=b") == "");
+  BOOST_TEST(found("boundary*0=ext; boundary=plain") == "plain|ext");
+  BOOST_TEST(found("boundary*x=y; boundary*=; boundary*99999999999999999999=n") == "");
+  BOOST_TEST(found("boundary*0=x%4") == "x%4");
+  Walk w;
+  BOOST_TEST(
+      w.walk("Content-Type: multipart/mixed; boundary*0=in;\r\n boundary*1=ner\r\n\r\n--inner\r\n"
+             "Subject: part\r\n\r\nx\r\n--inner--\r\n")
+          .find("part(Subject: part)") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_delimiter_may_end_the_header_that_it_is_of) {

@@ -23,7 +23,7 @@ std::string_view describe(TemplateError);
 
 struct NoticeTemplate {
   std::string charset = "us-ascii";
-  std::string from = "MAILER-DAEMON (Mail Delivery System)";
+  std::string from = {};  // empty: DsnSettings::from
   std::string subject;
   std::string postmaster_subject;  // empty: subject
   std::string text;                // lines that end with LF; before expansion it may hold "$name"

@@ -89,11 +89,16 @@ bool SevenBitForm::delimiter(std::string_view text, std::string& out) {
     else
       end_part(out);
     out += text;
-    multiparts_.resize(after.empty() ? i + 1 : i);
-    if (after.empty())
-      begin_header(multiparts_[i].digest ? "message/rfc822" : "text/plain");
-    else
+    const auto depth = multiparts_[i].depth;
+    const bool digest = multiparts_[i].digest;
+    // What is inside ends; the other boundaries of the same header do not.
+    std::erase_if(multiparts_, [&](const Multipart& m) { return m.depth > depth; });
+    if (after.empty()) {
+      begin_header(digest ? "message/rfc822" : "text/plain");
+    } else {
+      multiparts_.erase(multiparts_.begin() + static_cast<std::ptrdiff_t>(i));
       in_ = In::as_is;
+    }
     return true;
   }
   return false;
@@ -172,12 +177,21 @@ void SevenBitForm::end_header(std::string& out) {
   if (label_ == Label::encoded) return;
   if (type.starts_with("multipart/")) {
     auto boundaries = mime_boundaries(type_);
-    std::string boundary = boundaries.empty() ? std::string() : std::move(boundaries.front());
-    const bool known = !boundary.empty() && boundary.size() <= kMaxBoundary;
-    if (labelled_eight) label(known && multiparts_.size() < kMaxDepth ? "7bit" : "8bit");
-    if (!known || multiparts_.size() >= kMaxDepth) return;
-    multiparts_.push_back(
-        {std::move(boundary), type == "multipart/digest", type == "multipart/signed"});
+    const auto outer = static_cast<std::ptrdiff_t>(multiparts_.size());
+    const std::size_t depth = multiparts_.empty() ? 0 : multiparts_.back().depth + 1;
+    bool all = !boundaries.empty();
+    for (auto& boundary : boundaries) {
+      const auto same = std::ranges::find(multiparts_.begin() + outer, multiparts_.end(), boundary,
+                                          &Multipart::boundary);
+      if (same != multiparts_.end()) continue;
+      if (boundary.size() > kMaxBoundary || multiparts_.size() >= kMaxDepth) {
+        all = false;
+        continue;
+      }
+      multiparts_.push_back(
+          {std::move(boundary), type == "multipart/digest", type == "multipart/signed", depth});
+    }
+    if (labelled_eight) label(all ? "7bit" : "8bit");
     return;
   }
   if (type == "message/rfc822") {

@@ -18,7 +18,8 @@
 ///          shows that text where a delimiter is missing or wrong, and it cannot be labelled.
 /// Labels:  a message without Content-Type is called text/plain in charset unknown-8bit (RFC 1428 section 3).
 /// Bounds:  a header field or a line that may be a delimiter is held whole, up to kMaxHeld; kMaxDepth nested multiparts
-///          with boundaries up to kMaxBoundary. What goes beyond is passed as it is.
+///          with boundaries up to kMaxBoundary. What goes beyond is passed as it is. Where a header has several boundaries,
+///          any of them may be the one that a reader goes by: all count.
 /// Source:  RFC 6152 section 3, RFC 2045, RFC 2046; Postfix's disable_mime_output_conversion.
 #include <cstdint>
 #include <string>
@@ -46,6 +47,7 @@ class SevenBitForm {
     std::string boundary;
     bool digest = false;  // parts without a type are messages
     bool is_signed = false;
+    std::size_t depth = 0;  // the same for the boundaries of one header
   };
 
   void line(std::string_view text, bool complete, std::string& out);

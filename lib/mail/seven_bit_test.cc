@@ -157,6 +157,19 @@ BOOST_AUTO_TEST_CASE(signed_parts_without_a_label_keep_their_signature) {
       "--s\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n--s--\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(of_several_boundaries_all_count) {
+  const std::string part = "Content-Transfer-Encoding: 8bit\r\n\r\n\xc3\xa4\r\n";
+  const std::string encoded = "Content-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n";
+  const auto content = [](const std::string& label, const std::string& p) {
+    return "Content-Type: multipart/mixed; boundary=a; boundary=b; boundary*0=a;\r\n "
+           "boundary*1=c\r\n"
+           "Content-Transfer-Encoding: " +
+           label + "\r\n\r\n--b\r\n" + p + "--a\r\n" + p + "--a--\r\n--b\r\n" + p + "--ac\r\n" + p +
+           "--b--\r\n";
+  };
+  check(content("8bit", part), content("7bit", encoded));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_in_no_part_passes_as_it_is) {
   const std::string never =
       "Content-Type: multipart/mixed; "

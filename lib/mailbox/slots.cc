@@ -126,6 +126,19 @@ void read_header(Incoming& message) {
   if (!message.body.read(0, message.header)) message.header.clear();
 }
 
+/// As the tables have it; the handler pool waits for those that have to.
+async::Task<mail::DeliveryStatus> filtered(const SlotEnvironment& environment, std::string queue_id,
+                                           mail::DeliveryStatus status) {
+  const auto filter = environment.filter;
+  auto work = [filter, status = std::move(status)]() mutable {
+    std::string warning = filter->apply(status);
+    return std::pair(std::move(status), std::move(warning));
+  };
+  auto done = filter->blocking() ? co_await environment.pool.run(std::move(work)) : work();
+  if (!done.second.empty()) log::warning("{}: {}", queue_id, done.second);
+  co_return std::move(done.first);
+}
+
 async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand> in) {
   SlotEnvironment& environment = *talk->environment;
   ++environment.busy;
@@ -159,6 +172,8 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
       status = co_await environment.deliver(*message, r.recipient);
     else
       status = broken(message.error().message());
+    if (environment.filter)
+      status = co_await filtered(environment, in->job.queue_id, std::move(status));
     const auto delays = mail::delays_between(in->job.arrival, in->job.active, begun,
                                              environment.loop.clock().wall_now());
     log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays,
@@ -282,6 +297,16 @@ async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
   }
   if (opening->conversation != delivery::kName) co_return;
   co_await serve_slots(std::move(environment), SlotChannel(*std::move(opening)));
+}
+
+Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(
+    const std::vector<std::string>& tables, const std::string& default_type) {
+  map::OpenOptions options;
+  options.default_type = default_type;
+  PEN_TRY_ASSIGN(auto filter, map::StatusFilter::open(tables, options));
+  for (const auto& problem : filter.problems()) log::warning("{}", map::advice(problem));
+  if (filter.empty()) return nullptr;
+  return std::make_shared<const map::StatusFilter>(std::move(filter));
 }
 
 std::vector<std::string> status_lines(const SlotEnvironment& environment) {

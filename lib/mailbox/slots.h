@@ -17,6 +17,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
 #include "lib/mailbox/incoming.h"
+#include "lib/map/status_filter.h"
 
 namespace pen::mailbox {
 
@@ -33,6 +34,8 @@ struct SlotEnvironment {
   std::function<async::Task<std::vector<mail::DeliveryStatus>>(std::shared_ptr<const Incoming>,
                                                                std::vector<mail::Recipient>)>
       deliver_together = {};
+  // what becomes of each status before it is told
+  std::shared_ptr<const map::StatusFilter> filter = {};
   // when raised, what is in hand is finished and the connection ends
   async::Cancel* draining = nullptr;
   std::size_t busy = 0;    // jobs in hand, for the status
@@ -44,6 +47,9 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
 /// The same for a connection that has just been accepted: refuses (and logs) whom `peers` does not allow.
 async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
                                    ipc::AllowedPeers peers, async::Listener::Accepted accepted);
+/// For SlotEnvironment::filter; what is wrong with its tables is logged. nullptr: there are none.
+Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(
+    const std::vector<std::string>& tables, const std::string& default_type);
 /// What the agent does, for its SIGUSR1 status.
 std::vector<std::string> status_lines(const SlotEnvironment& environment);
 

@@ -123,6 +123,23 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   BOOST_TEST(std::get<delivery::ConnectionClosed>(closed->message).opened);
 }
 
+/// The text that the result of one recipient has.
+async::Task<void> filtered(Pair& p, QmgrSide side) {
+  delivery::OpenConnection open;
+  open.connection = 7;
+  (void)side.send(open);
+  BOOST_REQUIRE(co_await side.receive());
+  (void)side.send(Pair::job(3, 7, {"a@x"}));
+  auto result = co_await side.receive();
+  BOOST_REQUIRE(result);
+  const auto& r = std::get<delivery::JobResult>(result->message);
+  BOOST_REQUIRE_EQUAL(r.results.size(), 1U);
+  BOOST_TEST(r.results[0].status.dsn == "2.1.5");
+  BOOST_TEST(r.results[0].status.text == "done");
+  BOOST_TEST((r.results[0].status.action == mail::Action::delivered));
+  p.draining.raise();
+}
+
 async::Task<void> too_many(Pair&, QmgrSide side) {
   for (std::uint64_t id = 1; id <= 3; ++id) {
     delivery::OpenConnection open;
@@ -189,5 +206,14 @@ BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_refused) { run(too_many); 
 BOOST_AUTO_TEST_CASE(a_body_of_another_size_than_announced_is_deferred) { run(wrong_size); }
 BOOST_AUTO_TEST_CASE(a_job_for_no_connection_ends_the_conversation) { run(unknown_connection); }
 BOOST_AUTO_TEST_CASE(a_drain_finishes_what_is_in_hand_and_begins_nothing) { run(drained); }
+
+BOOST_AUTO_TEST_CASE(a_filter_says_what_is_told_of_a_delivery) {
+  BOOST_TEST(*open_status_filter({}, "lmdb") == nullptr);
+  Pair p;
+  auto filter = open_status_filter({"inline:{ { 2.0.0 delivered to test = 2.1.5 done } }"}, "lmdb");
+  BOOST_REQUIRE(filter);
+  p.environment->filter = *filter;
+  p.run(filtered);
+}
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -100,7 +100,8 @@ void Model::hand(Connection& c, Job& j) {
   ++figures.in_hand;
   prefetch(*c.handed.front());  // will be done next
   actions.emplace_back(HandJob{c.number, j.number, j.message->number,
-                               c.destination->transport->name, j.route->nexthop, j.ordinals.all()});
+                               c.destination->transport->name, j.route->nexthop, j.ordinals.all(),
+                               j.route->cluster->has_several()});
 }
 
 void Model::hand_out(Connection& c) {

@@ -166,6 +166,8 @@ struct Cluster {
   std::uint64_t slot = 0;    // in Model::clusters
   Transport* transport = nullptr;
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
+  /// More than one destination.
+  bool has_several() const { return levels.size() > 1 || levels.front().size() > 1; }
   List<PoolShare> round;        // one of each party that waits here
   std::size_t share_count = 0;  // messages that wait here; of shared parties, jobs
   List<PoolShare> full;         // those that wait for limits

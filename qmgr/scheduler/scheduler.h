@@ -117,6 +117,7 @@ struct HandJob {  // into the connection's window
   std::string transport;
   std::string nexthop;
   Ordinals ordinals;
+  bool other_hosts = false;  // the route has more destinations than the connection's
 };
 struct CloseConnection {
   ConnectionNumber connection = 0;

@@ -50,7 +50,7 @@ struct Sources {
     collect();
   }
   /// Answers the oldest look-up: the host is this one, or one of the message's own.
-  void route(const std::string& host = {}) {
+  void route(const std::string& host = {}, std::size_t hosts = 1) {
     const RouteRecipient asked = look_ups.front();
     look_ups.pop_front();
     ipc::route::Resolved answer;
@@ -60,7 +60,10 @@ struct Sources {
     ipc::Destination d;
     d.transport = "smtp";
     d.host = "mx." + answer.nexthop;
-    answer.levels.push_back({{d}});
+    for (std::size_t i = 0; i < hosts; ++i) {
+      if (i > 0) d.host = std::to_string(i) + "." + answer.nexthop;
+      answer.levels.push_back({{d}});
+    }
     answer.valid_for = seconds(3600);
     core.routed(asked.message, asked.ordinal, answer);
     collect();
@@ -115,6 +118,18 @@ BOOST_AUTO_TEST_CASE(messages_of_a_sender_take_turns_with_others_as_one) {
   BOOST_TEST(before < 60U);
   while (!s.handed.empty()) s.deliver();
   BOOST_TEST(s.delivered.size() == 201U);
+}
+
+BOOST_AUTO_TEST_CASE(a_job_says_whether_its_route_has_other_hosts) {
+  for (const std::size_t hosts : {1U, 2U}) {
+    Sources s;
+    s.arrive(1, kSender);
+    s.route({}, hosts);
+    s.open();
+    BOOST_TEST_REQUIRE(s.handed.size() == 1U);
+    BOOST_TEST(s.handed.front().other_hosts == (hosts > 1));
+    s.deliver();
+  }
 }
 
 BOOST_AUTO_TEST_CASE(one_who_sends_little_is_served_as_without_a_source) {

@@ -251,6 +251,14 @@ class BeforeQueue(Filtered):
                 self.assertEqual(mx.queue(), [])
                 mx.wait_log(r"warning: proxy filter \S+: connect: ")
 
+    def test_a_filter_is_found_by_its_name(self):
+        with Dns({("scan.invalid", "A"): ["127.0.0.1"]}) as dns, Filter() as scan:
+            settings = {"smtpd_proxy_filter": f"scan.invalid:{scan.port}", "dns_resolver_port": str(dns.port)}
+            with self.instance(scan, settings, override=CHECKED) as mx:
+                send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("by name"))
+                self.only(mx, "ada")
+                self.assertEqual(len(scan.messages), 1)
+
     def test_a_filter_that_dies_has_nothing(self):
         for options in ("", "speed_adjust"):
             with self.subTest(options), Filter() as scan, self.before(scan, {"smtpd_proxy_options": options}) as mx:

@@ -1,5 +1,6 @@
 """Local submission: sendmail, pendrop, pickup, newaliases."""
 import email
+import email.utils
 import errno
 import os
 import pwd
@@ -47,6 +48,19 @@ class First(Submission):
             self.assertEqual(message.get_payload().replace("\r\n", "\n"), TEXT.split("\n\n", 1)[1])
             mx.wait_log(r"pickup\[\d+\]: \w+: uid=%d from=<me@sender.example>" % os.getuid())
             eventually(lambda: not self.names(mx), "the file is gone")
+
+    def test_the_name_is_a_comment_with_the_obsolete_format(self):
+        with self.instance({"header_from_format": "obsolete"}) as mx:
+            self.sendmail(mx, "-i", "-f", "me@sender.example", "-F", "Me (X) Q.", "ada@virtual.test.example")
+            mx.virtual_box("ada").wait(1)
+            self.assertEqual(self.box(mx, "ada")[0]["From"], "me@sender.example (Me \\(X\\) Q.)")
+
+    def test_the_null_sender_has_no_name(self):
+        with self.instance() as mx:
+            self.sendmail(mx, "-i", "-f", "<>", "-F", "Me", "ada@virtual.test.example")
+            mx.virtual_box("ada").wait(1)
+            name, address = email.utils.parseaddr(self.box(mx, "ada")[0]["From"])
+            self.assertEqual((name, address.split("@")[0]), ("", "MAILER-DAEMON"))
 
     def test_a_dot_ends_the_message_unless_told_otherwise(self):
         with self.instance() as mx:
