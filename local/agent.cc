@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxShown = 5;      // destinations in one log line
 constexpr std::size_t kMaxReason = 1000;  // of a failure that a list's owner is told of
+constexpr std::size_t kMaxShownAddress = 320;
 
 /// The worst of what came of a recipient's destinations: a try again, a failure, success.
 mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
@@ -31,6 +32,11 @@ mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
     worst.text += (i == 0 ? "" : "; ") + each[i].text;
   if (each.size() > kMaxShown) worst.text += fmt::format("; and {} more", each.size() - kMaxShown);
   return worst;
+}
+
+/// The user or alias that a recipient names, without extension.
+std::string name_of(const mail::Recipient& recipient, const Rules& rules) {
+  return account_name(std::string(mail::local_part(recipient.address)), rules);
 }
 
 /// What a probe is told; how those addresses fare is for a probe of theirs.
@@ -96,7 +102,18 @@ Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool&
       requeue_(requeue),
       shared_(std::make_shared<const Shared>(Shared{std::move(rules), std::move(aliases)})),
       random_(random),
-      turns_(loop, shared_->rules.share) {}
+      turns_(loop, shared_->rules.share),
+      lookup_turns_(loop, shared_->rules.share) {}
+
+async::Task<bool> Agent::take_turn(std::string who) {
+  co_return co_await turns_.take(std::move(who),
+                                 {.deadline = loop_.now() + shared_->rules.patience});
+}
+
+mail::DeliveryStatus Agent::no_turn(const std::string& who) const {
+  return deferred("4.3.0", fmt::format("{} deliveries for \"{}\" are not ended yet",
+                                       shared_->rules.share, printable(who, 100)));
+}
 
 async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipient recipient) {
   if (mailbox::was_delivered_to(message->header, recipient.address)) {
@@ -112,7 +129,13 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
   auto work = [shared = shared_, address = recipient.address] {
     return expand_name(*shared, address);
   };
+  // One whose :include: file hangs leaves threads for the others.
+  const std::string name = name_of(recipient, shared_->rules);
+  if (!co_await lookup_turns_.take(name, {.deadline = loop_.now() + shared_->rules.patience}))
+    co_return deferred("4.3.0", fmt::format("{} look-ups of \"{}\" are not ended yet",
+                                            shared_->rules.share, printable(name, 100)));
   auto expansion = co_await lookups_.run(std::move(work));
+  lookup_turns_.give(name);
   if (!expansion) co_return expansion_trouble(expansion.error());
   co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion),
                                Way{{}, std::make_shared<Tour>()});
@@ -162,10 +185,13 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
         // An :include: file that a script writes anew is empty for a moment.
         : deferred("4.3.0", "the alias has no destinations");
   auto status = all_of(each);
-  if (status.action == mail::Action::deferred)
+  const auto comes_again = [soft = message->soft_refusals](const mail::DeliveryStatus& s) {
+    return s.action == mail::Action::deferred || (soft && s.action == mail::Action::failed);
+  };
+  // A probe has done nothing.
+  if (comes_again(status) && message->envelope.purpose != mail::Purpose::probe)
     for (std::size_t i = 0; i < each.size(); ++i)
-      if (each[i].action != mail::Action::deferred)
-        progress_.remember(std::move(keys[i]), std::move(each[i]));
+      if (!comes_again(each[i])) progress_.remember(std::move(keys[i]), std::move(each[i]));
   co_return status;
 }
 
@@ -188,8 +214,8 @@ Delivery Agent::delivery(const Message& message, const mail::Recipient& recipien
 async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recipient recipient,
                                                     std::string owner,
                                                     mail::DeliveryStatus status) {
-  if (status.action != mail::Action::failed || owner.empty() || message->envelope.sender.empty() ||
-      message->envelope.purpose == mail::Purpose::probe)
+  if (status.action != mail::Action::failed || owner.empty() || message->soft_refusals ||
+      message->envelope.sender.empty() || message->envelope.purpose == mail::Purpose::probe)
     co_return status;
   // By a message of his that fails in the queue for the same reason: the notice is as safe as any.
   mailbox::Successor next = successor_of(*message, owner);
@@ -200,8 +226,11 @@ async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recip
   next.envelope.recipients.push_back(std::move(told));
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot tell the list's owner: " + id.error().message());
-  co_return mail::make_status(mail::Action::delivered, "2.0.0",
-                              fmt::format("failed, {} is told by {}: {}", owner, *id, reason));
+  // The owner and his commands are none of the poster's business.
+  log::info("{}: to=<{}>, failed, {} is told by {}: {}", message->envelope.queue_id,
+            printable(recipient.address, kMaxShownAddress), printable(owner, kMaxShownAddress), *id,
+            reason);
+  co_return mail::make_status(mail::Action::delivered, "2.0.0", "delivered to the list");
 }
 
 async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient recipient,
@@ -214,7 +243,11 @@ async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient re
   auto run = [shared = shared_, delivery = delivery(message, recipient, direct.sender), direct] {
     return deliver_directly(*shared, delivery, direct);
   };
+  const std::string who =
+      direct.account.empty() ? name_of(recipient, shared_->rules) : direct.account;
+  if (!co_await take_turn(who)) co_return no_turn(who);
   auto status = co_await deliveries_.run(std::move(run));
+  turns_.give(who);
   co_return co_await tell_owner(message, recipient, direct.sender, std::move(status));
 }
 
@@ -228,9 +261,7 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
     return deliver_to_user(*shared, task, user, skip_forward);
   };
   const std::string account = account_name(user, shared_->rules);
-  if (!co_await turns_.take(account, {.deadline = loop_.now() + shared_->rules.patience}))
-    co_return deferred("4.3.0", fmt::format("{} deliveries for user \"{}\" are not ended yet",
-                                            shared_->rules.share, printable(account, 100)));
+  if (!co_await take_turn(account)) co_return no_turn(account);
   Outcome out = co_await deliveries_.run(std::move(run));
   turns_.give(account);
   if (!out.warning.empty()) log::warning("{}: {}", message->envelope.queue_id, out.warning);

@@ -54,9 +54,12 @@ class Agent {
                                             std::vector<std::string> through,
                                             std::string transport);
   /// A failure under a list with an owner- alias: told to him, so that the sender, who knows only the list, is not.
-  /// Everything else as it is.
+  /// Everything else as it is, and a failure that will be tried again (soft_bounce).
   async::Task<mail::DeliveryStatus> tell_owner(Message message, mail::Recipient recipient,
                                                std::string owner, mail::DeliveryStatus status);
+  /// For a delivery thread; who: account or alias that it is for. False: none came free in time.
+  async::Task<bool> take_turn(std::string who);
+  mail::DeliveryStatus no_turn(const std::string& who) const;
   Delivery delivery(const Message& message, const mail::Recipient& recipient,
                     const std::string& sender);
 
@@ -67,7 +70,7 @@ class Agent {
   std::shared_ptr<const Shared> shared_;
   Random& random_;
   Progress progress_;
-  Turns turns_;
+  Turns turns_, lookup_turns_;
   unsigned long long count_ = 0;
 };
 

@@ -119,13 +119,18 @@ struct Host {
     if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), uid, 0) == 0);
     return path;
   }
-  std::string out(const std::string& name) { return scratch.file("out/" + name); }
+  std::string out(const std::string& name) const { return scratch.file("out/" + name); }
   std::string text_of(const std::string& name) {
     std::ifstream in(out(name), std::ios::binary);
     std::ostringstream all;
     all << in.rdbuf();
     return all.str();
   }
+  std::string hanging() const {
+    return "cat > /dev/null; echo begun > " + out("begun") + "; read x < " + out("gate");
+  }
+  /// Six deliveries, by addresses that end in a number, that run hanging(): others pass them by.
+  void six_that_hang(const std::string& addresses, const std::string& table);
   static std::string alias(const std::string& name, const std::string& value) {
     return "inline:{ {" + name + " = " + value + "} }";
   }
@@ -142,6 +147,33 @@ struct Host {
   std::unique_ptr<Agent> agent;
   mail::DeliveryStatus status;
 };
+
+void Host::six_that_hang(const std::string& addresses, const std::string& table) {
+  rules.share = 2;
+  rules.time_limit = seconds(30);  // were he to hold up the others, this would end it
+  BOOST_REQUIRE(::mkfifo(out("gate").c_str(), 0666) == 0);
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("gate").c_str(), uid, 0) == 0);
+  BOOST_REQUIRE(::mkfifo(out("begun").c_str(), 0666) == 0);
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("begun").c_str(), uid, 0) == 0);
+  const async::Fd begun(::open(out("begun").c_str(), O_RDWR | O_CLOEXEC));
+  const async::Fd gate(::open(out("gate").c_str(), O_RDWR | O_CLOEXEC));
+  message->body = ipc::Content::in_memory(text);
+  auto aliases_open = map::MapList::open("inline:{ {robot = |cat > " + out("robot") +
+                                         "}, {far = far@x.example}" + table + " }");
+  BOOST_REQUIRE(aliases_open);
+  agent =
+      std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(aliases_open), random);
+  std::vector<mail::DeliveryStatus> his(6);
+  for (std::size_t i = 0; i < his.size(); ++i)
+    loop.spawn("his", deliver_one(this, fmt::format("{}{}@here.example", addresses, i), &his[i]));
+  mail::DeliveryStatus robot, far;
+  loop.spawn("others", others(this, begun.get(), gate.get(), &robot, &far));
+  loop.run();
+  BOOST_TEST((robot.action == mail::Action::delivered), robot.text);
+  BOOST_TEST((far.action == mail::Action::expanded), far.text);
+  BOOST_TEST(text_of("robot").contains("Subject: x"));
+  for (const auto& s : his) BOOST_TEST((s.action == mail::Action::delivered), s.text);
+}
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(local_agent, Host)
@@ -231,7 +263,8 @@ BOOST_AUTO_TEST_CASE(what_fails_under_a_list_is_told_to_its_owner) {
   for (const std::string name : {"team@here.example", "lost@here.example", "lost+x@here.example"}) {
     outbox.sent.clear();
     const auto s = deliver(name);
-    BOOST_TEST((s.action == mail::Action::delivered), s.text);
+    BOOST_TEST((s.action == mail::Action::delivered));
+    BOOST_TEST(s.text == "delivered to the list");
     BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
     const auto& told = outbox.sent[0].envelope;
     BOOST_TEST(told.sender == "owner-" + name.substr(0, 4) + "@here.example");
@@ -252,6 +285,73 @@ BOOST_AUTO_TEST_CASE(what_fails_under_a_list_is_told_to_its_owner) {
   message->envelope.sender.clear();
   BOOST_TEST((deliver("team@here.example").action == mail::Action::failed));
   BOOST_TEST(outbox.sent.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_fails_under_a_list_waits_with_soft_bounce_and_the_rest_is_not_repeated) {
+  prepare_commands();
+  aliases = "inline:{ {team = \"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " +
+            out("bad") + "; exit 70\"}, {owner-team = boss} }";
+  message->soft_refusals = true;
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::failed));
+  BOOST_TEST((again("team@here.example").action == mail::Action::failed));
+  BOOST_TEST(text_of("good") == "1\n");
+  BOOST_TEST(text_of("bad") == "1\n1\n");
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
+  BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).address == "far@x.example");
+  message->soft_refusals = false;
+  BOOST_TEST((again("team@here.example").action == mail::Action::delivered));
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 2U);
+  BOOST_TEST(outbox.sent[1].envelope.transport.starts_with("error:5.3.0 "));
+  BOOST_TEST(text_of("good") == "1\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_leaves_nothing_behind_as_done) {
+  rules.default_privs = "root";  // no command can be run
+  aliases = alias("team", "far@x.example, \"|true\"");
+  message->envelope.purpose = mail::Purpose::probe;
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
+  message->envelope.purpose = mail::Purpose::mail;
+  BOOST_TEST((again("team@here.example").action == mail::Action::deferred));
+  BOOST_TEST(outbox.sent.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(links_in_the_home_directory_of_a_file_below_it_are_followed) {
+  mailbox::Target target;
+  aim_below_home("/home/bob", "~/Maildir/", target);
+  BOOST_TEST(target.base == "/home/bob");
+  BOOST_TEST(target.path == "Maildir/");
+  BOOST_TEST(target.follow_links);
+  aim_below_home("/home/bob", "~//mail/box", target);
+  BOOST_TEST(target.path == "mail/box");
+  aim_below_home("/home/bob", "~/", target);
+  BOOST_TEST(target.path == "");
+  for (const auto* up : {"~/../x", "~/a/..", "~/a/../b"}) {
+    mailbox::Target plain;
+    aim_below_home("/home/bob", up, plain);
+    BOOST_TEST(!plain.follow_links, up);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_include_file_of_a_user_is_bounded_more_narrowly_than_the_administrators) {
+  const std::string big = "far@x.example\n#" + std::string(mailbox::kMaxUserInclude, 'x') + "\n";
+  const auto list = forward_file("list", big);
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
+  aliases = alias("team", ":include:" + list);
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::expanded));
+  rules.forward_paths = {forward_file("fwd", ":include:" + list + "\n")};
+  const auto s = deliver(user + "@here.example");
+  BOOST_TEST((s.action == mail::Action::deferred));
+  BOOST_TEST(s.text.contains("File too large"), s.text);
+}
+
+BOOST_AUTO_TEST_CASE(include_files_that_take_too_long_to_read_make_mail_wait) {
+  const auto list = scratch.write("list", "far@x.example\n");
+  aliases = alias("team", ":include:" + list);
+  BOOST_TEST((deliver("team@here.example").action == mail::Action::expanded));
+  rules.include_time = seconds(0);
+  const auto s = deliver("team@here.example");
+  BOOST_TEST((s.action == mail::Action::deferred));
+  BOOST_TEST(s.text.contains("cannot be read now"), s.text);
 }
 
 BOOST_AUTO_TEST_CASE(a_file_in_the_home_directory_is_named_with_a_tilde) {
@@ -738,51 +838,39 @@ BOOST_AUTO_TEST_CASE(strict_mailbox_ownership_decides_over_a_mailbox_of_somebody
 
 BOOST_AUTO_TEST_CASE(a_hanging_home_directory_holds_up_nobody_else) {
   prepare_commands();
-  rules.share = 2;
-  rules.time_limit = seconds(30);  // were he to hold up the others, this would end it
-  rules.mailbox_command =
-      "cat > /dev/null; echo begun > " + out("begun") + "; read x < " + out("gate");
-  BOOST_REQUIRE(::mkfifo(out("gate").c_str(), 0666) == 0);
-  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("gate").c_str(), uid, 0) == 0);
-  BOOST_REQUIRE(::mkfifo(out("begun").c_str(), 0666) == 0);
-  if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("begun").c_str(), uid, 0) == 0);
-  const async::Fd begun(::open(out("begun").c_str(), O_RDWR | O_CLOEXEC));
-  const async::Fd gate(::open(out("gate").c_str(), O_RDWR | O_CLOEXEC));
-  message->body = ipc::Content::in_memory(text);
-  // By as many addresses as he likes.
-  std::string table = "inline:{ {robot = |cat > " + out("robot") + "}, {far = far@x.example}";
+  rules.mailbox_command = hanging();
+  std::string table;  // by as many addresses as he likes
   for (int i = 0; i < 6; ++i) table += fmt::format(", {{a{} = {}}}", i, user);
-  auto aliases_open = map::MapList::open(table + " }");
-  BOOST_REQUIRE(aliases_open);
-  agent =
-      std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(aliases_open), random);
-  std::vector<mail::DeliveryStatus> his(6);
-  for (std::size_t i = 0; i < his.size(); ++i)
-    loop.spawn("his", deliver_one(this, fmt::format("a{}@here.example", i), &his[i]));
-  mail::DeliveryStatus robot, far;
-  loop.spawn("others", others(this, begun.get(), gate.get(), &robot, &far));
-  loop.run();
-  BOOST_TEST((robot.action == mail::Action::delivered), robot.text);
-  BOOST_TEST((far.action == mail::Action::expanded), far.text);
-  BOOST_TEST(text_of("robot").contains("Subject: x"));
-  for (const auto& s : his) BOOST_TEST((s.action == mail::Action::delivered), s.text);
+  six_that_hang("a", table);
+}
+
+BOOST_AUTO_TEST_CASE(a_hanging_command_of_a_forward_file_holds_up_nobody_else) {
+  prepare_commands();
+  rules.forward_paths = {forward_file("fwd", "\"|" + hanging() + "\"\n")};
+  six_that_hang(user + "+", "");
+}
+
+BOOST_AUTO_TEST_CASE(a_hanging_command_of_an_alias_holds_up_no_other) {
+  prepare_commands();
+  six_that_hang("hang+", ", {hang = \"|" + hanging() + "\"}");
 }
 
 BOOST_AUTO_TEST_CASE(a_delivery_that_gets_no_turn_in_time_is_tried_again) {
   rules.share = 1;
   rules.patience = seconds(0);
   message->body = ipc::Content::in_memory(text);
-  auto none = map::MapList::open("");
-  BOOST_REQUIRE(none);
-  agent = std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(none), random);
+  auto table = map::MapList::open("inline:{ {a0 = " + user + "}, {a1 = " + user + "} }");
+  BOOST_REQUIRE(table);
+  agent = std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(table), random);
   std::vector<mail::DeliveryStatus> his(2);
-  for (auto& s : his) loop.spawn("his", deliver_one(this, user + "@here.example", &s));
+  for (std::size_t i = 0; i < his.size(); ++i)
+    loop.spawn("his", deliver_one(this, fmt::format("a{}@here.example", i), &his[i]));
   loop.run();
   BOOST_TEST((his[0].action == mail::Action::delivered) !=
              (his[1].action == mail::Action::delivered));
   const auto& late = his[0].action == mail::Action::delivered ? his[1] : his[0];
   BOOST_TEST((late.action == mail::Action::deferred));
-  BOOST_TEST(late.text == "1 deliveries for user \"" + user + "\" are not ended yet");
+  BOOST_TEST(late.text == "1 deliveries for \"" + user + "\" are not ended yet");
 }
 
 BOOST_AUTO_TEST_CASE(a_command_of_an_alias_knows_its_user_by_the_bare_name_of_the_alias) {

@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
-#include "lib/mailbox/text_file.h"
 #include "local/environment.h"
 
 namespace pen::local {
@@ -46,30 +46,35 @@ Result<std::optional<mailbox::Account>> account_of(const std::string& base) {
   return mailbox::find_account(base);
 }
 
-/// An :include: file. Without a reader it is named by the administrator's alias table, and read as we are.
+/// An :include: file, read in a process that is given up at `until`: the disk may hang. Without a reader it is named by
+/// the administrator's alias table, and read as we are.
 Result<OwnedText> read_include(const Rules& rules, const std::string& path,
-                               std::optional<uid_t> reader, const std::string& name) {
-  OwnedText out;
-  if (!reader || *reader == 0) {
-    PEN_TRY_ASSIGN(auto file,
-                   mailbox::read_text_file(path, mailbox::kMaxInclude, mailbox::Links::follow));
-    out.text = std::move(file.text);
-    if (file.owner != 0) out.owner = file.owner;
-    return out;
-  }
-  PEN_TRY_ASSIGN(const auto account,
-                 name.empty() ? account_for(rules, reader) : account_named(name));
+                               std::optional<uid_t> reader, const std::string& name,
+                               std::chrono::steady_clock::time_point until) {
+  const auto left = std::chrono::ceil<seconds>(until - std::chrono::steady_clock::now());
+  if (left <= seconds(0))
+    return fail(LocalError::unreadable,
+                fmt::format("{} after {} s for others", path, rules.include_time.count()));
+  const bool administrators = !reader || *reader == 0;
   mailbox::Work work;
-  PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
   work.read_path = path;
-  auto answer = mailbox::deliver_in_child(std::move(work), {}, rules.time_limit);
-  if (!answer.file_found) return fail(LocalError::untrusted, answer.status.text);
-  out.text = std::move(answer.file_text);
-  out.owner = reader;
+  if (!administrators) {
+    PEN_TRY_ASSIGN(const auto account,
+                   name.empty() ? account_for(rules, reader) : account_named(name));
+    PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
+    work.read_limit = mailbox::kMaxUserInclude;
+  }
+  auto answer = mailbox::deliver_in_child(std::move(work), {}, left);
+  if (!answer.file_found) return fail(LocalError::unreadable, path + ": " + answer.status.text);
+  OwnedText out{std::move(answer.file_text), reader};
+  if (administrators) {
+    out.owner.reset();
+    if (answer.file_owner != 0) out.owner = answer.file_owner;
+  }
   return out;
 }
 
-/// Where a name leads by what the administrator and the users have written. shared: outlives it.
+/// Where a name leads by what the administrator and the users have written, for one expansion. shared: outlives it.
 Lookups lookups_of(const Shared& shared) {
   Lookups lookups;
   lookups.alias = [&shared](const std::string& name) -> Result<std::optional<OwnedText>> {
@@ -79,9 +84,10 @@ Lookups lookups_of(const Shared& shared) {
     if (const auto owner = hit->map->owner(); owner && *owner != 0) out.owner = *owner;
     return out;
   };
-  lookups.include = [&shared](const std::string& path, std::optional<uid_t> reader,
-                              const std::string& account) {
-    return read_include(shared.rules, path, reader, account);
+  const auto until = std::chrono::steady_clock::now() + shared.rules.include_time;
+  lookups.include = [&shared, until](const std::string& path, std::optional<uid_t> reader,
+                                     const std::string& account) {
+    return read_include(shared.rules, path, reader, account, until);
   };
   lookups.ours = shared.rules.ours;
   return lookups;
@@ -350,6 +356,14 @@ void ToUser::aim() {
 
 }  // namespace
 
+void aim_below_home(const std::string& home, const std::string& path, mailbox::Target& target) {
+  if ((path + "/").contains("/../")) return;
+  const auto name = path.find_first_not_of('/', 1);
+  target.base = home;
+  target.path = name == std::string::npos ? "" : path.substr(name);
+  target.follow_links = true;
+}
+
 mail::DeliveryStatus deferred(std::string dsn, std::string text) {
   return mail::make_status(mail::Action::deferred, std::move(dsn), std::move(text));
 }
@@ -440,6 +454,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
       path.replace(0, 1, account->home == "/" ? "" : account->home);
     }
     aim_at(path, work.target);
+    if (path != direct.text) aim_below_home(account->home, direct.text, work.target);
     work.target.lock = rules.lock;
     work.target.size_limit = rules.mailbox_size_limit;
     work.target.any_owner = true;

@@ -72,6 +72,10 @@ Result<Expansion> expand_name(const Shared& shared, const std::string& address);
 /// list_owner() of an address.
 Result<std::string> owner_of(const Shared& shared, const std::string& address);
 
+/// Where "~/path" is: links in the home directory are followed, as in that of home_mailbox, because they are its user's
+/// own doing. Nothing changes for a path with "..". home: absolute.
+void aim_below_home(const std::string& home, const std::string& path, mailbox::Target& target);
+
 /// To a user's mailbox, or on as the user has it. user: with extension. skip_forward: forward files and luser_relay do
 /// not count ("\\user").
 Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,

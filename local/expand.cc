@@ -59,7 +59,8 @@ class Walk {
       const bool only_home = only_home_;
       only_home_ = only_home || been_.contains(candidate);
       path_.push_back(candidate);
-      PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text, rules_.limit));
+      PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text, left()));
+      value.reset();  // it is not needed while others within it are read
       PEN_TRY(all(targets, inner));
       path_.pop_back();
       only_home_ = only_home;
@@ -83,7 +84,7 @@ class Walk {
   Result<void> forward_file(const ForwardFile& file) {
     own_ = to_lower(file.user);
     for (const auto& address : file.been) addresses_been_.insert(to_lower(address));
-    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, rules_.limit));
+    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, left()));
     return all(targets, {Place::forward, file.uid, file.user, {}, file.extension});
   }
 
@@ -130,14 +131,17 @@ class Walk {
     return {};
   }
 
+  /// Destinations that there may still be.
+  std::size_t left() const { return rules_.limit - std::min(count_, rules_.limit); }
+
   Result<void> all(const std::vector<AliasTarget>& targets, const Context& context) {
+    count_ += targets.size();  // all at once: what is within them is read while they are held
     for (const auto& t : targets) PEN_TRY(one(t, context));
     return {};
   }
 
   Result<void> one(const AliasTarget& t, const Context& context) {
     using Kind = AliasTarget::Kind;
-    if (++count_ > rules_.limit) return fail(LocalError::too_many);
     switch (t.kind) {
       case Kind::mailbox:
         add({Direct::Kind::mailbox, to_lower(t.text), {}, context.sender});
@@ -167,17 +171,26 @@ class Walk {
   Result<void> include(const std::string& path, const Context& context) {
     if (!path.starts_with('/'))
       return fail(LocalError::untrusted, ":include:" + path + " needs an absolute path");
-    if (files_ >= kMaxDepth) return fail(LocalError::loop, path);
-    if (++read_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
-    PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner, context.account));
-    PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, rules_.limit));
+    if (open_.size() >= kMaxDepth || std::ranges::find(open_, path) != open_.end())
+      return fail(LocalError::loop, path);
     Context inner = context;
     inner.place = Place::include;
-    if (!inner.owner) inner.owner = file.owner;
-    ++files_;
+    PEN_TRY_ASSIGN(const auto targets, read(path, inner));
+    open_.push_back(path);
     PEN_TRY(all(targets, inner));
-    --files_;
+    open_.pop_back();
     return {};
+  }
+
+  /// What is in an :include: file, with the rights that hold for it.
+  Result<std::vector<AliasTarget>> read(const std::string& path, Context& context) {
+    if (++files_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
+    PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner, context.account));
+    bytes_ += file.text.size();
+    if (bytes_ > kMaxFileBytes)
+      return fail(LocalError::too_many, "bytes of :include: files, with " + path);
+    if (!context.owner) context.owner = file.owner;
+    return parse_target_file(file.text, left());
   }
 
   Result<void> address(const std::string& text, const Context& context) {
@@ -213,9 +226,11 @@ class Walk {
   Result<bool> attempt(Walk& trial, const std::string& local, const std::string& domain,
                        const std::string& sender) {
     if (tried_ > rules_.limit) return fail(LocalError::too_many);
-    trial.read_ = read_;
+    trial.files_ = files_;
+    trial.bytes_ = bytes_;
     auto done = trial.name(local, domain, {Place::alias, {}, {}, sender, {}});
-    read_ = trial.read_;
+    files_ = trial.files_;
+    bytes_ = trial.bytes_;
     tried_ += 1 + trial.count_;
     if (!done && !done.error().is(LocalError::loop))
       return std::unexpected(std::move(done).error());
@@ -289,8 +304,10 @@ class Walk {
   std::set<std::string> addresses_been_;  // that been_ is still to be found from
   bool only_home_ = false;  // within one of been_: nothing counts but the user at the root of path_
   std::string own_;         // whose forward file this is; empty: it is an alias
-  std::size_t count_ = 0, files_ = 0, read_ = 0;  // files_: within one another
-  std::size_t tried_ = 0;                         // names looked at by follow_home
+  std::vector<std::string> open_;      // :include: files within one another
+  std::size_t count_ = 0;              // destinations
+  std::size_t files_ = 0, bytes_ = 0;  // :include: files read
+  std::size_t tried_ = 0;              // names looked at by follow_home
 };
 
 }  // namespace

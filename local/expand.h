@@ -10,7 +10,8 @@
 /// Rights:  a command or file is used with the rights of the user it is for (forward files); in aliases with those of
 ///          the owner of the alias table, else of the :include: file; where that is root or nobody in particular, with
 ///          default_privs.
-/// Bounds:  kMaxDepth aliases and files deep, ExpandRules::limit destinations, kMaxFiles files; a destination found twice counts once.
+/// Bounds:  kMaxDepth aliases and files deep, ExpandRules::limit destinations, kMaxFiles files of kMaxFileBytes together,
+///          of which one is in memory; a destination found twice counts once.
 /// Source:  aliases(5); Postfix local(8) (owner- aliases, delivery rights, recipient_delimiter), allow_mail_to_commands,
 ///          allow_mail_to_files, expand_owner_alias, reset_owner_alias, propagate_unmatched_extensions.
 #include <sys/types.h>
@@ -28,7 +29,8 @@ namespace pen::local {
 
 inline constexpr std::size_t kMaxDepth = 50;
 inline constexpr std::size_t kMaxFiles =
-    200;  // :include: files of one expansion; each may cost a process
+    200;  // :include: files of one expansion; each costs a process
+inline constexpr std::size_t kMaxFileBytes = 16 * 1024 * 1024;  // of these together
 
 /// Text and whose word it is; nullopt: root's, or nobody's in particular.
 struct OwnedText {

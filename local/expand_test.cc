@@ -360,6 +360,40 @@ BOOST_AUTO_TEST_CASE(a_command_of_an_alias_in_a_forward_file_keeps_the_rights_of
   BOOST_TEST((e->direct[2] == own));
 }
 
+BOOST_AUTO_TEST_CASE(an_include_file_within_itself_is_not_read_again) {
+  aliases = {{"list", ":include:/l"}};
+  files = {{"/l", ":include:/m\n"}, {"/m", ":include:/l\n"}};
+  BOOST_TEST(run("list").error().is(LocalError::loop));
+  BOOST_TEST(readers.size() == 2U);
+  // One after the other is no circle.
+  files = {{"/l", ":include:/m\n:include:/m\n"}, {"/m", "far@x.org\n"}};
+  BOOST_TEST((sent(*run("list")) == Names{"far@x.org"}));
+}
+
+BOOST_AUTO_TEST_CASE(all_include_files_of_an_expansion_have_a_bound_together) {
+  const std::string part = "far@x.org\n#" + std::string(kMaxFileBytes / 4 - 12, 'x') + "\n";
+  aliases = {{"list", ":include:/a, :include:/b"}, {"one", ":include:/d"}};
+  files = {{"/a", part}, {"/b", part + ":include:/c\n"}, {"/c", part}, {"/d", part}};
+  BOOST_TEST((sent(*run("list")) == Names{"far@x.org"}));
+  files["/c"] = part + ":include:/d\n";
+  BOOST_TEST(run("list").error().is(LocalError::too_many));
+  // Those of the aliases that a forward file leads through as well.
+  BOOST_TEST(forward(":include:/a, :include:/a, :include:/a, one\n").has_value());
+  BOOST_TEST(forward(":include:/a, :include:/a, :include:/a, :include:/a, one\n")
+                 .error()
+                 .is(LocalError::too_many));
+}
+
+BOOST_AUTO_TEST_CASE(destinations_of_files_within_one_another_count_together) {
+  rules.limit = 10;
+  aliases = {{"list", ":include:/l"}};
+  files = {{"/l", "a1@x.org, a2@x.org, a3@x.org, a4@x.org, :include:/m\n"},
+           {"/m", "b1@x.org, b2@x.org, b3@x.org, b4@x.org\n"}};
+  BOOST_TEST(sent(*run("list")).size() == 8U);
+  files["/m"] += "b5@x.org\n";
+  BOOST_TEST(run("list").error().is(LocalError::too_many));
+}
+
 BOOST_AUTO_TEST_CASE(lists_beyond_the_bound_are_refused_whole) {
   std::string value;
   for (std::size_t i = 0; i <= kMaxTargets; ++i) value += "u" + std::to_string(i) + "@x.org,";

@@ -21,8 +21,8 @@ namespace {
 
 using namespace pen;
 
-constexpr std::size_t kMaxThreads =
-    128;  // one per delivery in hand; each waits for a child process
+// of the service's process limit: one per delivery in hand, each waits for a child process
+constexpr std::size_t kMaxThreads = 128;
 constexpr std::size_t kLookupThreads = 16;
 
 bool has(const std::vector<std::string>& words, std::string_view word) {
@@ -156,7 +156,7 @@ struct Server {
     environment->draining = &context.draining();
   }
   Random random;
-  // one for each: hanging home directories stop no alias that leads elsewhere
+  // one for each: hanging home directories stop no alias that leads elsewhere, until all threads wait for them
   async::HandlerPool deliveries, lookups;
   // apart, so that hanging mailboxes do not stop what only reads and writes the spool
   async::HandlerPool queue_pool;

@@ -38,9 +38,10 @@ struct Rules {
   std::vector<std::string> exported;  // export_environment: "NAME=value" as they are to be
   seconds time_limit{1000};           // command_time_limit
 
-  // deliveries
-  std::size_t share = 8;  // of one user at once
-  seconds patience{30};   // for the next of them to begin
+  // deliveries, and look-ups of aliases
+  std::size_t share = 8;     // of one user or alias at once
+  seconds patience{30};      // for the next of them to begin
+  seconds include_time{30};  // for all :include: files of one expansion to be read
 
   // other ways
   map::MapList mailbox_transports,

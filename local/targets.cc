@@ -37,13 +37,17 @@ std::string_view describe(LocalError e) {
       return "aliases lead round in a circle or too deep";
     case LocalError::untrusted:
       return "file is not to be trusted";
+    case LocalError::unreadable:
+      return "a file cannot be read now";
   }
   return "unknown";
 }
 
 Result<std::vector<AliasTarget>> parse_targets(std::string_view value, std::size_t limit) {
   std::vector<AliasTarget> out;
-  for (const auto& part : map::split_destinations(value)) {
+  const auto parts = map::split_destinations(value, limit);
+  if (parts.size() > limit) return fail(LocalError::too_many);
+  for (const auto& part : parts) {
     add_one(part, limit, out);
     if (out.size() > limit) return fail(LocalError::too_many);
   }

@@ -18,7 +18,7 @@
 
 namespace pen::local {
 
-enum class LocalError { too_many = 1, loop, untrusted };
+enum class LocalError { too_many = 1, loop, untrusted, unreadable };
 std::string_view error_module(LocalError);
 std::string_view describe(LocalError);
 

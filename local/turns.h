@@ -1,6 +1,6 @@
 #pragma once
-/// A share of the delivery threads for each user: one whose home directory hangs, by whatever addresses his mail comes,
-/// holds up nobody else.
+/// A share of a thread pool for each user or alias: one whose home directory, command or list hangs, by whatever
+/// addresses his mail comes, holds up nobody else.
 ///
 /// Use:     if (!co_await turns.take(user, until)) …later…;  …deliver…;  turns.give(user);
 /// Bounds:  `each` turns of one user at once; who waits for one holds no thread.

@@ -114,9 +114,9 @@ class Walk {
       return fail_with("after the name " + quoted(name) + " comes " + quoted(rest) +
                        " where \"?\" or \":\" is expected");
     std::string current;
-    testing_ = true;
+    const bool outer = std::exchange(testing_, true);
     value(name, current, depth);
-    testing_ = false;
+    testing_ = outer;
     branch(!current.empty(), rest, out, depth);
   }
 
@@ -204,7 +204,11 @@ class Walk {
   bool operand(std::string_view& in, std::string& out, int depth) {
     const std::size_t end = group_end(in);
     if (end == std::string_view::npos) return false;
+    // Of what is only compared nothing comes into the text; names_in() has it among those that must be set.
+    const bool outer = testing_;
+    testing_ = testing_ || lookup_;
     text(trim(in.substr(1, end - 2)), out, depth + 1);
+    testing_ = outer;
     in = trim_left(in.substr(end));
     return true;
   }
@@ -216,7 +220,7 @@ class Walk {
   }
 
   const Lookup* lookup_;
-  bool testing_ = false;  // the condition of ${name?...}
+  bool testing_ = false;  // a condition
   int looked_up_ = 0;
   std::size_t walked_ = 0;
 };

@@ -127,6 +127,12 @@ BOOST_AUTO_TEST_CASE(it_is_told_whose_values_are_in_the_text_and_whether_one_was
   BOOST_TEST(fine.used == std::vector<std::string>{"set"}, boost::test_tools::per_element());
   BOOST_TEST(expand("${set}$unset", one).undefined);
   BOOST_TEST(expand("${unset:$unset}", one).undefined);
+  const auto compared =
+      expand("${{$unset}=={}?{none}:{$unset}}${{${set?$unset}$set}!={}?{y}}", one);
+  BOOST_TEST(compared.text == "noney");
+  BOOST_TEST(!compared.undefined);
+  BOOST_TEST(compared.used.empty());
+  BOOST_TEST(expand("${{$unset}=={x}?{none}:{$unset}}", one).undefined);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -24,7 +24,6 @@ namespace pen::mailbox {
 namespace {
 
 constexpr std::size_t kChunk = 64 * 1024;
-constexpr std::size_t kMaxAnswer = std::max(kMaxForward, kMaxInclude) + 64 * 1024;
 // For a command: it is stopped by the child first, with all that it has begun.
 constexpr std::chrono::seconds kGrace{5};
 constexpr int kAnswerFd = 3, kBodyFd = 4;
@@ -146,7 +145,7 @@ Answer child_work(const Work& work, std::chrono::seconds limit) {
   if (::chdir("/") != 0) return trouble("4.3.5", "cannot change to /");
   Answer answer;
   if (!work.read_path.empty()) {
-    auto file = read_text_file(work.read_path, kMaxInclude, Links::follow);
+    auto file = read_text_file(work.read_path, work.read_limit, Links::follow);
     if (!file) return trouble("4.3.5", file.error().message());
     answer.file_found = true;
     answer.file_text = std::move(file->text);
@@ -287,6 +286,7 @@ Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::second
 
   const auto deadline =
       std::chrono::steady_clock::now() + time_limit + (work.command ? 2 * kGrace : seconds(0));
+  const std::size_t max_answer = std::max(kMaxForward, work.read_limit) + 64 * 1024;
   Feeder feeder(body, std::move(body_out));
   std::string raw;
   bool ended = false, late = false;
@@ -311,7 +311,7 @@ Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::second
         ended = true;
       else
         raw.append(chunk, static_cast<std::size_t>(got));
-      if (raw.size() > kMaxAnswer) break;
+      if (raw.size() > max_answer) break;
     }
   }
   if (!ended) (void)::kill(pid, SIGKILL);

@@ -23,6 +23,10 @@
 
 namespace pen::mailbox {
 
+inline constexpr std::size_t kMaxForward = 64 * 1024;
+inline constexpr std::size_t kMaxInclude = 8 * 1024 * 1024;  // that root is told to read
+inline constexpr std::size_t kMaxUserInclude = 1024 * 1024;  // that somebody else is
+
 struct Identity {
   uid_t uid = 0;
   gid_t gid = 0;
@@ -33,7 +37,8 @@ struct Work {
   std::optional<Identity> become;  // nullopt: stay who we are (an instance of an ordinary user)
   std::string root;       // the child's root directory (chroot), absolute; "": ours. Needs root
   std::string read_path;  // not empty: this file is read as `become`, and that is all
-  std::string home;       // require_home_directory: must be there; empty: not looked at
+  std::size_t read_limit = kMaxInclude;  // bytes of it
+  std::string home;  // require_home_directory: must be there; empty: not looked at
   // absolute, the first that is there counts, even if it is not one to obey; none: do not look
   std::vector<std::string> forward_files;
   // nothing is stored and no command run: the status is "delivered" and says what would be done
@@ -46,16 +51,13 @@ struct Work {
 struct Answer {
   bool file_found = false;  // then nothing was delivered: it is in the next three
   std::string file_path;    // which of forward_files
-  std::string file_text;    // at most kMaxForward bytes; kMaxInclude of read_path
+  std::string file_text;    // at most kMaxForward bytes; read_limit of read_path
   uid_t file_owner = 0;     // of read_path
   // why one of forward_files that is there was not obeyed; the delivery was made as if there were none
   std::string file_ignored;
   mail::DeliveryStatus status;
   PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status)
 };
-
-inline constexpr std::size_t kMaxForward = 64 * 1024;
-inline constexpr std::size_t kMaxInclude = 8 * 1024 * 1024;
 
 Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit);
 

@@ -16,8 +16,9 @@ namespace pen::mailbox {
 struct Incoming {
   mail::Envelope envelope;  // of the message; recipients are those of the job
   ipc::Content body;
-  std::string header;   // its first kMaxHeader bytes
-  std::string nexthop;  // of the job
+  std::string header;          // its first kMaxHeader bytes
+  std::string nexthop;         // of the job
+  bool soft_refusals = false;  // soft_bounce: what fails is tried again
 };
 
 /// A new message made from one that is being delivered.

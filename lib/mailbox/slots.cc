@@ -115,6 +115,7 @@ Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
   e.client = job.client;
   e.body = job.body;
   message->nexthop = job.nexthop;
+  message->soft_refusals = job.soft_refusals;
   PEN_TRY_ASSIGN(message->body, std::move(in.content));
   return message;
 }

@@ -26,6 +26,7 @@ struct Pair {
     ++delivered[r.address];
     contents.push_back(std::string(m->body.memory()));
     headers.push_back(m->header);
+    soft_refusals.push_back(m->soft_refusals);
     if (auto hold = holds.find(r.address); hold != holds.end()) (void)co_await hold->second->wait();
     mail::DeliveryStatus s;
     s.action = mail::Action::delivered;
@@ -82,6 +83,7 @@ struct Pair {
   std::map<std::string, int> delivered;
   std::map<std::string, std::shared_ptr<async::Event>> holds;
   std::vector<std::string> contents, headers;
+  std::vector<bool> soft_refusals;
   bool played = false, served = false;
 };
 
@@ -104,6 +106,7 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   job.body.size = content.size();
   job.body.header_size = 14;
   job.inline_body = content;
+  job.soft_refusals = true;
   (void)side.send(job);
   auto result = co_await side.receive();
   BOOST_REQUIRE(result);
@@ -114,6 +117,7 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   BOOST_TEST(r.results[1].status.text == "delivered to test");
   BOOST_TEST(p.contents.at(0) == content);
   BOOST_TEST(p.headers.at(0) == "Subject: x\r\n\r\n");
+  BOOST_TEST(p.soft_refusals.at(0));
   BOOST_TEST(stages[3] == static_cast<unsigned char>(delivery::Stage::committed));
   delivery::CloseConnection close;
   close.connection = 7;

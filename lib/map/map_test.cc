@@ -334,6 +334,8 @@ BOOST_AUTO_TEST_CASE(destinations_split_at_commas_outside_quotes) {
   BOOST_TEST(d[3] == ":include:/l");
   BOOST_TEST(d[4] == "\"x y\"@z");
   BOOST_TEST(d[5] == "|prog");
+  BOOST_TEST(split_destinations("a, b, c", 3).size() == 3U);
+  BOOST_TEST(split_destinations("a, b, c, d, e, f", 3).size() == 4U);
 }
 BOOST_AUTO_TEST_CASE(quoted_keys_of_tables_may_hold_spaces) {
   auto t = parse_table("\"a b\"@c.org x\n\"just words\" y\n", "t");

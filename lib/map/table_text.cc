@@ -106,7 +106,7 @@ TableText parse_aliases(std::string_view text, std::string_view file) {
   return table;
 }
 
-std::vector<std::string> split_destinations(std::string_view value) {
+std::vector<std::string> split_destinations(std::string_view value, std::size_t limit) {
   std::vector<std::string> parts;
   std::string part;
   bool quoted = false;
@@ -123,7 +123,7 @@ std::vector<std::string> split_destinations(std::string_view value) {
     }
     part.clear();
   };
-  for (std::size_t i = 0; i < value.size(); ++i) {
+  for (std::size_t i = 0; i < value.size() && parts.size() <= limit; ++i) {
     const char c = value[i];
     if (comment > 0) {
       if (c == '(') ++comment;
@@ -142,7 +142,7 @@ std::vector<std::string> split_destinations(std::string_view value) {
       part += c;
     }
   }
-  finish();
+  if (parts.size() <= limit) finish();
   return parts;
 }
 

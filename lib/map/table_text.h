@@ -6,6 +6,7 @@
 ///          Keys with white space may be quoted in alias files.
 /// Source:  postmap(1), aliases(5).
 /// Pure: no I/O, no clock. The entries point into nothing.
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,8 @@ TableText parse_table(std::string_view text, std::string_view file);
 TableText parse_aliases(std::string_view text, std::string_view file);
 /// The destinations in the value of an alias or a line of a .forward or :include: file: split at
 /// commas outside quotes; each as it was written: address, "|command", /file/name,
-/// :include:/file/name.
-std::vector<std::string> split_destinations(std::string_view value);
+/// :include:/file/name. Ends after limit + 1 of them, which tells that there are too many.
+std::vector<std::string> split_destinations(
+    std::string_view value, std::size_t limit = std::numeric_limits<std::size_t>::max() - 1);
 
 }  // namespace pen::map
