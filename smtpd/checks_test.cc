@@ -1,6 +1,7 @@
 // Restriction lists through real sessions: what each restriction says, and when.
 #include <boost/test/unit_test.hpp>
 
+#include "lib/mail/expanded.h"
 #include "smtpd/access.h"
 #include "smtpd/session_fixture.h"
 
@@ -350,7 +351,7 @@ BOOST_AUTO_TEST_CASE(actions_of_tables_change_what_becomes_of_the_message) {
     BOOST_TEST(e.filter == "scan:[::1]:25");
     BOOST_TEST_REQUIRE(e.recipients.size() == 3U);  // one of the two that are the same
     BOOST_TEST(e.recipients[2].address == "copy@example.org");
-    BOOST_TEST(e.recipients[2].notify == mail::notify::kNever);
+    BOOST_TEST(e.recipients[2].notify == (mail::notify::kNever | mail::notify::kCopy));
   }
   deliver("s@x.example", {"root@example.org", "other@x.example"});
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 3U);

@@ -113,7 +113,7 @@ void print_content(Output& out, const Source& source, std::uint64_t from, std::u
 }
 
 std::string notify_words(std::uint8_t bits) {
-  if (bits == mail::notify::kNever) return "never";
+  if ((bits & mail::notify::kNever) != 0) return "never";
   std::string out;
   for (const auto& [bit, word] :
        {std::pair{mail::notify::kSuccess, "success"}, std::pair{mail::notify::kFailure, "failure"},
