@@ -450,7 +450,9 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
   BOOST_TEST(cuts >= wanted);
   BOOST_TEST(Workload::refusals > 0u);
   // All at once is rare in such short segments: a commit that ends one is alone.
+#ifndef PEN_FEW_CUTS
   BOOST_TEST(Workload::most_in_hand > QueueLog::kJournalBatches / 2);
+#endif
   BOOST_CHECK_MESSAGE(!violation, violation.value_or(""));
 }
 
