@@ -86,6 +86,24 @@ class Qmgr : public Ports {
   }
 
   /// Everything that can happen without time passing.
+  /// So often the delivery program ends with the job that it has in hand, and comes back.
+  void kill_delivery(int deaths) {
+    for (int death = 1; death <= deaths; ++death) {
+      BOOST_TEST_REQUIRE(in_hand.size() == 1U);
+      const auto job = in_hand.front();
+      in_hand.clear();
+      manager_->transport_up("smtp", false);
+      manager_->job_survived_death(job.job);
+      manager_->connection_closed({.connection = job.connection,
+                                   .opened = true,
+                                   .trouble = ipc::delivery::Trouble::none,
+                                   .status = {},
+                                   .unstarted = {job.job}});
+      run();
+      manager_->transport_up("smtp", true);
+      run();
+    }
+  }
   void run() {
     for (int i = 0; i < 10000; ++i) {
       manager_->settle();

@@ -231,21 +231,7 @@ BOOST_AUTO_TEST_CASE(bodies_beyond_the_bound_are_read_again_from_the_log) {
 BOOST_AUTO_TEST_CASE(a_job_in_hand_at_three_deaths_of_its_program_is_held) {
   qmgr->send("A1", "s@x.example", {"hang@a.example"});
   qmgr->run();
-  for (int death = 1; death <= 3; ++death) {
-    BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
-    const auto job = qmgr->in_hand.front();
-    qmgr->in_hand.clear();
-    qmgr->manager_->transport_up("smtp", false);
-    qmgr->manager_->job_survived_death(job.job);
-    qmgr->manager_->connection_closed({.connection = job.connection,
-                                       .opened = true,
-                                       .trouble = ipc::delivery::Trouble::none,
-                                       .status = {},
-                                       .unstarted = {job.job}});
-    qmgr->run();
-    qmgr->manager_->transport_up("smtp", true);
-    qmgr->run();
-  }
+  qmgr->kill_delivery(3);
   BOOST_TEST(qmgr->in_hand.empty());
   const auto listed = qmgr->where("A1");
   BOOST_TEST_REQUIRE(listed.has_value());

@@ -510,21 +510,7 @@ BOOST_FIXTURE_TEST_CASE(a_probe_whose_report_cannot_be_made_keeps_its_answers, P
 BOOST_FIXTURE_TEST_CASE(a_probe_that_ends_its_program_is_answered_with_that, Probing) {
   qmgr->send("P1", "s@x.example", {"hang@a.example", "ok@b.example"});
   qmgr->run();
-  for (int death = 1; death <= 3; ++death) {
-    BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
-    const auto job = qmgr->in_hand.front();
-    qmgr->in_hand.clear();
-    qmgr->manager_->transport_up("smtp", false);
-    qmgr->manager_->job_survived_death(job.job);
-    qmgr->manager_->connection_closed({.connection = job.connection,
-                                       .opened = true,
-                                       .trouble = ipc::delivery::Trouble::none,
-                                       .status = {},
-                                       .unstarted = {job.job}});
-    qmgr->run();
-    qmgr->manager_->transport_up("smtp", true);
-    qmgr->run();
-  }
+  qmgr->kill_delivery(3);
   BOOST_REQUIRE(outside.notices.size() == 1U);
   BOOST_TEST(said_of("ok@b.example") == "delivered 2.0.0");
   BOOST_TEST(said_of("hang@a.example") == "deferred 4.3.0");
