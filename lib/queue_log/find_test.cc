@@ -115,8 +115,11 @@ BOOST_AUTO_TEST_SUITE(find)
 BOOST_AUTO_TEST_CASE(a_filter_never_denies_what_was_added_and_seldom_affirms_the_rest) {
   for (const std::size_t count : {1U, 100U, 2000U, 20000U}) {
     IdFilter filter(16384);
-    for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t i = 0; i < count; ++i) {
       filter.add(IdFilter::hash(Deep::id(static_cast<int>(i))));
+      BOOST_REQUIRE(filter.may_contain(IdFilter::hash(Deep::id(static_cast<int>(i / 2)))));
+      BOOST_REQUIRE(filter.may_contain(IdFilter::hash(Deep::id(static_cast<int>(i)))));
+    }
     const std::string packed = filter.packed();
     BOOST_TEST(packed.size() <= 16384u);
     if (packed.size() > IdFilter::kMinBytes)

@@ -8,6 +8,7 @@
 /// Use:     IdFilter filter(max_filter(segment_size)); filter.add(IdFilter::hash(id)); … filter.packed()
 ///          if (!IdFilter::may_contain(packed, hash)) …       // surely not in this segment
 /// No I/O.
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,15 +28,20 @@ class IdFilter {
 
   static std::uint64_t hash(std::string_view queue_id);
   void add(std::uint64_t hash);
-  bool may_contain(std::uint64_t hash) const { return may_contain(bits_, hash); }
+  bool may_contain(std::uint64_t hash) const;
   /// As it is stored: folded as far as kBitsPerId allows.
   std::string packed() const;
   /// Of stored bytes. Anything that packed() does not make says "perhaps": a damaged filter costs time, not messages.
   static bool may_contain(std::string_view packed, std::uint64_t hash);
 
  private:
+  void set(std::uint64_t hash);
+
+  // The last ones' bits are set when their lines have come into the cache: in a large filter each lies in another.
+  static constexpr std::size_t kWaiting = 8;
   std::string bits_;
   std::size_t count_ = 0;
+  std::array<std::uint64_t, kWaiting> waiting_{};  // the last min(count_, kWaiting), a ring
 };
 
 }  // namespace pen::queue_log

@@ -56,16 +56,17 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   State& s = *state_;
   PEN_CHECK(!envelope.queue_id.empty() && envelope.queue_id.size() <= kMaxQueueId);
   const RecentIds::Key id = s.accepted.key_of(envelope.queue_id);
+  s.accepted.prefetch(id);  // until the body has been made
+  Log& journal = s.logs[kJournal];
+  const auto body = make_body(envelope, 0, s.clock.wall_now(), {});
+  std::size_t gathered = journal.pending.size();
+  for (const BatchStep& step : journal.left) gathered += step.bytes.size();
   if (const auto* known = s.accepted.find(id))
     return Appended{known->ticket, {kJournal, known->position}, true};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
-  Log& journal = s.logs[kJournal];
   if (!s.has_space()) return fail(QueueLogError::no_space);
-  std::size_t gathered = journal.pending.size();
-  for (const BatchStep& step : journal.left) gathered += step.bytes.size();
   if (gathered > s.options.max_batch) return fail(QueueLogError::no_space);
-  PEN_TRY_ASSIGN(const Position at,
-                 s.put_envelope(journal, make_body(envelope, 0, s.clock.wall_now(), {})));
+  PEN_TRY_ASSIGN(const Position at, s.put_envelope(journal, body));
   s.note_fresh(at);
   const Ticket ticket = ++s.last_ticket;
   s.accepted.add_new(id, {ticket, at});

@@ -31,6 +31,11 @@ class RecentIds {
   };
   /// What the id is kept under: for callers that look it up and then add it.
   Key key_of(std::string_view queue_id) const;
+  /// It will be looked up soon: its places come into the cache meanwhile.
+  void prefetch(const Key& key) const {
+    newer_.prefetch(key);
+    older_.prefetch(key);
+  }
 
   /// An id that is known keeps what it was added with.
   void add(std::string_view queue_id, const Accepted& accepted);
@@ -54,6 +59,9 @@ class RecentIds {
     std::vector<Slot> slots;  // a power of two and at least twice as many as entries, or none
 
     const Accepted* find(const Key& key) const;
+    void prefetch(const Key& key) const {
+      if (!slots.empty()) __builtin_prefetch(&slots[key.high & (slots.size() - 1)]);
+    }
     /// A new key. most: entries there will be at most.
     void add(const Key& key, const Accepted& accepted, std::size_t most);
     void place(std::size_t entry);
