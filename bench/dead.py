@@ -65,11 +65,11 @@ def measure(args, dead):
             dead_hosts([f"127.0.2.{i + 1}" for i in range(args.hosts * 3 // 10)]) as dead_port:
         os.chmod(scratch, 0o755)
         sink = deep.Sink("--host", "0.0.0.0", "--delay", str(args.reply))
-        settings = {"relay_domains": "load.example", "relayhost": "", "default_process_limit": str(args.workers),
-                    "parent_domain_matches_subdomains": "relay_domains", "defer_transports": "smtp",
+        settings = {"relay_domains": "load.example", "relayhost": "", "parent_domain_matches_subdomains": "relay_domains", "defer_transports": "smtp",
                     "transport_maps": "texthash:" + table(scratch, args.hosts, sink.port, dead_port)}
         try:
             with deep.Deep(0, sink, args.dir, settings=settings) as mx:
+                mx.set_services({"smtp": f"unix - - n - {args.workers} smtp"})
                 mx.start()
                 domains, count = (DOMAINS, args.messages) if dead else (DOMAINS * 7 // 10, live_messages)
                 subprocess.run([deep.bench("penload"), "--port", str(mx.port), "-c", "20", "-n", str(count), "-s", "4096",

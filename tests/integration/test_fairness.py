@@ -55,7 +55,7 @@ class Fairness(Suite):
             settings = relay_to(live[0])
             settings["relay_domains"] = ", ".join(hosts)
             settings["transport_maps"] = inline({d: f"smtp:[127.0.0.1]:{peer.port}" for d, peer in hosts.items()})
-            with Instance({**settings, "default_process_limit": "5"}) as mx:
+            with Instance(settings, {"smtp": "unix - - n - 5 smtp"}) as mx:
                 for n in range(5):
                     for domain in hosts:
                         send(mx.port, f"s{n}{domain}@sender.example", [f"u{n}@{domain}"], mail())
