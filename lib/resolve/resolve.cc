@@ -10,7 +10,8 @@
 namespace pen::resolve {
 namespace {
 
-constexpr unsigned kMaxRouteSteps = 20;  // user%a%b%c@here and the like, each step ours
+constexpr std::size_t kMaxMovedText = 400;  // it becomes part of a reply line
+constexpr unsigned kMaxRouteSteps = 20;     // user%a%b%c@here and the like, each step ours
 
 class ResolveImpl final : public Resolve {
  public:
@@ -198,12 +199,12 @@ class ResolveImpl final : public Resolve {
     PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, address));
     PEN_TRY_ASSIGN(const auto hit, map::find_address(tables_.relocated, address, keys));
     if (!hit) return std::nullopt;
-    const std::string_view value = trim(hit->value);
-    if (options_.relocated_prefix_enable) return "5.1.6 User has moved to " + std::string(value);
+    const std::string value = printable(trim(hit->value), kMaxMovedText);
+    if (options_.relocated_prefix_enable) return "5.1.6 User has moved to " + value;
     const auto code = mail::enhanced_code(value);
-    if (!code || code->front() == '2' || trim(value.substr(code->size())).empty())
+    if (!code || code->front() == '2' || trim(std::string_view(value).substr(code->size())).empty())
       return "5.2.0 Mailbox is unavailable";
-    return std::string(value);
+    return value;
   }
   static Route bad_address(Route route, std::string_view why) {
     route.bad_address = true;

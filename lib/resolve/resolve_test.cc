@@ -287,6 +287,10 @@ BOOST_AUTO_TEST_CASE(relocated_maps_return_mail_of_any_class_with_where_to_send_
   BOOST_TEST(open()->moved("bo@example.org")->value() == "5.1.6 User has moved to Room 7");
   BOOST_TEST(!open()->moved("no@example.org")->has_value());
   BOOST_TEST(!open()->route_by_domain());
+  options.relocated_maps = "static:" + std::string(5000, 'x');
+  BOOST_TEST(open()->moved("jo@far.example")->value().size() < 500U);
+  options.relocated_maps = "static:{a\r\n250 b}";
+  BOOST_TEST(open()->moved("jo@far.example")->value().find('\n') == std::string::npos);
   options.relocated_maps = "texthash:/nonexistent/file";
   BOOST_TEST(routed("jo@far.example").starts_with("error: "));
   BOOST_TEST(!open()->listed("jo@example.org").has_value());
