@@ -285,7 +285,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
     });
   }
   if (filter.covers_queue() && (!by_id || !ids.empty())) {
-    auto queued = co_await each(std::move(ids), std::move(shown.ids),
+    auto queued = co_await each(*s, m, std::move(ids), shown,
                                 [this, &s, &m, &filter, &shown](const queue_log::Listed& l) {
                                   return m.brief ? list_briefly(*s, m, filter, l, shown.count)
                                                  : list_one(*s, m, filter, l, shown.count);
