@@ -31,6 +31,10 @@ Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& sc
       ports_(ports),
       clock_(clock),
       runners_(log.log_count()) {
+  // Tables that grow as mail comes would stop it for milliseconds each time.
+  const std::size_t expected = std::min<std::size_t>(options_.active_messages, 1U << 20U);
+  active_.reserve(expected);
+  by_id_.reserve(expected);
   accepting_ = log_.has_space();
   runners_[queue_log::kHold].look = false;  // nothing runs there
   enter();

@@ -170,6 +170,8 @@ Result<service::Hooks> start(service::Context& c) {
   options.segment_size = static_cast<std::uint32_t>(s.queue_log_segment_size);
   options.intervals = queue_log::retry_ladder(std::chrono::ceil<seconds>(s.minimal_backoff_time),
                                               std::chrono::ceil<seconds>(s.maximal_backoff_time));
+  options.expected_working = std::min<std::size_t>(
+      static_cast<std::size_t>(s.qmgr_message_active_limit), std::size_t{1} << 20U);
   auto* kept = storage->release();
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
   if (!log) {

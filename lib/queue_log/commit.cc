@@ -314,6 +314,7 @@ void QueueLog::State::add_syncs(const std::set<Slot>& slots, Batch& batch) {
 
 void QueueLog::State::write_marks(const std::vector<PendingMark>& taken, Batch& batch,
                                   Flight& flight) {
+  figures.marks_written += taken.size();
   for (const PendingMark& mark : taken) {
     const Position at = mark.envelope;
     flight.marks.push_back(at);

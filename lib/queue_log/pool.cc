@@ -215,14 +215,24 @@ void QueueLog::State::count_ready_marks() {
     ++ready_marks;
 }
 
-/// The marks that may be written now, but those for the journal's open segment: by the time it is sealed and positions
-/// are saved most messages in it have ended, and a segment that is given back needs no marks. (In another log's open
-/// segment they would hold the working suffix back for as long as that segment takes to fill.) With too many in memory
-/// all go.
+/// The marks that may be written now, but those
+/// - for the journal's open segment: by the time it is sealed and positions are saved most messages in it have ended, and
+///   a segment that is given back needs no marks. (In another log's open segment they would hold the working suffix back
+///   for as long as that segment takes to fill.)
+/// - for messages being worked on: the open START holds the working suffix back as it is, and when it closes the segment
+///   may be given back. (A mark makes a sector dirty: those of a full segment write it a second time.)
+/// With too many in memory all go.
 std::vector<PendingMark> QueueLog::State::take_marks() {
   count_ready_marks();  // recovery may have found some that are ready at once
   const Log& journal = logs[kJournal];
-  const SegmentUse filling = journal.open && ready_marks < kMarksInMemory ? journal.uses.back() : 0;
+  const bool all = ready_marks >= kMarksInMemory;
+  const SegmentUse filling = journal.open && !all ? journal.uses.back() : 0;
+  // Both rise, so one walk over them finds which marks are those of open STARTs.
+  auto open = all ? starts.end() : starts.begin();
+  const auto worked_on = [&](const Position& start) {
+    while (open != starts.end() && open->first < start) ++open;
+    return open != starts.end() && open->first == start;
+  };
   std::vector<PendingMark> taken;
   std::deque<PendingMark> kept;
   for (; ready_marks > 0; --ready_marks) {
@@ -230,7 +240,7 @@ std::vector<PendingMark> QueueLog::State::take_marks() {
     // Its own reason is a copy of a message that recovery knows: no later restart reads what it is a copy of.
     const bool copy =
         mark.because == mark.envelope && !broken(Breakage::settle_before_copies_are_marked);
-    if (mark.envelope.use == filling && mark.because.use != 0 && !copy)
+    if (mark.because.use != 0 && !copy && (mark.envelope.use == filling || worked_on(mark.because)))
       kept.push_back(mark);
     else
       taken.push_back(mark);

@@ -63,6 +63,9 @@ struct Options {
   std::size_t remembered_ids = 65536;
   // bytes gathered beyond which append() answers no_space until the writer has caught up (bounds memory)
   std::size_t max_batch = 8U << 20;
+  // messages worked on at once, as expected: tables have that size from the start, growing would stop everything for
+  // milliseconds
+  std::size_t expected_working = 0;
 };
 
 /// Something was not as it was written. It was left where it is and the log went on after it.
@@ -253,6 +256,7 @@ class QueueLog {
     std::uint64_t commits_beside = 0;  // of them, handed out while another was under way
     std::uint64_t syncs = 0;
     std::uint64_t positions_saved = 0;
+    std::uint64_t marks_written = 0;
     std::size_t segments_used = 0;
     std::size_t segments_free = 0;      // allocated and ready
     std::size_t segments_reserved = 0;  // of the free ones, kept for deliveries

@@ -156,6 +156,33 @@ BOOST_FIXTURE_TEST_CASE(renewing_more_than_the_suffix_may_hold_comes_to_an_end, 
   BOOST_TEST(left == 100u);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_message_that_is_worked_on_is_not_marked_before_that_ends, Queue) {
+  recover();
+  const auto save = [&] {
+    log->flush();
+    log->save_positions();
+    commit();
+  };
+  for (int i = 0; i < 40; ++i) {  // thirteen to a segment
+    accept(envelope("m" + std::to_string(i), std::string(1000, 'p')));
+    BOOST_REQUIRE(log->start(*due()).has_value());
+  }
+  save();
+  BOOST_TEST(log->figures().marks_written == 0u);
+  BOOST_REQUIRE(log->finish("m1").has_value());
+  save();
+  BOOST_TEST(log->figures().marks_written == 1u);
+
+  restart(FaultStorage::Cut::none);
+  std::set<std::string> left;
+  while (auto m = due()) {
+    BOOST_REQUIRE(log->start(*m).has_value());
+    left.insert(m->envelope.queue_id);
+  }
+  BOOST_TEST(left.size() == 39u);
+  BOOST_TEST(!left.contains("m1"));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_message_longer_than_a_segment_is_stored_in_parts, Queue) {
   recover();
   const std::string big(50000, 'x');

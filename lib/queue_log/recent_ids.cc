@@ -8,6 +8,7 @@ namespace pen::queue_log {
 
 namespace {
 constexpr std::size_t kSmallest = 256;  // slots
+constexpr std::size_t kFew = 1024;      // entries
 std::uint32_t tag_of(std::uint64_t low) { return static_cast<std::uint32_t>(low); }
 }  // namespace
 
@@ -35,7 +36,9 @@ void RecentIds::Generation::place(std::size_t entry) {
   slots[at] = {tag_of(key.low), static_cast<std::uint32_t>(entry + 1)};
 }
 
-void RecentIds::Generation::add(const Key& key, const Accepted& accepted) {
+void RecentIds::Generation::add(const Key& key, const Accepted& accepted, std::size_t most) {
+  // Once there are many, room for all of them: pages that nobody touched cost nothing, copying would stop everything.
+  if (entries.size() == kFew) entries.reserve(most);
   entries.push_back({key, accepted});
   if (entries.size() * 2 <= slots.size()) return place(entries.size() - 1);
   slots.assign(std::max(kSmallest, slots.size() * 2), {});
@@ -61,7 +64,7 @@ void RecentIds::add_new(const Key& key, const Accepted& accepted) {
     std::swap(newer_, older_);
     newer_.clear();
   }
-  newer_.add(key, accepted);
+  newer_.add(key, accepted, half_);
 }
 
 }  // namespace pen::queue_log

@@ -54,8 +54,8 @@ class RecentIds {
     std::vector<Slot> slots;  // a power of two and at least twice as many as entries, or none
 
     const Accepted* find(const Key& key) const;
-    /// A new key.
-    void add(const Key& key, const Accepted& accepted);
+    /// A new key. most: entries there will be at most.
+    void add(const Key& key, const Accepted& accepted, std::size_t most);
     void place(std::size_t entry);
     void clear();
   };

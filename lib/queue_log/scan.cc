@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <unordered_set>
 
 #include "lib/base/codec.h"
 #include "lib/queue_log/breakage.h"

@@ -8,11 +8,11 @@
 #include <map>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "lib/queue_log/format.h"
 #include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/log_reader.h"
+#include "lib/queue_log/position_set.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/recent_ids.h"
 #include "lib/queue_log/recovery.h"
@@ -20,12 +20,6 @@
 namespace pen::queue_log {
 
 using SegmentUse = std::uint64_t;
-
-struct PositionHash {
-  std::size_t operator()(const Position& p) const {
-    return (p.use * 0x9e3779b97f4a7c15ULL) ^ (p.offset * 0xc2b2ae3d27d4eb4fULL);
-  }
-};
 
 /// Garbage marks in memory beyond which they leave with any batch. More than a save's worth of small messages, because
 /// most marks need not be written at all: see take_marks().
@@ -152,7 +146,10 @@ struct QueueLog::State {
         options(std::move(o)),
         clock(c),
         random(r),
-        accepted(options.remembered_ids, random.next()) {}
+        dead(options.expected_working),
+        accepted(options.remembered_ids, random.next()) {
+    working.reserve(options.expected_working);
+  }
 
   Storage& storage;
   Options options;
@@ -215,8 +212,8 @@ struct QueueLog::State {
     std::size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
   };
   std::unordered_map<std::string, Working, TextHash, std::equal_to<>> working;
-  std::map<Position, std::string> starts;           // of open STARTs, by position
-  std::unordered_set<Position, PositionHash> dead;  // started or removed, mark not yet written
+  std::map<Position, std::string> starts;  // of open STARTs, by position
+  PositionSet dead;                        // started or removed, mark not yet written
   std::deque<PendingMark> marks;
   std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
   std::uint64_t renewed_size =

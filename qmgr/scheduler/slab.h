@@ -39,6 +39,9 @@ class Slab {
   };
   static constexpr std::size_t kSlots = kHugePage / sizeof(Slot);  // of a block
   static_assert(kSlots > 1);
+  // The first blocks stay on small pages: zeroing a huge page stops everybody for milliseconds, and as long as this little
+  // is visited the page tables stay in the caches.
+  static constexpr std::size_t kSmallBlocks = 16;
 
  public:
   struct Made {
@@ -110,8 +113,8 @@ class Slab {
   Slot& slot(std::uint32_t index) { return blocks_[index / kSlots][index % kSlots]; }
   void grow() {
     if (used_ == blocks_.size() * kSlots) {
-      const bool first = blocks_.empty();  // stays on small pages: most systems never fill it
-      blocks_.push_back(static_cast<Slot*>(take_pages(kHugePage, first)));
+      const bool small = blocks_.size() < kSmallBlocks;
+      blocks_.push_back(static_cast<Slot*>(take_pages(kHugePage, small)));
     }
     ::new (static_cast<void*>(&slot(used_))) Slot;
     free_ = ++used_;
