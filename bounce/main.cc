@@ -7,7 +7,9 @@
 #include "bounce/reporter.h"
 #include "bounce/session_notice.h"
 #include "lib/base/log.h"
+#include "lib/base/text.h"
 #include "lib/intake/enqueue_client.h"
+#include "lib/intake/from_settings.h"
 #include "lib/ipc/channel.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
@@ -25,7 +27,8 @@ constexpr std::size_t kThreads = 4;
 
 struct Server {
   Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
-         mail::DsnSettings notices, bounce::PostmasterCopies copies)
+         mail::DsnSettings notices, bounce::PostmasterCopies copies,
+         std::shared_ptr<const intake::CheckTables> checks)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
@@ -42,10 +45,13 @@ struct Server {
                          .myorigin = context.settings().myorigin,
                          .message_size_limit = 0,
                          .hopcount_limit = static_cast<unsigned>(context.settings().hopcount_limit),
-                         .copies = {}},
-            .next_queue_id = [this] { return ids.next(); }},
+                         .copies = {},
+                         .checks = std::move(checks)},
+            .next_queue_id = [this] { return ids.next(); },
+            .log_info = [](const std::string& line) { log::info("{}", line); },
+            .log_warning = [](const std::string& line) { log::warning("{}", line); }},
         reporter(intake, std::move(notices), double_bounce(context.settings()), std::move(copies),
-                 random),
+                 intake::own_mail(context.settings(), "bounce"), random),
         session_notices(
             intake,
             {.mail_name = context.settings().mail_name,
@@ -54,7 +60,8 @@ struct Server {
              .errors_to = context.settings().error_notice_recipient,
              .bounces_to = context.settings().bounce_notice_recipient,
              .obsolete_from = context.settings().header_from_format == config::FromFormat::obsolete,
-             .sender = double_bounce(context.settings())},
+             .sender = double_bounce(context.settings()),
+             .own = intake::own_mail(context.settings(), "notify")},
             random),
         room(loop, kMaxInHand),
         draining(context.draining()),
@@ -143,6 +150,19 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
   }
 }
 
+/// internal_mail_filter_classes; nullptr: nothing is checked.
+Result<std::shared_ptr<const intake::CheckTables>> checks_of_own_mail(const config::Settings& s) {
+  for (const auto& word : s.internal_mail_filter_classes)
+    if (!iequals(word, "bounce") && !iequals(word, "notify"))
+      log::warning("internal_mail_filter_classes: no such class: {}", word);
+  if (!intake::own_mail(s, "bounce").inspected && !intake::own_mail(s, "notify").inspected)
+    return nullptr;
+  PEN_TRY_ASSIGN(auto checks, intake::CheckTables::open(intake::check_specs(s)));
+  if (checks)
+    for (const auto& problem : checks->problems()) log::warning("{}", map::advice(problem));
+  return checks;
+}
+
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
   auto copies = bounce::copies_from(context.settings());
@@ -153,8 +173,9 @@ Result<service::Hooks> start(service::Context& context) {
   // Senders are told in any words rather than not at all.
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
+  PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(context.settings()));
   auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings),
-                                         *std::move(copies));
+                                         *std::move(copies), std::move(checks));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
   context.serve([server, peers](async::Listener::Accepted accepted) {

@@ -79,11 +79,12 @@ CopiesMade::Key CopiesMade::key(const ipc::bounce::Notify& notify) {
 }
 
 Reporter::Reporter(intake::Intake& intake, mail::DsnSettings settings, std::string double_bounce,
-                   PostmasterCopies copies, Random& random)
+                   PostmasterCopies copies, intake::OwnMail own, Random& random)
     : intake_(intake),
       settings_(std::move(settings)),
       double_bounce_(std::move(double_bounce)),
       copies_(std::move(copies)),
+      own_(own),
       random_(random) {}
 
 mail::DsnRequest Reporter::describe(const Request& request, bool failing_notice) const {
@@ -123,6 +124,7 @@ async::Task<Result<std::string>> Reporter::queue(std::shared_ptr<Request> reques
   derived.after = std::move(report.after);
   derived.original_bytes = report.original_bytes;
   derived.original = request->content;
+  derived.own = own_;
   const async::Until until{.deadline = intake_.loop.now() + intake_.settings.enqueue_timeout};
   co_return co_await intake::enqueue_derived(intake_, std::move(derived), until);
 }

@@ -17,7 +17,7 @@
 
 #include "bounce/from_config.h"
 #include "lib/base/random.h"
-#include "lib/intake/intake.h"
+#include "lib/intake/derived.h"
 #include "lib/ipc/bounce.h"
 #include "lib/ipc/content.h"
 #include "lib/mail/dsn.h"
@@ -58,7 +58,7 @@ class Reporter {
  public:
   /// All must outlive the reporter. double_bounce: address whose mail never causes a notice.
   Reporter(intake::Intake& intake, mail::DsnSettings settings, std::string double_bounce,
-           PostmasterCopies copies, Random& random);
+           PostmasterCopies copies, intake::OwnMail own, Random& random);
   async::Task<ipc::bounce::Notified> report(std::shared_ptr<Request> request);
 
  private:
@@ -71,6 +71,7 @@ class Reporter {
   mail::DsnSettings settings_;
   std::string double_bounce_;
   PostmasterCopies copies_;
+  intake::OwnMail own_;
   Random& random_;
   CopiesMade copies_made_;
 };

@@ -104,7 +104,7 @@ struct World {
   void restart() {
     reporter = std::make_unique<Reporter>(
         intake, mail::DsnSettings{.hostname = "mx.example.org", .origin = "example.org"},
-        "double-bounce@mx.example.org", copies, random);
+        "double-bounce@mx.example.org", copies, own, random);
   }
   /// By the same reporter.
   ipc::bounce::Notified run_again() {
@@ -122,6 +122,7 @@ struct World {
   intake::Intake intake;
   Random random;
   PostmasterCopies copies;
+  intake::OwnMail own;
   std::unique_ptr<Reporter> reporter;
   std::shared_ptr<Request> request;
   ipc::bounce::Notified answer;

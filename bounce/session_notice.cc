@@ -128,6 +128,7 @@ async::Task<void> SessionNotices::send(Session session) {
   derived.envelope.sender = settings_.sender;
   derived.envelope.client.protocol = "local";
   derived.keep_sender = true;
+  derived.own = settings_.own;
   mail::Recipient to;
   to.address = recipient_of(session, settings_);
   to.notify = mail::notify::kNever;

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "lib/base/random.h"
-#include "lib/intake/intake.h"
+#include "lib/intake/derived.h"
 #include "lib/ipc/session_errors.h"
 #include "lib/mail/error_class.h"
 
@@ -43,6 +43,7 @@ struct SessionNoticeSettings {
       "postmaster";  // bounce_notice_recipient: sessions with mail that was refused as undeliverable
   bool obsolete_from = false;  // header_from_format
   std::string sender;          // double_bounce_sender, with its domain
+  intake::OwnMail own = {};
 };
 
 /// The notice from its first header field on, CRLF lines of ASCII. left_out: sessions that no notice tells of.

@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/intake/derived.h"
 #include "lib/intake/enqueue_client.h"
+#include "lib/intake/from_settings.h"
 #include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mailbox/environment.h"
@@ -103,6 +104,7 @@ intake::Settings intake_settings(const config::Settings& s) {
   out.myorigin = s.myorigin;
   out.message_size_limit = 0;  // it was accepted once
   out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
+  out.detect_smtputf8 = intake::detects_smtputf8(s, "forward");
   return out;
 }
 

@@ -144,7 +144,10 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   envelope.requiretls = as_given.requiretls;
   envelope.purpose = as_given.purpose;
   const bool probe = envelope.purpose == mail::Purpose::probe;
-  if (probe) message.made_here();  // nobody wants copies or checks of mail that does not exist
+  if (probe) {
+    message.made_here();  // nobody wants copies or checks of mail that does not exist
+    message.detect_smtputf8(options_.detect_smtputf8_of_probes);
+  }
   for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
   message.complete_header(!gateway);
   message.return_refused(true);
@@ -250,6 +253,7 @@ async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& reque
   notice.after = std::move(report.after);
   notice.original_bytes = std::min<std::uint64_t>(report.original_bytes, head.size());
   notice.original = ipc::Content::in_memory(head);
+  notice.own = options_.notice;
   co_return co_await intake::enqueue_derived(intake_, std::move(notice), until);
 }
 

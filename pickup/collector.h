@@ -16,7 +16,7 @@
 
 #include "lib/async/sync.h"
 #include "lib/base/random.h"
-#include "lib/intake/intake.h"
+#include "lib/intake/derived.h"
 #include "lib/mail/dsn.h"
 #include "lib/submission/drop_file.h"
 
@@ -29,6 +29,8 @@ class Collector {
     std::size_t at_once = 20;  // commits that share one sync of the queue log
     seconds pause{10};         // after a failure that will pass
     mail::DsnSettings notices = {};
+    intake::OwnMail notice = {};
+    bool detect_smtputf8_of_probes = false;
   };
   Collector(async::Loop& loop, async::HandlerPool& pool, intake::Intake& intake, Options options)
       : loop_(loop),

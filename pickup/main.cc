@@ -40,7 +40,10 @@ struct Program {
             context.loop(), pool, intake,
             pickup::Collector::Options{.drop_directory = context.queue_path("maildrop"),
                                        .corrupt_directory = context.queue_path("corrupt"),
-                                       .notices = std::move(notices)})) {}
+                                       .notices = std::move(notices),
+                                       .notice = intake::own_mail(context.settings(), "bounce"),
+                                       .detect_smtputf8_of_probes = intake::detects_smtputf8(
+                                           context.settings(), "verify")})) {}
 
   async::HandlerPool pool;
   std::shared_ptr<intake::EnqueueClient> queue;
@@ -59,6 +62,8 @@ async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accep
 Result<intake::Settings> intake_settings(const config::Settings& s) {
   PEN_TRY_ASSIGN(auto out, intake::from_settings(s));
   out.message_size_limit = 0;  // pendrop kept it, and what it took is not refused
+  out.detect_smtputf8 = intake::detects_smtputf8(s, "sendmail");
+  for (const auto& warning : out.warnings) log::warning("{}", warning);
   for (const auto& option : intake::receive_steps(s.receive_override_options).unknown)
     log::warning("receive_override_options: unknown option {}", option);
   return out;

@@ -24,6 +24,7 @@
 #include "lib/mail/queue_id.h"
 #include "lib/map/match_list.h"
 #include "lib/submission/drop_file.h"
+#include "lib/submission/login_senders.h"
 
 namespace {
 
@@ -150,6 +151,24 @@ void check_permission(const config::Settings& s) {
                        ") is not permitted to submit mail (authorized_submit_users)");
 }
 
+/// Ends the process if the user may not submit with this sender.
+void check_sender(const config::Settings& s, const std::string& sender) {
+  auto maps = map::MapList::open(join(s.local_login_sender_maps),
+                                 {.default_type = s.default_database_type});
+  if (!maps) die(EX_TEMPFAIL, "local_login_sender_maps: " + maps.error().message());
+  const submission::LoginSenders senders{
+      .maps = *std::move(maps),
+      .null_pattern = s.empty_address_local_login_sender_maps_lookup_key,
+      .delimiters = s.recipient_delimiter};
+  const std::string login = submission::login_name(::getuid());
+  const auto permitted = senders.permit(login, sender);
+  if (!permitted) die(EX_TEMPFAIL, "local_login_sender_maps: " + permitted.error().message());
+  if (!*permitted)
+    die(EX_NOPERM, fmt::format("user {} may not submit mail with sender <{}> "
+                               "(local_login_sender_maps)",
+                               login, printable(sender)));
+}
+
 /// Exactly so many bytes; false: the input ended before.
 bool read_input(char* to, std::size_t size) {
   while (size > 0) {
@@ -204,6 +223,7 @@ void wake_pickup(const std::string& queue_directory) {
 int submit(const config::Settings& s, bool verbose) {
   auto submission = submission::decode_submission(read_piece(submission::kMaxEnvelope), false);
   if (!submission) die(EX_DATAERR, submission.error().message());
+  check_sender(s, submission->sender);
   submission->arrival = system_clock().wall_now();
   mail::QueueIdGenerator ids(system_clock(), Random(secure_random_u64()));
   const std::string directory = s.queue_directory + "/maildrop";

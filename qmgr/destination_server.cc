@@ -260,6 +260,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   e.recipients = limits.destination_recipients;
   e.rate_delay = limits.rate_delay;
   e.tls = route.tls;
+  e.by_sender = route.by_sender;
   e.classes = co_await classes_of(found);
   static_cast<void>(channel.send(backend(m.request)));
   static_cast<void>(channel.send(e));

@@ -5,6 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/reply.h"
 
 namespace pen::smtpd {
 namespace {
@@ -150,11 +151,23 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
     return table_problem(given);
   };
   if (!cls) co_return temporary(cls.error());
-  if (*cls == AddressClass::other) co_return Answer::dunno;
+  if (*cls == AddressClass::other && s.relocated_maps.empty()) co_return Answer::dunno;
   const auto listed =
       co_await off_loop(policy_.resolve->blocking(),
                         [resolve = policy_.resolve, address] { return resolve->listed(address); });
   if (!listed) co_return temporary(listed.error());
+  if (*listed == resolve::Listed::moved) {
+    const auto moved =
+        co_await off_loop(policy_.resolve->blocking(),
+                          [resolve = policy_.resolve, address] { return resolve->moved(address); });
+    if (!moved) co_return temporary(moved.error());
+    if (!*moved) co_return Answer::dunno;  // the table has changed meanwhile
+    const std::string_view says = **moved;
+    const auto dsn = mail::enhanced_code(says).value_or("5.1.6");
+    const bool of_mailbox = dsn.substr(1) == ".1.6";  // which is a status of recipients only
+    co_return reject(dsn.front() == '4' ? 450 : 550, sender && of_mailbox ? "5.1.0" : dsn, name,
+                     trim(says.substr(dsn.size())), mail::ErrorClass::bounce);
+  }
   if (*listed != resolve::Listed::no) co_return Answer::dunno;
   int code = s.unknown_local_recipient_reject_code;
   switch (*cls) {

@@ -75,6 +75,33 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
   BOOST_TEST(rig.rcpt("user@example.org").starts_with("451 4.3.0 "));
 }
 
+BOOST_AUTO_TEST_CASE(users_of_relocated_maps_are_refused_with_where_they_are_now) {
+  Open rig("relocated_maps = static:x\n");
+  rig.resolver->gone = {{"user@example.org", "5.1.6 User has moved to jo@new.example"},
+                        {"far@remote.example", "5.1.6 User has moved to Room 7"},
+                        {"off@example.org", "5.2.1 Account is disabled"},
+                        {"soon@example.org", "4.2.1 Come again"}};
+  BOOST_TEST(rig.rcpt("user@example.org") ==
+             "550 5.1.6 <user@example.org>: Recipient address rejected: User has moved to "
+             "jo@new.example\r\n");
+  BOOST_TEST(rig.rcpt("off@example.org") ==
+             "550 5.2.1 <off@example.org>: Recipient address rejected: Account is disabled\r\n");
+  BOOST_TEST(rig.rcpt("soon@example.org") ==
+             "450 4.2.1 <soon@example.org>: Recipient address rejected: Come again\r\n");
+  BOOST_TEST(rig.rcpt("root@example.org") == kOk);
+  Open trusted("relocated_maps = static:x\nsmtpd_reject_unlisted_sender = yes\n", "127.0.0.1");
+  trusted.resolver->gone = rig.resolver->gone;
+  BOOST_TEST(trusted.rcpt("far@remote.example") ==
+             "550 5.1.6 <far@remote.example>: Recipient address rejected: User has moved to Room "
+             "7\r\n");
+  BOOST_TEST(trusted.rcpt("root@example.org", "user@example.org") ==
+             "550 5.1.0 <user@example.org>: Sender address rejected: User has moved to "
+             "jo@new.example\r\n");
+  Open lax("relocated_maps = static:x\nsmtpd_reject_unlisted_recipient = no\n");
+  lax.resolver->gone = rig.resolver->gone;
+  BOOST_TEST(lax.rcpt("user@example.org") == kOk);
+}
+
 BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
   struct Row {
     std::string_view setting, from, to, reply;

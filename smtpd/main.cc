@@ -141,7 +141,9 @@ Result<Hooks> start(Context& context) {
       log::warning("{}", map::advice(problem));
   if (resolve->canonical_blocking())
     log::warning("canonical tables that ask another process do not see addresses in headers");
+  for (const auto& warning : settings.warnings) log::warning("{}", warning);
   settings.show_logins = s.smtpd_sasl_authenticated_header;
+  settings.detect_smtputf8 = intake::detects_smtputf8(s, "smtpd");
   if (policy->proxy) {  // that is for the smtpd behind the filter
     settings.checks = nullptr;
     settings.drop_fields.clear();

@@ -312,6 +312,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
   line("transport",
        e.transport + (e.transport_up ? "" : " (its program cannot be reached: jobs wait)"));
   line("next hop", printable(e.nexthop));
+  if (!e.by_sender.empty()) line("by sender", e.by_sender);
   if (!e.tls.empty()) line("TLS", printable(e.tls));
   line("knowledge", backend_text(backend));
   line("route", fmt::format("good for {} s, then looked up again", e.valid_for.count()));
@@ -410,6 +411,7 @@ std::string json_line(const Explained& e, const std::vector<Seen>& hosts, const 
   j["transport_up"] = e.transport_up;
   j["nexthop"] = e.nexthop;
   if (!e.tls.empty()) j["tls"] = e.tls;
+  if (!e.by_sender.empty()) j["by_sender"] = e.by_sender;
   j["valid_for"] = e.valid_for.count();
   j["process_limit"] = e.workers;
   j["free_workers"] = e.free_workers;

@@ -32,7 +32,8 @@ constexpr const char* kHelp =
     "  suspend DEST [REASON]  deliver nothing there until it is resumed, also after a restart\n"
     "  resume DEST            deliver again\n"
     "  forget DEST            drop what was learned of it: failures, limits, times\n"
-    "  explain USER@DOMAIN    where mail for this recipient would go now, and why\n"
+    "  explain USER@DOMAIN [SENDER]\n"
+    "                         where mail for this recipient would go now, and why\n"
     "DEST is a host name, an address, either with a port ([192.0.2.1]:25), or a domain.\n"
     "  -j, --json  one JSON object a line, for list, show and explain\n"
     "  -c DIR      the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
@@ -192,15 +193,16 @@ int give(Tool& tool, const Order& order) {
 }
 
 /// Transport and next hop alone, by the configuration: hosts are looked up by trivial-rewrite only.
-int explain_without_qmgr(Tool& tool, const std::string& recipient) {
+int explain_without_qmgr(Tool& tool, const std::string& recipient, const std::string& sender) {
   auto resolve = resolve::Resolve::open(resolve::from_settings(tool.config.settings()));
   if (!resolve) die(kProgram, EX_CONFIG, resolve.error().message());
-  auto route = (*resolve)->route("", recipient);
+  auto route = (*resolve)->route(sender, recipient);
   if (!route) die(kProgram, EX_TEMPFAIL, route.error().message());
   Explained e;
   e.recipient = route->recipient.empty() ? recipient : route->recipient;
   e.transport = route->transport;
   e.nexthop = route->nexthop;
+  e.by_sender = route->by_sender;
   const auto limits = tool.config.transport(route->transport);
   e.concurrency = static_cast<std::uint32_t>(limits.destination_concurrency_limit);
   e.recipients = static_cast<std::uint32_t>(limits.destination_recipient_limit);
@@ -227,6 +229,7 @@ int explain_without_qmgr(Tool& tool, const std::string& recipient) {
   } else {
     print("recipient    " + printable(e.recipient) + "\ntransport    " + e.transport +
           "\nnext hop     " + printable(e.nexthop) + "\n");
+    if (!e.by_sender.empty()) print("by sender    " + e.by_sender + "\n");
     for (const auto& d : hosts) print(show_text(d));
     if (!suspended.empty()) print("decision     deferred: " + printable(suspended) + "\n");
   }
@@ -236,16 +239,16 @@ int explain_without_qmgr(Tool& tool, const std::string& recipient) {
   return 0;
 }
 
-int explain(Tool& tool, const std::string& recipient) {
+int explain(Tool& tool, const std::string& recipient, const std::string& sender) {
   Explained explained;
   std::vector<Seen> hosts;
   Backend backend;
-  const auto done = tool.qmgr.ask(Explain{1, recipient, {}}, [&](FromQmgr& m) {
+  const auto done = tool.qmgr.ask(Explain{1, recipient, sender}, [&](FromQmgr& m) {
     if (auto* e = std::get_if<Explained>(&m)) explained = std::move(*e);
     if (auto* e = std::get_if<Entry>(&m)) hosts.push_back(from_qmgr(std::move(*e)));
     if (auto* b = std::get_if<Backend>(&m)) backend = std::move(*b);
   });
-  if (!done) return explain_without_qmgr(tool, recipient);
+  if (!done) return explain_without_qmgr(tool, recipient, sender);
   if (done->outcome != Outcome::ok) die(kProgram, EX_TEMPFAIL, done->text);
   print(tool.json ? json_line(explained, hosts, backend)
                   : explain_text(explained, hosts, backend, now()));
@@ -302,12 +305,15 @@ int main(int argc, char** argv) {
     if (!words.empty()) wrong_usage("list takes no argument");
   } else if (words.empty()) {
     wrong_usage(command + (command == "explain" ? " needs a recipient" : " needs a destination"));
-  } else if (words.size() > 1 && command != "suspend") {
-    wrong_usage(command + " takes one argument");
+  } else if (words.size() > 1 && command != "suspend" &&
+             !(command == "explain" && words.size() == 2)) {
+    wrong_usage(command +
+                (command == "explain" ? " takes a recipient and a sender" : " takes one argument"));
   } else if (command == "explain") {
     const auto at = words[0].rfind('@');
     if (at == std::string::npos || at == 0 || at + 1 == words[0].size() || words[0].size() > 1000)
       wrong_usage("not an address user@domain: " + printable(words[0]));
+    if (words.size() == 2 && words[1].size() > 1000) wrong_usage("no sender is that long");
   } else if (auto formed = destdb::destination_name(words[0])) {
     name = *formed;
   } else {
@@ -318,7 +324,10 @@ int main(int argc, char** argv) {
   if (command == "list" || command == "show") {
     status = look(tool, name);
   } else if (command == "explain") {
-    status = explain(tool, words[0]);
+    // Without one it is a notice, whose sender is empty.
+    std::string sender = words.size() == 2 ? words[1] : std::string();
+    if (sender == "<>") sender.clear();
+    status = explain(tool, words[0], sender);
   } else {
     words.erase(words.begin());
     status = give(tool, Order{1, order->second, name, join(words)});

@@ -248,6 +248,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   Resolved out;
   out.transport = route->transport;
   out.nexthop = route->nexthop;
+  out.by_sender = std::move(route->by_sender);
   out.for_domain = way.empty() && !route->routed && resolve_->route_by_domain();
   // Only routing brought out of the local part changes an address, not the case of its domain.
   out.recipient =

@@ -29,6 +29,7 @@ void CheckedContent::field(Header header, std::string_view text, bool ends) {
   text_ = text;
   bool keep = true;
   if (checks_ != nullptr) {
+    checks_->strict_field(text);
     keep = checks_->field(header, text_, before_);
     checked();
     put_before();
@@ -40,16 +41,28 @@ void CheckedContent::field(Header header, std::string_view text, bool ends) {
 }
 
 void CheckedContent::more_field(Header, std::string_view text, bool ends) {
+  if (checks_ != nullptr) {
+    checks_->strict_more(text);
+    checked();
+  }
   if (!dropping_) put(text, ends);
 }
 
 void CheckedContent::end_of_header(Header header, bool separator) {
   dropping_ = false;
+  if (checks_ != nullptr) {
+    checks_->strict_header_end();
+    checked();
+  }
   header_ended(header, separator);
   if (separator) out_end();
 }
 
 void CheckedContent::body(std::string_view text, bool ends) {
+  if (checks_ != nullptr && checks_->watches_body()) {
+    checks_->strict_body(text);
+    checked();
+  }
   if (checks_ == nullptr || !checks_->tables().walk.lines) {
     put(text, ends);
     return;

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/mail/charset.h"
 #include "lib/mail/header.h"
+#include "lib/mail/mime.h"
 #include "lib/mail/reply.h"
 
 namespace pen::intake {
@@ -66,15 +68,27 @@ Result<std::shared_ptr<const CheckTables>> CheckTables::open(const Specs& specs)
   PEN_TRY_ASSIGN(tables->mime, open_maps(specs, "mime_header_checks", specs.mime));
   PEN_TRY_ASSIGN(tables->nested, open_maps(specs, "nested_header_checks", specs.nested));
   PEN_TRY_ASSIGN(tables->body, open_maps(specs, "body_checks", specs.body));
+  const auto read = [&](Characters& into, const char* name,
+                        const std::string& value) -> Result<void> {
+    auto set = parse_characters(value);
+    if (!set) return fail(std::move(set).error().within(specs.prefix + name));
+    into = *set;
+    return {};
+  };
+  PEN_TRY(read(tables->strip, "message_strip_characters", specs.strip));
+  PEN_TRY(read(tables->reject, "message_reject_characters", specs.reject));
+  if (specs.walk.mime) tables->strict = specs.strict;
+  const bool strict = tables->strict.any();
   const bool fields = !tables->mime.empty() || !tables->nested.empty();
-  if (!fields && tables->header.empty() && tables->body.empty()) return nullptr;
+  if (!fields && tables->header.empty() && tables->body.empty() && !strict && !tables->raw())
+    return nullptr;
   tables->prefix = specs.prefix;
   tables->body_size_limit = specs.body_size_limit;
   tables->walk = specs.walk;
   tables->clock = specs.open.clock;
   tables->walk.lines = !tables->body.empty();
   // Where parts begin matters to body checks too: their size limit is per part.
-  tables->walk.mime = specs.walk.mime && (fields || !tables->body.empty());
+  tables->walk.mime = specs.walk.mime && (fields || strict || !tables->body.empty());
   return tables;
 }
 
@@ -243,11 +257,71 @@ bool Checks::receiving(std::string_view word, std::string_view argument, std::st
   return true;
 }
 
-void Checks::refuse_nesting() {
+void Checks::refuse(std::string_view kind, std::string_view what, std::string_view content) {
   if (!looking_) return;
-  refusal_ = "5.6.0 MIME nesting exceeds safety limit";
+  refusal_ = "5.6.0 " + std::string(what);
   looking_ = false;
-  note("reject", "mime-error", "MIME nesting exceeds safety limit", refusal_);
+  const std::string shown =
+      content.empty() ? std::string(what) : std::string(what) + ": " + std::string(content);
+  note("reject", kind, shown, refusal_);
+}
+
+void Checks::refuse_nesting() { refuse("mime-error", "MIME nesting exceeds safety limit", {}); }
+
+std::string_view Checks::characters(std::string_view part, std::string& spare) {
+  const auto in = [](const Characters& set) {
+    return [&set](char c) { return set[static_cast<unsigned char>(c)]; };
+  };
+  if (tables_->reject.any() && std::ranges::any_of(part, in(tables_->reject))) {
+    if (looking_) {  // the log shows what there is of the line
+      refusal_ = "5.7.1 disallowed character";
+      looking_ = false;
+      note("reject", "character", part, refusal_);
+    }
+    return part;
+  }
+  if (!tables_->strip.any() || std::ranges::none_of(part, in(tables_->strip))) return part;
+  spare = part;
+  std::erase_if(spare, in(tables_->strip));
+  return spare;
+}
+
+void Checks::strict_field(std::string_view field) {
+  if (!looking_ || !tables_->strict.any()) return;
+  const auto n = mail::field_name_length(field);
+  const auto name = field.substr(0, n);
+  const auto word = [&] {
+    return mail::mime_word(mail::unfold(field.substr(field.find(':', n) + 1)));
+  };
+  if (iequals(name, "Content-Type")) type_ = word();
+  if (iequals(name, "Content-Transfer-Encoding")) encoding_ = word();
+  strict_more(field);
+}
+
+void Checks::strict_more(std::string_view text) {
+  if (looking_ && tables_->strict.header && !mail::all_ascii(text))
+    refuse("mime-error", "8-bit text in a message header", text);
+}
+
+void Checks::strict_header_end() {
+  if (!looking_ || !tables_->strict.any()) return;
+  const bool eight_bit = encoding_ == "8bit" || encoding_ == "binary";
+  const bool encoded = encoding_ == "base64" || encoding_ == "quoted-printable";
+  // RFC 2045 section 6.4, RFC 2046 sections 5.2.2 and 5.2.3; a message/global may be encoded (RFC 6532 section 3.5).
+  const bool seven_bit_only = type_ == "message/partial" || type_ == "message/external-body";
+  const bool wrong =
+      seven_bit_only ? eight_bit
+                     : encoded && (type_.starts_with("multipart/") || type_ == "message/rfc822");
+  if (tables_->strict.encoding && wrong)
+    refuse("mime-error", "a part of this type cannot have this encoding", type_ + " " + encoding_);
+  body_is_7bit_ = !eight_bit && !encoded;
+  type_.clear();
+  encoding_.clear();
+}
+
+void Checks::strict_body(std::string_view text) {
+  if (watches_body() && !mail::all_ascii(text))
+    refuse("mime-error", "8-bit text in a message body that is not labelled so", text);
 }
 
 std::string note_line(const NoteOrigin& from, const Checks::Note& note) {

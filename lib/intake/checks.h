@@ -1,6 +1,7 @@
 #pragma once
 /// header_checks, body_checks and their kin: tables that are asked about each header field and each line of a body, and
-/// the actions that they answer with.
+/// the actions that they answer with. And what is refused or taken out without a table: characters, 8-bit text where it
+/// is not said or not permitted, encodings of what must not be encoded (StrictMime).
 ///
 /// Use:     auto tables = CheckTables::open(specs);        // once per configuration; nullptr: nothing is to be checked
 ///          Checks checks(tables, Checks::Side::receiving, reporter);          // one per message
@@ -21,6 +22,7 @@
 #include <string_view>
 
 #include "lib/base/time.h"
+#include "lib/intake/characters.h"
 #include "lib/intake/effects.h"
 #include "lib/mail/mime_walker.h"
 #include "lib/map/map.h"
@@ -31,22 +33,38 @@ enum class CheckError { may_wait = 1 };
 std::string_view error_module(CheckError);
 std::string_view describe(CheckError e);
 
+/// What a message is refused for with 5.6.0; only while MIME is looked at.
+struct StrictMime {
+  bool header = false;  // strict_7bit_headers: 8-bit text in a header, of a part too
+  bool body =
+      false;  // strict_8bitmime_body: 8-bit text in a body whose encoding is 7bit, said or not
+  bool encoding = false;  // strict_mime_encoding_domain: a multipart or a message that is encoded
+  bool any() const { return header || body || encoding; }
+};
+
 struct CheckTables {
   /// Table lists as main.cf has them.
   struct Specs {
     std::string header, mime, nested, body;
+    std::string strip = {}, reject = {};  // message_strip_characters, message_reject_characters
+    StrictMime strict = {};
     std::string prefix = {};  // of the settings' names, for messages: "", "smtp_", "lmtp_"
     std::uint64_t body_size_limit = 51200;  // of each part; 0: none
     mail::MimeWalker::Options walk = {};  // limits; mime: false with disable_mime_input_processing
     map::OpenOptions open = {};
   };
   map::MapList header, mime, nested, body;
+  Characters strip, reject;
+  StrictMime strict;
   std::string prefix;
   std::uint64_t body_size_limit = 0;
   mail::MimeWalker::Options walk;  // what the walker has to look for
   const Clock* clock = nullptr;    // measures look-ups
 
-  /// nullptr: no tables are set. Errors: a specification that cannot be read, a table that may wait.
+  /// Whether content is to be looked at before it is taken apart.
+  bool raw() const { return strip.any() || reject.any(); }
+
+  /// nullptr: nothing is set. Errors: a specification that cannot be read, a table that may wait.
   static Result<std::shared_ptr<const CheckTables>> open(const Specs& specs);
   std::vector<Error> problems() const;
 };
@@ -81,6 +99,16 @@ class Checks {
   /// The walker does not go into a message as deep as this one is.
   void refuse_nesting();
 
+  /// A piece of the content as it comes, before all else: what is left of it, in `spare` if it is not the same.
+  std::string_view characters(std::string_view part, std::string& spare);
+  /// For StrictMime: each field as it came, more of one, the end of a header, each piece of a body.
+  void strict_field(std::string_view field);
+  void strict_more(std::string_view text);
+  void strict_header_end();
+  void strict_body(std::string_view text);
+  /// The present body must be seen to its end.
+  bool watches_body() const { return looking_ && tables_->strict.body && body_is_7bit_; }
+
   /// "5.7.1 text" or "4.7.1 text" when the message is refused; empty: it is not.
   const std::string& refusal() const { return refusal_; }
   /// A table could not be read; what was wrong.
@@ -98,6 +126,8 @@ class Checks {
   std::optional<std::string> look_up(const map::MapList& maps, std::string_view setting,
                                      std::string_view key);
   void fail_with(std::string_view setting, std::string_view what);
+  /// Ends the looking. kind: of the line in the log; what: is wrong; content: with which line.
+  void refuse(std::string_view kind, std::string_view what, std::string_view content);
   void note(std::string_view action, std::string_view where, std::string_view line,
             std::string_view text) const;
   void warn(std::string_view setting, std::string_view what) const;
@@ -106,6 +136,9 @@ class Checks {
   Side side_;
   Reporter reporter_;
   bool looking_ = true;
+  // of the header that is read, by its labels; the last one counts
+  std::string type_, encoding_;
+  bool body_is_7bit_ = true;  // the body that follows
   std::chrono::nanoseconds slow_time_{0};
   std::string refusal_, failed_;
   Effects effects_;

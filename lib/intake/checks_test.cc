@@ -7,6 +7,7 @@
 
 using namespace pen;
 using namespace pen::intake;
+using namespace std::string_literals;
 
 namespace {
 
@@ -339,6 +340,107 @@ BOOST_AUTO_TEST_CASE(nesting_beyond_the_limit_is_refused) {
   stored(text);
   BOOST_TEST((problem == ContentProblem::refused));
   BOOST_TEST(checks->refusal() == "5.6.0 MIME nesting exceeds safety limit");
+}
+
+BOOST_AUTO_TEST_CASE(message_strip_characters_are_taken_out_of_header_and_body) {
+  specs.strip = "\\0x";
+  const std::string text = "Subject: a\0bxc\r\nX: y\r\n\r\nb\0ody xx\r\nx\r\n.x\r\n"s;
+  for (const std::size_t step : {1U, 2U, 7U, 1000U})
+    BOOST_TEST(stored(text, step) == kTrace + "Subject: abc\r\nX: y\r\n\r\nbody \r\n\r\n.\r\n");
+  BOOST_TEST((problem == ContentProblem::none));
+  BOOST_TEST(notes.empty());
+}
+
+BOOST_AUTO_TEST_CASE(message_reject_characters_refuse_the_message_wherever_they_stand) {
+  specs.reject = "\\033";
+  for (const std::string text : {"A: \033[1m\r\n\r\n", "A: 1\r\n\r\nbody\r\n\033\r\n"}) {
+    stored(text, 3);
+    BOOST_TEST((problem == ContentProblem::refused));
+    BOOST_TEST(checks->refusal() == "5.7.1 disallowed character");
+    BOOST_TEST_REQUIRE(notes.size() == 1U);
+    BOOST_TEST(notes[0].starts_with("reject: character "), notes[0]);
+  }
+  BOOST_TEST(stored("A: 1\r\n\r\n[1m\r\n") == kTrace + "A: 1\r\n\r\n[1m\r\n");
+  specs.strip = "\\033";  // comes second
+  stored("A: \033\r\n\r\n");
+  BOOST_TEST((problem == ContentProblem::refused));
+  specs.reject = "\\x1b";
+  const auto bad = CheckTables::open(specs);
+  BOOST_REQUIRE(!bad.has_value());
+  BOOST_TEST(bad.error().message().find("message_reject_characters") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(strict_7bit_headers_refuse_8_bit_text_in_any_header) {
+  specs.strict.header = true;
+  const std::string part = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n";
+  for (const std::string& text :
+       {std::string("Subject: \xc3\xa9\r\n\r\n"), part + "X: \xe9\r\n\r\n",
+        part + "Content-Type: message/rfc822\r\n\r\nSubject: a\r\n \xe9\r\n\r\n",
+        "X: " + std::string(150000, 'a') + "\xe9\r\n\r\n"}) {
+    stored(text);
+    BOOST_TEST((problem == ContentProblem::refused));
+    BOOST_TEST(checks->refusal().starts_with("5.6.0 "));
+  }
+  const std::string fine = "Subject: a\r\n\r\n\xe9\r\n";
+  BOOST_TEST(stored(fine) == kTrace + fine);
+  BOOST_TEST((problem == ContentProblem::none));
+  specs.walk.mime = false;  // disable_mime_input_processing
+  BOOST_TEST((CheckTables::open(specs).value() == nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(strict_8bitmime_body_refuses_8_bit_text_that_is_not_labelled) {
+  specs.strict.body = true;
+  const std::string part = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n";
+  for (const std::string& text :
+       {std::string("A: 1\r\n\r\nx\r\n\xe9\r\n"),
+        std::string("Content-Transfer-Encoding: 7bit\r\n\r\n\xe9\r\n"),
+        part + "Content-Transfer-Encoding: 8bit\r\n\r\n\xe9\r\n--b\r\n\r\n\xe9\r\n"})
+    for (const std::size_t step : {1U, 100000U}) {
+      stored(text, step);
+      BOOST_TEST((problem == ContentProblem::refused));
+      BOOST_TEST(checks->refusal().starts_with("5.6.0 "));
+    }
+  for (const std::string& text :
+       {std::string("Subject: \xe9\r\n\r\nx\r\n"),
+        std::string("Content-Transfer-Encoding: (so) 8BIT\r\n\r\n\xe9\r\n"),
+        std::string("Content-Transfer-Encoding: binary\r\n\r\nx\r\n\xe9\r\n"),
+        part + "\r\nx\r\n--b\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\xe9\r\n--b--\r\n"}) {
+    BOOST_TEST(stored(text) == kTrace + text);
+    BOOST_TEST((problem == ContentProblem::none));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(strict_mime_encoding_domain_refuses_encoded_multiparts_and_messages) {
+  specs.strict.encoding = true;
+  const auto refused = [&](const std::string& type, const std::string& encoding) {
+    stored("Content-Type: " + type + "\r\nContent-Transfer-Encoding: " + encoding +
+           "\r\n\r\nx\r\n");
+    return problem == ContentProblem::refused;
+  };
+  BOOST_TEST(refused("multipart/mixed; boundary=b", "base64"));
+  BOOST_TEST(refused("multipart/mixed; boundary=b", "quoted-printable"));
+  BOOST_TEST(refused("message/rfc822", "base64"));
+  BOOST_TEST(refused("message/partial", "8bit"));
+  BOOST_TEST(refused("message/external-body", "binary"));
+  BOOST_TEST(!refused("multipart/mixed; boundary=b", "8bit"));
+  BOOST_TEST(!refused("message/rfc822", "binary"));
+  BOOST_TEST(!refused("message/global", "base64"));
+  BOOST_TEST(!refused("message/partial", "7bit"));
+  BOOST_TEST(!refused("text/plain", "base64"));
+}
+
+BOOST_AUTO_TEST_CASE(our_own_trace_field_is_not_held_to_what_others_send) {
+  specs.strict.header = true;
+  specs.reject = "w";
+  open();
+  options.checks = checks.get();
+  ContentBuilder builder(options);
+  builder.add_trace("Received: from w\xc3\xa9");
+  mail::BdatScanner scanner;
+  scanner.feed("A: 1\r\n\r\n", builder);
+  scanner.finish(builder);
+  builder.finish();
+  BOOST_TEST((builder.problem() == ContentProblem::none));
 }
 
 BOOST_AUTO_TEST_CASE(a_note_is_a_line_as_postfix_writes_it) {

@@ -4,14 +4,30 @@
 
 #include "lib/base/text.h"
 #include "lib/intake/content_inspection.h"
+#include "lib/mail/charset.h"
+#include "lib/mail/seven_bit.h"
 
 namespace pen::intake {
 
 using Line = mail::HeaderScanner::Line;
 
+/// Content on its way to its 7-bit form, and back in lines.
+struct ContentBuilder::Conversion {
+  mail::SevenBitForm form{false};  // what says nothing of itself stays as it is
+  mail::BdatScanner lines{{.replace_bare_cr = false}};
+  std::string out;
+  struct Sink {
+    ContentBuilder& to;
+    void text(std::string_view part) { to.take_text(part); }
+    void line_end() { to.take_line_end(); }
+  };
+};
+
 ContentBuilder::ContentBuilder(ContentOptions options) : options_(std::move(options)) {
   if (options_.checks != nullptr || options_.map_address)
     inspection_ = std::make_unique<Inspection>(*this);
+  if (options_.seven_bit) conversion_ = std::make_unique<Conversion>();
+  raw_ = conversion_ != nullptr || (options_.checks != nullptr && options_.checks->tables().raw());
 }
 ContentBuilder::~ContentBuilder() = default;
 
@@ -36,6 +52,26 @@ void ContentBuilder::keep_end() {
   if (problem_ >= ContentProblem::too_large) return;
   out_ += "\r\n";
   facts_.line_end();
+}
+
+void ContentBuilder::raw_text(std::string_view part) {
+  if (options_.checks != nullptr) part = inspection_->characters(part);
+  if (part.empty()) return;
+  if (conversion_ == nullptr) return take_text(part);
+  conversion_->form.feed(part, conversion_->out);
+  take_converted();
+}
+
+void ContentBuilder::raw_line_end() {
+  if (conversion_ == nullptr) return take_line_end();
+  conversion_->form.feed("\r\n", conversion_->out);
+  take_converted();
+}
+
+void ContentBuilder::take_converted() {
+  Conversion::Sink sink{*this};
+  conversion_->lines.feed(conversion_->out, sink);
+  conversion_->out.clear();
 }
 
 void ContentBuilder::add_field(std::string_view field) {
@@ -129,6 +165,8 @@ void ContentBuilder::end_header(bool separator) {
   complete(options_.message_id, seen.message_id, seen.resent_message_id);
   complete(options_.date, seen.date, seen.resent_date);
   complete(options_.from, seen.from, seen.resent_from);
+  if (!seen.recipients && !options_.undisclosed.empty()) add_field(options_.undisclosed);
+  if (options_.find_utf8) utf8_header_ = !mail::all_ascii(out_) && mail::valid_utf8(out_);
   if (separator) {
     facts_.end_of_header_after_separator();
   } else {
@@ -140,8 +178,17 @@ void ContentBuilder::end_header(bool separator) {
 }
 
 mail::BodyFacts ContentBuilder::finish() {
+  if (conversion_) {
+    conversion_->form.finish(conversion_->out);
+    take_converted();
+    Conversion::Sink sink{*this};
+    conversion_->lines.finish(sink);
+  }
   if (inspection_ && !in_body_) inspection_->finish();
-  if (line_open_ || !line_.empty()) line_end();
+  if (line_open_ || !line_.empty()) {
+    received_ += 2;
+    take_line_end();
+  }
   if (!in_body_) end_header(false);
   return std::move(facts_).finish();
 }

@@ -8,7 +8,8 @@
 ///          if (content.pending().size() > limit) …       // a spool takes what has gathered: content.take()
 ///          auto facts = content.finish();                // then problem(), summary()
 /// Rules:   nothing of what the peer sent is changed, but for header fields that are to be dropped, what checks ask for,
-///          and header addresses that are to be mapped; completion adds fields at the end of the header.
+///          header addresses that are to be mapped, and 8-bit parts where 7 bits are wanted; completion adds fields at the
+///          end of the header.
 /// Speed:   without checks and mapping the body goes through untouched, the header line by line; both are looked at by a
 ///          MimeWalker otherwise, as far as there is something to find (content_inspection.cc).
 /// Source:  RFC 5321 sections 4.4 and 6.3; Postfix message_size_limit, hopcount_limit, local_header_rewrite_clients.
@@ -35,6 +36,11 @@ struct ContentOptions {
   /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. Where the header has any
   /// Resent- field it is Resent-Date and the like that may be lacking and are added (RFC 5322 section 3.6.6).
   std::string date = {}, message_id = {}, from = {};
+  /// Such a field for a header without To:, Cc: and their Resent- forms (undisclosed_recipients_header); empty: none.
+  std::string undisclosed = {};
+  /// Parts that say they are 8-bit are made 7-bit (force_mime_input_conversion), before anything looks at them.
+  bool seven_bit = false;
+  bool find_utf8 = false;  // utf8_header() is wanted
   /// Names of fields to leave out, in any case (message_drop_headers). What they point to must outlive the builder.
   std::span<const std::string> drop_fields = {};
   Checks* checks = nullptr;   // must outlive the builder
@@ -69,17 +75,17 @@ class ContentBuilder {
 
   void text(std::string_view part) {
     received_ += part.size();
-    if (in_body_) [[likely]]
-      keep(part);
+    if (raw_) [[unlikely]]
+      raw_text(part);
     else
-      header_text(part);
+      take_text(part);
   }
   void line_end() {
     received_ += 2;
-    if (in_body_) [[likely]]
-      keep_end();
+    if (raw_) [[unlikely]]
+      raw_line_end();
     else
-      header_line_end();
+      take_line_end();
   }
 
   /// What has gathered and was not taken.
@@ -95,12 +101,31 @@ class ContentBuilder {
   ContentProblem problem() const { return problem_; }
   const std::string& failed_lookup() const { return failed_lookup_; }
   const mail::HeaderSummary& summary() const { return header_.summary(); }
+  /// The header, ours included, has characters beyond ASCII, and they are UTF-8. With find_utf8, after finish(); of a
+  /// header that went to a spool in part the rest counts.
+  bool utf8_header() const { return utf8_header_; }
 
   /// Ends the content: an unfinished line is ended, an unfinished header completed.
   mail::BodyFacts finish();
 
  private:
   class Inspection;
+  struct Conversion;
+  void take_text(std::string_view part) {
+    if (in_body_) [[likely]]
+      keep(part);
+    else
+      header_text(part);
+  }
+  void take_line_end() {
+    if (in_body_) [[likely]]
+      keep_end();
+    else
+      header_line_end();
+  }
+  void raw_text(std::string_view part);
+  void raw_line_end();
+  void take_converted();
   void inspect(std::string_view part);
   void inspect_end();
   void keep(std::string_view part);
@@ -119,9 +144,12 @@ class ContentBuilder {
   mail::FactsCollector facts_;
   mail::HeaderScanner header_;
   std::unique_ptr<Inspection> inspection_;  // nullptr: nobody looks at more than we do
+  std::unique_ptr<Conversion> conversion_;  // nullptr: 8-bit parts stay
   std::string failed_lookup_;
   std::uint64_t received_ = 0;
   ContentProblem problem_ = ContentProblem::none;
+  bool raw_ = false;  // something is done to the content before it is taken apart
+  bool utf8_header_ = false;
   bool in_body_ = false;
   bool first_line_ = true;
   bool decided_ = false;   // the present header line was passed on in part

@@ -35,7 +35,14 @@ void ContentBuilder::inspect_end() {
   line_open_ = false;
   inspection_->walker().line_end();
   inspection_->look();
-  in_body_ = inspection_->walker().plain();
+  const bool watched = options_.checks != nullptr && options_.checks->watches_body();
+  in_body_ = inspection_->walker().plain() && !watched;
+}
+
+std::string_view ContentBuilder::Inspection::characters(std::string_view part) {
+  part = checks()->characters(part, spare_);
+  checked();
+  return part;
 }
 
 void ContentBuilder::Inspection::look() {

@@ -11,6 +11,8 @@ class ContentBuilder::Inspection final : public CheckedContent {
 
   /// Our own field on top: checked, not mapped.
   void own_field(std::string_view field);
+  /// What is left of a piece of a line, before it is looked at. Only with checks. Valid until the next call.
+  std::string_view characters(std::string_view part);
   /// After each piece of a line: has the walker found a reason to refuse?
   void look();
   /// After the last byte.
@@ -26,6 +28,7 @@ class ContentBuilder::Inspection final : public CheckedContent {
   void map_addresses(std::string& text);
 
   ContentBuilder& to_;
+  std::string spare_;
 };
 
 }  // namespace pen::intake

@@ -104,6 +104,57 @@ BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
              kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(undisclosed_recipients_header_stands_for_missing_recipient_fields) {
+  const ContentOptions options{.undisclosed = "To: undisclosed-recipients:;"};
+  BOOST_TEST(build("Subject: a\r\n\r\nTo: b\r\n", 3, options).content ==
+             kTrace + "Subject: a\r\nTo: undisclosed-recipients:;\r\n\r\nTo: b\r\n");
+  for (const std::string name : {"To", "CC", "Resent-To", "Resent-cc"}) {
+    const std::string text = name + ": x@y\r\n\r\nb\r\n";
+    BOOST_TEST(build(text, 3, options).content == kTrace + text);
+  }
+  BOOST_TEST(build("Bcc: x@y\r\n\r\n", 3, options).content ==
+             kTrace + "Bcc: x@y\r\nTo: undisclosed-recipients:;\r\n\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(force_mime_input_conversion_makes_parts_7_bit_that_say_they_are_8_bit) {
+  const ContentOptions options{.seven_bit = true};
+  for (const std::size_t piece : {1U, 2U, 5U, 100000U}) {
+    const auto b = build(
+        "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        "Content-Transfer-Encoding: 8bit\r\n\r\n"
+        "caf\xc3\xa9\r\n.\r\n",
+        piece, options);
+    BOOST_TEST(b.content == kTrace +
+                                "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                                "Content-Transfer-Encoding: quoted-printable\r\n\r\n"
+                                "caf=C3=A9\r\n.\r\n");
+    BOOST_TEST(!b.facts.eight_bit_body);
+    BOOST_TEST(b.facts.size == b.content.size());
+    BOOST_TEST(b.facts.header_size == b.content.find("\r\n\r\n") + 4);
+  }
+  for (const std::string text :
+       {"A: 1\r\n\r\n\xe9\r\n", "Content-Transfer-Encoding: 7bit\r\n\r\n\xe9\r\n", "",
+        "Subject: a\r\n folded\r\n", "A: 1\r\n\r\nno end"})
+    for (const std::size_t piece : {1U, 3U, 100U})
+      BOOST_TEST(build(text, piece, options).content == build(text, piece).content);
+}
+
+BOOST_AUTO_TEST_CASE(a_header_in_utf_8_is_told_from_one_in_another_charset) {
+  const auto utf8 = [](std::string_view text) {
+    ContentBuilder content({.find_utf8 = true});
+    content.add_field("Received: x");
+    mail::BdatScanner scanner;
+    scanner.feed(text, content);
+    scanner.finish(content);
+    content.finish();
+    return content.utf8_header();
+  };
+  BOOST_TEST(utf8("Subject: caf\xc3\xa9\r\n\r\nx\r\n"));
+  BOOST_TEST(utf8("Subject: caf\xc3\xa9\r\n"));
+  BOOST_TEST(!utf8("Subject: caf\xe9\r\n\r\nx\r\n"));
+  BOOST_TEST(!utf8("Subject: a\r\n\r\ncaf\xc3\xa9\r\n"));
+}
+
 BOOST_AUTO_TEST_CASE(a_message_that_is_sent_on_is_completed_with_fields_of_resending) {
   const ContentOptions options{
       .date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};

@@ -34,7 +34,8 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
     envelope.queue_id = std::move(derived.queue_id);
     envelope.arrival = intake.loop.clock().wall_now();
   }
-  message.made_here();
+  message.made_here(derived.own.inspected);
+  if (derived.own.detect_smtputf8) message.detect_smtputf8(true);
   message.permit(derived.permit);
   message.keep_sender(derived.keep_sender);
   for (auto& r : recipients) message.add_recipient(std::move(r));

@@ -14,6 +14,12 @@
 
 namespace pen::intake {
 
+/// What else becomes of mail that the system makes itself: by its class and the settings of classes.
+struct OwnMail {
+  bool inspected = false;        // Message::made_here()
+  bool detect_smtputf8 = false;  // beside Settings::detect_smtputf8
+};
+
 struct Derived {
   mail::Envelope envelope;  // queue_id, arrival and body facts are filled in
   // "": a new one. Its own: with one that is known already nothing is queued, and that is success.
@@ -25,6 +31,7 @@ struct Derived {
   std::string after;
   std::uint64_t permit = 0;  // Message::permit()
   bool keep_sender = false;  // Message::keep_sender()
+  OwnMail own = {};
 };
 
 async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,

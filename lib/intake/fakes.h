@@ -73,7 +73,8 @@ class SetResolve final : public resolve::Resolve {
   std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains,
       users{"user", "root"};
   std::map<std::string, std::vector<std::string>, std::less<>> aliases;
-  resolve::Route answer;  // of route()
+  std::map<std::string, std::string, std::less<>> gone;  // who moved, and what is said then
+  resolve::Route answer;                                 // of route()
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
 
@@ -108,10 +109,16 @@ class SetResolve final : public resolve::Resolve {
   Result<resolve::Route> route(std::string_view, std::string_view) const override { return answer; }
   Result<resolve::Listed> listed(std::string_view recipient) const override {
     if (broken) return fail(map::MapError::unreadable, "users");
+    if (gone.contains(recipient)) return resolve::Listed::moved;
     if (!local_domains.contains(mail::domain_part(recipient))) return resolve::Listed::not_checked;
     const auto local = mail::local_part(recipient);
     return users.contains(local) || aliases.contains(recipient) ? resolve::Listed::yes
                                                                 : resolve::Listed::no;
+  }
+  Result<std::optional<std::string>> moved(std::string_view recipient) const override {
+    const auto found = gone.find(recipient);
+    if (found == gone.end()) return std::nullopt;
+    return found->second;
   }
   std::string_view unlisted_text(resolve::AddressClass) const override {
     return "unknown in local recipient table";

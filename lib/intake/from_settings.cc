@@ -1,6 +1,9 @@
 #include "lib/intake/from_settings.h"
 
+#include <algorithm>
+
 #include "lib/base/text.h"
+#include "lib/mail/header.h"
 
 namespace pen::intake {
 
@@ -25,6 +28,11 @@ CheckTables::Specs check_specs(const config::Settings& s) {
   specs.mime = join(s.mime_header_checks);
   specs.nested = join(s.nested_header_checks);
   specs.body = join(s.body_checks);
+  specs.strip = s.message_strip_characters;
+  specs.reject = s.message_reject_characters;
+  specs.strict = {.header = s.strict_7bit_headers || s.strict_8bitmime,
+                  .body = s.strict_8bitmime_body || s.strict_8bitmime,
+                  .encoding = s.strict_mime_encoding_domain};
   specs.body_size_limit = static_cast<std::uint64_t>(s.body_checks_size_limit);
   specs.walk.mime = !s.disable_mime_input_processing;
   specs.walk.max_line = static_cast<std::size_t>(s.line_length_limit);
@@ -32,6 +40,20 @@ CheckTables::Specs check_specs(const config::Settings& s) {
   specs.walk.max_depth = static_cast<std::size_t>(s.mime_nesting_limit);
   specs.open.default_type = s.default_database_type;
   return specs;
+}
+
+bool names_class(const std::vector<std::string>& classes, std::string_view word) {
+  return std::ranges::any_of(classes, [&](const std::string& c) { return iequals(c, word); });
+}
+
+bool detects_smtputf8(const config::Settings& s, std::string_view mail_class) {
+  const auto& classes = s.smtputf8_autodetect_classes;
+  return s.smtputf8_enable && (names_class(classes, mail_class) || names_class(classes, "all"));
+}
+
+OwnMail own_mail(const config::Settings& s, std::string_view mail_class) {
+  return {.inspected = names_class(s.internal_mail_filter_classes, mail_class),
+          .detect_smtputf8 = detects_smtputf8(s, mail_class)};
 }
 
 Result<Settings> from_settings(const config::Settings& s) {
@@ -47,6 +69,18 @@ Result<Settings> from_settings(const config::Settings& s) {
   out.drop_fields = s.message_drop_headers;
   out.complete_all_headers = s.always_add_missing_headers;
   out.obsolete_from = s.header_from_format == config::FromFormat::obsolete;
+  out.remote_domain = s.remote_header_rewrite_domain;
+  out.undisclosed = s.undisclosed_recipients_header;
+  if (!out.undisclosed.empty() && mail::field_name_length(out.undisclosed) == 0) {
+    out.warnings.push_back(
+        "undisclosed_recipients_header: not \"name: value\", nothing is added: " +
+        printable(out.undisclosed, 200));
+    out.undisclosed.clear();
+  }
+  out.seven_bit = s.force_mime_input_conversion && !s.disable_mime_input_processing;
+  if (s.force_mime_input_conversion && s.disable_mime_input_processing)
+    out.warnings.emplace_back(
+        "force_mime_input_conversion has no effect with disable_mime_input_processing");
   out.header_size_limit = static_cast<std::size_t>(s.header_size_limit);
   if (steps.header_body_checks) {
     PEN_TRY_ASSIGN(out.checks, CheckTables::open(check_specs(s)));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/config/settings.h"
+#include "lib/intake/derived.h"
 #include "lib/intake/intake.h"
 
 namespace pen::intake {
@@ -22,6 +23,15 @@ ReceiveSteps receive_steps(const std::vector<std::string>& receive_override_opti
 /// The tables of header_checks and so on, and the limits of looking for what they are about.
 CheckTables::Specs check_specs(const config::Settings& s);
 
+/// Whether a list of classes has this one, in any case.
+bool names_class(const std::vector<std::string>& classes, std::string_view word);
+/// smtputf8_autodetect_classes for mail of one class (sendmail, smtpd, forward, bounce, notify, verify).
+bool detects_smtputf8(const config::Settings& s, std::string_view mail_class);
+
+/// internal_mail_filter_classes and smtputf8_autodetect_classes for mail of class bounce or notify.
+OwnMail own_mail(const config::Settings& s, std::string_view mail_class);
+
+/// All but what depends on the program: detect_smtputf8.
 Result<Settings> from_settings(const config::Settings& s);
 
 }  // namespace pen::intake

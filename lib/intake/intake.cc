@@ -6,6 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/charset.h"
 #include "lib/mail/expanded.h"
 #include "lib/mail/named_address.h"
 #include "lib/mail/received.h"
@@ -136,11 +137,13 @@ Checks::Reporter Message::reporter() {
   return {note, warn};
 }
 
-HeaderMapping Message::header_mapping() const {
+HeaderMapping Message::header_mapping(bool remote) const {
   const bool mapped = intake_.settings.address_mappings && !intake_.resolve->canonical_blocking();
-  return [&resolve = *intake_.resolve, mapped](std::string_view address,
-                                               bool sender) -> Result<std::string> {
-    std::string rewritten = resolve.rewrite(address);
+  std::optional<std::string_view> domain;
+  if (remote) domain = intake_.settings.remote_domain;
+  return [&resolve = *intake_.resolve, mapped, domain](std::string_view address,
+                                                       bool sender) -> Result<std::string> {
+    std::string rewritten = resolve.rewrite(address, domain);
     if (!mapped || rewritten.empty()) return rewritten;
     return resolve.canonical(
         rewritten, sender ? resolve::Place::header_sender : resolve::Place::header_recipient);
@@ -152,7 +155,10 @@ Body& Message::open_body(std::uint64_t expected) {
   ContentOptions options;
   options.size_limit = s.message_size_limit;
   options.hop_limit = s.hopcount_limit;
-  if (complete_header_ || (s.complete_all_headers && !unqueued_ && !made_here_)) {
+  const bool from_outside = !unqueued_ && !made_here_;
+  const bool remote = !complete_header_ && from_outside && !s.remote_domain.empty();
+  if (complete_header_ || remote || (s.complete_all_headers && from_outside)) {
+    options.undisclosed = s.undisclosed;
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
     options.message_id =
         "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
@@ -161,11 +167,13 @@ Body& Message::open_body(std::uint64_t expected) {
         "From: " + mail::named_address(envelope_.sender.empty() ? std::string_view() : full_name_,
                                        intake_.resolve->rewrite(from), s.obsolete_from);
   }
-  if (complete_header_ && !unqueued_) options.map_address = header_mapping();
-  if (s.checks && !made_here_) {
+  if ((complete_header_ || remote) && !unqueued_) options.map_address = header_mapping(remote);
+  options.seven_bit = s.seven_bit && from_outside;
+  options.find_utf8 = detect_smtputf8_.value_or(s.detect_smtputf8) && !unqueued_;
+  if (s.checks && (!made_here_ || inspected_)) {
     checks_.emplace(s.checks, Checks::Side::receiving, reporter());
     options.checks = &*checks_;
-    options.keep_refused = return_refused_;
+    options.keep_refused = return_refused_ || made_here_;
   }
   options.max_field = s.header_size_limit;
   options.drop_fields = s.drop_fields;
@@ -314,6 +322,10 @@ std::optional<mail::Recipient> Message::apply_effects() {
 std::optional<Commit> Message::settle_checks() {
   if (!checks_) return std::nullopt;
   if (const std::string& refusal = checks_->refusal(); !refusal.empty()) {
+    if (made_here_ && refusal.starts_with('5')) {
+      effects_.hold = true;
+      return std::nullopt;
+    }
     if (!return_refused_ || !refusal.starts_with('5')) return Commit{Outcome::refused, refusal};
     envelope_.transport = "error:" + refusal;
     return std::nullopt;
@@ -349,6 +361,12 @@ async::Task<Commit> Message::commit(async::Until until) {
     for (auto& r : envelope_.recipients) r.address = resolve.rewrite(r.address);
   }
   if (instead) envelope_.recipients = {*std::move(instead)};
+  if (detect_smtputf8_.value_or(intake_.settings.detect_smtputf8)) {
+    const auto beyond_ascii = [](const mail::Recipient& r) { return !mail::all_ascii(r.address); };
+    envelope_.smtputf8 = envelope_.smtputf8 || body.content().utf8_header() ||
+                         !mail::all_ascii(envelope_.sender) ||
+                         std::ranges::any_of(envelope_.recipients, beyond_ascii);
+  }
   envelope_.body = body.take_facts();
   EnqueueAnswer answer =
       co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);

@@ -52,6 +52,12 @@ struct Settings {
   std::vector<std::string> drop_fields = {};       // message_drop_headers
   bool complete_all_headers = false;               // always_add_missing_headers
   bool obsolete_from = false;                      // header_from_format = obsolete
+  std::string undisclosed = {};                    // undisclosed_recipients_header, a whole field
+  // What headers of clients that are not local are completed with (remote_header_rewrite_domain); empty: they are not.
+  std::string remote_domain = {};
+  bool seven_bit = false;        // force_mime_input_conversion
+  bool detect_smtputf8 = false;  // smtputf8_autodetect_classes has what this program takes in
+  std::vector<std::string> warnings = {};  // to be logged once at start
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};
 };
@@ -109,8 +115,11 @@ class Message {
   /// What checks refuse for good is queued for its sender to get it back, instead of being refused: there is nobody
   /// left who could be told. Before open_body().
   void return_refused(bool yes) { return_refused_ = yes; }
-  /// Adds Date:, Message-ID: and From: where they lack, and maps the header's addresses (a local client).
+  /// A local client's: adds Date:, Message-ID: and From: where they lack, and completes and maps the header's addresses.
+  /// Else the same is done with Settings::remote_domain, where there is one.
   void complete_header(bool yes) { complete_header_ = yes; }
+  /// In place of Settings::detect_smtputf8.
+  void detect_smtputf8(bool yes) { detect_smtputf8_ = yes; }
   /// The name beside the address in a From: that is added; without control characters. Before open_body().
   void full_name(std::string name) { full_name_ = std::move(name); }
   /// Who submitted it on this host, for Received: "from userid 1000". Before open_body().
@@ -123,8 +132,12 @@ class Message {
   void trace_tls(std::string lines) { trace_tls_ = std::move(lines); }
   /// The client that the peer speaks for (XFORWARD). Received: names the peer, all else this client.
   void speaks_for(mail::Client client) { speaks_for_ = std::move(client); }
-  /// The system itself makes it: no copies, no content filter.
-  void made_here() { made_here_ = true; }
+  /// The system itself makes it: no copies, no content filter; checks only when it is inspected
+  /// (internal_mail_filter_classes), and what they then refuse for good is held, for there is nobody to refuse it to.
+  void made_here(bool inspected = false) {
+    made_here_ = true;
+    inspected_ = inspected;
+  }
   /// It goes to a filter and not into the queue: it has no queue id. Before the first recipient.
   void unqueued(bool yes) { unqueued_ = yes; }
   /// Opens the body and puts the trace field into it. `expected`: the size the client announced, 0: none.
@@ -140,7 +153,8 @@ class Message {
   /// Puts hold and filter into the envelope. Returns who takes the place of all recipients, if anybody does.
   std::optional<mail::Recipient> apply_effects();
   Checks::Reporter reporter();
-  HeaderMapping header_mapping() const;
+  /// remote: with the remote domain in place of ours.
+  HeaderMapping header_mapping(bool remote) const;
   /// What checks have come to, taken over; an outcome when nothing is to be queued.
   std::optional<Commit> settle_checks();
 
@@ -152,7 +166,8 @@ class Message {
   std::optional<mail::Client> speaks_for_;
   std::string trace_tls_, full_name_, submitted_by_;
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false;
-  bool unqueued_ = false, made_here_ = false;
+  bool unqueued_ = false, made_here_ = false, inspected_ = false;
+  std::optional<bool> detect_smtputf8_;
   std::uint64_t permit_ = 0;
 };
 

@@ -113,9 +113,10 @@ struct Explained {
   milliseconds rate_delay{0};
   std::string tls;  // the level of the first host and what decided it; empty: none anywhere
   std::vector<ClassSeen> classes;
+  std::string by_sender;  // the sender-dependent settings that had a say; empty: none
   PEN_FIELDS(request, recipient, transport, nexthop, valid_for, rule, suspended, status, text,
              level, pooled, free_workers, transport_up, workers, concurrency, recipients,
-             rate_delay, tls, classes)
+             rate_delay, tls, classes, by_sender)
 };
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed };
 struct Done {

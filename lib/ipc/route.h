@@ -39,7 +39,8 @@ struct Resolved {
   bool for_domain = false;
   std::string
       tls;  // for people: the level of the first host and what decided it; empty: no TLS anywhere
-  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain, tls)
+  std::string by_sender;  // for people: the sender-dependent settings that had a say; empty: none
+  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain, tls, by_sender)
 };
 /// The recipient has no route: action is failed (permanent) or deferred.
 struct Unroutable {

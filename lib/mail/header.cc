@@ -73,6 +73,7 @@ void HeaderScanner::resent(std::string_view name) {
   if (iequals(name, "Date")) summary_.resent_date = true;
   if (iequals(name, "Message-ID")) summary_.resent_message_id = true;
   if (iequals(name, "From")) summary_.resent_from = true;
+  if (iequals(name, "To") || iequals(name, "Cc")) summary_.recipients = true;
 }
 
 void HeaderScanner::line(std::string_view text, Line kind) {
@@ -89,6 +90,9 @@ void HeaderScanner::line(std::string_view text, Line kind) {
         else if (istarts_with(name, "Resent-"))
           resent(name.substr(7));
         break;
+      case 'c':
+        if (iequals(name, "Cc")) summary_.recipients = true;
+        break;
       case 'd':
         if (iequals(name, "Date"))
           summary_.date = true;
@@ -100,7 +104,7 @@ void HeaderScanner::line(std::string_view text, Line kind) {
         break;
       case 't':
         if (iequals(name, "To"))
-          summary_.to = true;
+          summary_.recipients = true;
         else if (iequals(name, "TLS-Required"))
           summary_.tls_required_no =
               ++summary_.tls_required_fields == 1 && iequals(trim(value), "no");

@@ -27,8 +27,9 @@ FieldUse field_use(std::string_view name);
 struct HeaderSummary {
   unsigned received = 0;  // Received: fields
   unsigned delivered_to = 0;
-  bool date = false, message_id = false, from = false, to = false;
-  bool resent = false;  // any field of resending (RFC 5322 section 3.6.6)
+  bool date = false, message_id = false, from = false;
+  bool recipients = false;  // To:, Cc:, Resent-To: or Resent-Cc:, which say whom it is for
+  bool resent = false;      // any field of resending (RFC 5322 section 3.6.6)
   bool resent_date = false, resent_message_id = false, resent_from = false;
   std::string message_id_value;  // first Message-ID, unfolded and trimmed, at most kMaxKept bytes
   static constexpr std::size_t kMaxKept = 250;

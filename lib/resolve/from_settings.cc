@@ -83,6 +83,13 @@ Options from_settings(const config::Settings& s) {
   o.propagate_unmatched_extensions = join(s.propagate_unmatched_extensions);
   o.transport_maps = join(s.transport_maps);
   o.relayhost = s.relayhost;
+  o.sender_dependent_relayhost_maps = join(s.sender_dependent_relayhost_maps);
+  o.sender_dependent_default_transport_maps = join(s.sender_dependent_default_transport_maps);
+  o.empty_address_relayhost_maps_lookup_key = s.empty_address_relayhost_maps_lookup_key;
+  o.empty_address_default_transport_maps_lookup_key =
+      s.empty_address_default_transport_maps_lookup_key;
+  o.relocated_maps = join(s.relocated_maps);
+  o.relocated_prefix_enable = s.relocated_prefix_enable;
   o.local_transport = s.local_transport;
   o.virtual_transport = s.virtual_transport;
   o.relay_transport = s.relay_transport;

@@ -13,7 +13,7 @@ Result<Generic> Generic::open(Options options, const std::string& maps) {
         &options.local_recipient_maps, &options.canonical_maps, &options.sender_canonical_maps,
         &options.recipient_canonical_maps, &options.transport_maps,
         &options.sender_dependent_relayhost_maps, &options.sender_dependent_default_transport_maps,
-        &options.masquerade_domains, &options.masquerade_exceptions})
+        &options.relocated_maps, &options.masquerade_domains, &options.masquerade_exceptions})
     other->clear();
   g.options_ = std::move(options);
   PEN_TRY_ASSIGN(auto tables, Tables::open(g.options_));

@@ -4,12 +4,14 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/reply.h"
 #include "lib/resolve/tables.h"
 
 namespace pen::resolve {
 namespace {
 
-constexpr unsigned kMaxRouteSteps = 20;  // user%a%b%c@here and the like, each step ours
+constexpr std::size_t kMaxMovedText = 400;  // it becomes part of a reply line
+constexpr unsigned kMaxRouteSteps = 20;     // user%a%b%c@here and the like, each step ours
 
 class ResolveImpl final : public Resolve {
  public:
@@ -57,14 +59,27 @@ class ResolveImpl final : public Resolve {
                                                          tables_.transport_parent_domains));
       if (hit) apply_table(parse_transport(hit->value), domain, route);
     }
+    PEN_TRY_ASSIGN(auto text, moved_text(route.recipient));
+    if (text) {
+      route.transport = text->front() == '4' ? "retry" : "error";
+      route.nexthop = *std::move(text);
+    }
     return route;
+  }
+
+  Result<std::optional<std::string>> moved(std::string_view recipient) const override {
+    if (tables_.relocated.empty()) return std::nullopt;
+    bool routed = false;
+    PEN_TRY_ASSIGN(const std::string address, undo_routing(recipient, routed));
+    return moved_text(address);
   }
 
   Result<Listed> listed(std::string_view recipient) const override {
     bool routed = false;
     PEN_TRY_ASSIGN(const std::string address, undo_routing(recipient, routed));
     PEN_TRY_ASSIGN(const AddressClass address_class, tables_.class_of(mail::domain_part(address)));
-    if (address_class == AddressClass::other) return Listed::not_checked;
+    const bool may_have_moved = !tables_.relocated.empty();
+    if (address_class == AddressClass::other && !may_have_moved) return Listed::not_checked;
     const map::MapList* own = nullptr;
     bool checked = true;
     switch (address_class) {
@@ -81,18 +96,29 @@ class ResolveImpl final : public Resolve {
         checked = !own->empty();
         break;
       case AddressClass::virtual_alias:
+        break;
       case AddressClass::other:
+        checked = false;
         break;
     }
-    if (!checked) return Listed::not_checked;
+    if (!checked && !may_have_moved) return Listed::not_checked;
     PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, address));
+    const auto has = [&](const map::MapList& maps) -> Result<bool> {
+      PEN_TRY_ASSIGN(const auto hit, map::find_address(maps, address, keys));
+      return hit.has_value();
+    };
     for (const map::MapList* maps :
-         {own, &tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical}) {
-      if (maps == nullptr) continue;
-      PEN_TRY_ASSIGN(const auto hit, map::find_address(*maps, address, keys));
-      if (hit) return Listed::yes;
+         {&tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical}) {
+      PEN_TRY_ASSIGN(const bool known, has(*maps));
+      if (known) return Listed::yes;
     }
-    return Listed::no;
+    // Before their own table: who moved is still in the password file, more often than not.
+    PEN_TRY_ASSIGN(const bool gone, has(tables_.relocated));
+    if (gone) return Listed::moved;
+    if (!checked) return Listed::not_checked;
+    if (own == nullptr) return Listed::no;
+    PEN_TRY_ASSIGN(const bool known, has(*own));
+    return known ? Listed::yes : Listed::no;
   }
   std::string_view unlisted_text(AddressClass address_class) const override {
     switch (address_class) {
@@ -167,6 +193,19 @@ class ResolveImpl final : public Resolve {
     if (mail::numeric_hostname(domain)) return options_.resolve_numeric_domain;
     return mail::valid_hostname(domain, true);
   }
+  /// moved() of a resolved address.
+  Result<std::optional<std::string>> moved_text(const std::string& address) const {
+    if (tables_.relocated.empty()) return std::nullopt;
+    PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, address));
+    PEN_TRY_ASSIGN(const auto hit, map::find_address(tables_.relocated, address, keys));
+    if (!hit) return std::nullopt;
+    const std::string value = printable(trim(hit->value), kMaxMovedText);
+    if (options_.relocated_prefix_enable) return "5.1.6 User has moved to " + value;
+    const auto code = mail::enhanced_code(value);
+    if (!code || code->front() == '2' || trim(std::string_view(value).substr(code->size())).empty())
+      return "5.2.0 Mailbox is unavailable";
+    return value;
+  }
   static Route bad_address(Route route, std::string_view why) {
     route.bad_address = true;
     route.transport = "error";
@@ -198,7 +237,12 @@ class ResolveImpl final : public Resolve {
         PEN_TRY_ASSIGN(const auto own,
                        sender_table(tables_.sender_transport, sender,
                                     options_.empty_address_default_transport_maps_lookup_key));
-        if (own) setting = *own;
+        if (!own) break;
+        setting = *own;
+        route.by_sender = "sender_dependent_default_transport_maps";
+        if (parse_transport(setting).transport.empty())
+          return fail(ResolveError::bad_table_value,
+                      route.by_sender + ": a value without transport: \"" + setting + "\"");
         break;
       }
     }
@@ -208,6 +252,8 @@ class ResolveImpl final : public Resolve {
                                   options_.empty_address_relayhost_maps_lookup_key));
       if (own) {
         route.nexthop = *own;
+        route.by_sender += route.by_sender.empty() ? "" : ", ";
+        route.by_sender += "sender_dependent_relayhost_maps";
       } else if (!options_.relayhost.empty()) {
         route.nexthop = options_.relayhost;
       }
@@ -217,17 +263,17 @@ class ResolveImpl final : public Resolve {
     if (!spec.nexthop.empty()) route.nexthop = spec.nexthop;
     return {};
   }
-  /// The value for this sender, unless it is DUNNO.
-  static Result<std::optional<std::string>> sender_table(const map::MapList& maps,
-                                                         std::string_view sender,
-                                                         const std::string& empty_key) {
+  /// The value for this sender, unless it is DUNNO or empty.
+  Result<std::optional<std::string>> sender_table(const map::MapList& maps, std::string_view sender,
+                                                  const std::string& empty_key) const {
     if (maps.empty()) return std::nullopt;
-    map::AddressKeys keys;
-    PEN_TRY_ASSIGN(
-        auto hit,
-        map::find_address(maps, sender.empty() ? std::string_view(empty_key) : sender, keys));
-    if (!hit || iequals(hit->value, "dunno")) return std::nullopt;
-    return std::move(hit->value);
+    const std::string_view key = sender.empty() ? std::string_view(empty_key) : sender;
+    PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, key));
+    PEN_TRY_ASSIGN(const auto hit, map::find_address(maps, key, keys));
+    if (!hit) return std::nullopt;
+    const std::string_view value = trim(hit->value);
+    if (value.empty() || iequals(value, "dunno")) return std::nullopt;
+    return std::string(value);
   }
 
   static void apply_table(const TransportSpec& spec, const std::string& domain, Route& route) {
@@ -274,9 +320,11 @@ Result<Tables> Tables::open(const Options& options) {
   using map::MapList;
   using map::MatchList;
   Tables t;
-  const auto maps = [&](std::string_view setting, const std::string& value,
-                        MapList& into) -> Result<void> {
-    auto opened = MapList::open(value, options.open);
+  map::OpenOptions no_substitution = options.open;
+  no_substitution.substitute = false;
+  const auto maps = [&](std::string_view setting, const std::string& value, MapList& into,
+                        bool substitute = true) -> Result<void> {
+    auto opened = MapList::open(value, substitute ? options.open : no_substitution);
     if (!opened) return fail(std::move(opened).error().within(setting));
     into = *std::move(opened);
     return {};
@@ -306,10 +354,12 @@ Result<Tables> Tables::open(const Options& options) {
   PEN_TRY(
       maps("recipient_canonical_maps", options.recipient_canonical_maps, t.recipient_canonical));
   PEN_TRY(maps("transport_maps", options.transport_maps, t.transport));
+  // Where mail goes is not a stranger's to write into his address.
   PEN_TRY(maps("sender_dependent_relayhost_maps", options.sender_dependent_relayhost_maps,
-               t.sender_relayhost));
+               t.sender_relayhost, false));
   PEN_TRY(maps("sender_dependent_default_transport_maps",
-               options.sender_dependent_default_transport_maps, t.sender_transport));
+               options.sender_dependent_default_transport_maps, t.sender_transport, false));
+  PEN_TRY(maps("relocated_maps", options.relocated_maps, t.relocated));
   PEN_TRY_ASSIGN(t.masquerade, Masquerade::open(options));
   t.transport_parent_domains =
       list_contains(options.parent_domain_matches_subdomains, "transport_maps");
@@ -364,13 +414,13 @@ bool Tables::canonical_blocking() const {
 
 bool Tables::route_blocking() const {
   return transport.blocking() || sender_relayhost.blocking() || sender_transport.blocking() ||
-         mydestination.blocking() || virtual_alias_domains.blocking() ||
+         relocated.blocking() || mydestination.blocking() || virtual_alias_domains.blocking() ||
          virtual_mailbox_domains.blocking() || relay_domains.blocking();
 }
 
 bool Tables::route_asks_tables() const {
   return !transport.empty() || !sender_relayhost.empty() || !sender_transport.empty() ||
-         mydestination.has_tables() || virtual_alias_domains.has_tables() ||
+         !relocated.empty() || mydestination.has_tables() || virtual_alias_domains.has_tables() ||
          virtual_mailbox_domains.has_tables() || relay_domains.has_tables();
 }
 

@@ -50,6 +50,8 @@ struct Options {
   std::string propagate_unmatched_extensions = "canonical, virtual";
   std::string transport_maps, relayhost;
   std::string sender_dependent_relayhost_maps, sender_dependent_default_transport_maps;
+  std::string relocated_maps;
+  bool relocated_prefix_enable = true;
   std::string local_transport = "local:$myhostname", virtual_transport = "virtual",
               relay_transport = "relay", default_transport = "smtp";
   std::string recipient_delimiter;
@@ -80,6 +82,8 @@ struct Route {
   bool routed = false;
   /// No valid address; transport is then "error", nexthop "5.1.3 bad address syntax".
   bool bad_address = false;
+  /// The sender-dependent settings that had a say, for people; empty: none.
+  std::string by_sender;
 };
 
 /// Which of the rewriting places asks.
@@ -99,7 +103,8 @@ struct Expansion {
   std::string limit_passed;
 };
 
-enum class Listed : std::uint8_t { yes, no, not_checked };
+/// moved: relocated_maps has the recipient, and no alias or canonical table takes it elsewhere.
+enum class Listed : std::uint8_t { yes, no, not_checked, moved };
 
 class Resolve {
  public:
@@ -109,7 +114,7 @@ class Resolve {
 
   /// The form of an address that tables and routing want: source route dropped, bang path and percent
   /// hack undone, @myorigin and .mydomain appended as set. "" stays "".
-  /// remote_domain: what to append instead of myorigin for remote clients
+  /// remote_domain: what to append instead of myorigin and mydomain for remote clients
   /// (remote_header_rewrite_domain); nullopt: local rewriting.
   virtual std::string rewrite(
       std::string_view address,
@@ -122,10 +127,14 @@ class Resolve {
 
   /// Which class a domain is in, by the lists alone. "[address]" literals of our own are local.
   virtual Result<AddressClass> class_of(std::string_view domain) const = 0;
-  /// Transport and next hop of one recipient; sender for the sender-dependent tables.
+  /// Transport and next hop of one recipient; sender for the sender-dependent tables. A recipient that relocated_maps has
+  /// gets the transport error (retry, if the table says 4.x.x) and what moved() says as its next hop.
   virtual Result<Route> route(std::string_view sender, std::string_view recipient) const = 0;
-  /// Whether a recipient of ours exists; not_checked where the class has no table (or it is not our recipient).
+  /// Whether a recipient of ours exists; not_checked where the class has no table (or it is not our recipient). moved:
+  /// of any class.
   virtual Result<Listed> listed(std::string_view recipient) const = 0;
+  /// What relocated_maps says of a recipient: "5.1.6 User has moved to …"; nullopt: it does not have it. Any class.
+  virtual Result<std::optional<std::string>> moved(std::string_view recipient) const = 0;
   /// "unknown in local recipient table" and so on, for a recipient that is not listed.
   virtual std::string_view unlisted_text(AddressClass address_class) const = 0;
 

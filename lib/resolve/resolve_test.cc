@@ -81,6 +81,12 @@ BOOST_AUTO_TEST_CASE(bang_paths_percent_hack_routes_and_trailing_dots_are_undone
 BOOST_AUTO_TEST_CASE(remote_mail_is_completed_with_the_remote_domain_or_not_at_all) {
   BOOST_TEST(rewrite_address(options, "jo", "invalid.example") == "jo@invalid.example");
   BOOST_TEST(rewrite_address(options, "jo", "") == "jo");
+  BOOST_TEST(rewrite_address(options, "jo@host", "invalid.example") == "jo@host");
+  options.append_dot_mydomain = true;
+  BOOST_TEST(rewrite_address(options, "jo@host", "invalid.example") == "jo@host.invalid.example");
+  BOOST_TEST(rewrite_address(options, "jo@host", "") == "jo@host");
+  options.append_at_myorigin = false;
+  BOOST_TEST(rewrite_address(options, "jo", "invalid.example") == "jo");
 }
 
 BOOST_AUTO_TEST_CASE(masquerading_hides_hosts_by_class_after_canonical_maps) {
@@ -200,6 +206,106 @@ BOOST_AUTO_TEST_CASE(relayhost_replaces_the_domain_off_host_only) {
              "smtp:[smart.example]:587 jo@far.example");
   BOOST_TEST(routed("jo@far.example", "") == "smtp:null.example jo@far.example");
 }
+BOOST_AUTO_TEST_CASE(sender_dependent_relayhost_maps_are_asked_by_address_then_domain) {
+  options.relayhost = "[smart.example]";
+  options.sender_dependent_relayhost_maps =
+      "inline:{ s@else.example=[own.example]:26 @else.example=domain.example bo=bo.example"
+      " { nix@else.example =  } }";
+  BOOST_TEST(routed("jo@far.example", "s@else.example") == "smtp:[own.example]:26 jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "S+x@Else.example") ==
+             "smtp:[own.example]:26 jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "t@else.example") == "smtp:domain.example jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "bo@example.org") == "smtp:bo.example jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "bo@third.example") == "smtp:[smart.example] jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "") == "smtp:[smart.example] jo@far.example");
+  BOOST_TEST(routed("jo@relay.example", "t@else.example") ==
+             "relay:domain.example jo@relay.example");
+  BOOST_TEST(routed("jo@box.example", "t@else.example") == "virtual:box.example jo@box.example");
+  BOOST_TEST(open()->route("t@else.example", "jo@far.example")->by_sender ==
+             "sender_dependent_relayhost_maps");
+  BOOST_TEST(open()->route("t@third.example", "jo@far.example")->by_sender == "");
+  options.empty_address_relayhost_maps_lookup_key = "bo@example.org";
+  BOOST_TEST(routed("jo@far.example", "") == "smtp:bo.example jo@far.example");
+}
+BOOST_AUTO_TEST_CASE(an_empty_value_for_a_sender_is_none) {
+  options.sender_dependent_relayhost_maps = options.sender_dependent_default_transport_maps =
+      "static:{ }";
+  BOOST_TEST(routed("jo@far.example") == "smtp:far.example jo@far.example");
+}
+BOOST_AUTO_TEST_CASE(sender_dependent_default_transport_maps_count_for_other_domains_only) {
+  options.relayhost = "[smart.example]";
+  options.sender_dependent_default_transport_maps =
+      "inline:{ a@else.example=slow: b@else.example=lmtp:[lm.example]:24 @dunno.example=DUNNO"
+      " <>=notices: bad@else.example=:[x.example] @example.org=own }";
+  BOOST_TEST(routed("jo@far.example", "a@else.example") == "slow:[smart.example] jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "b@else.example") == "lmtp:[lm.example]:24 jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "x@dunno.example") == "smtp:[smart.example] jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "x@example.org") == "own:[smart.example] jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "") == "notices:[smart.example] jo@far.example");
+  BOOST_TEST(routed("jo@relay.example", "a@else.example") ==
+             "relay:[smart.example] jo@relay.example");
+  BOOST_TEST(routed("jo@far.example", "bad@else.example").starts_with("error: "));
+  options.empty_address_default_transport_maps_lookup_key = "a@else.example";
+  BOOST_TEST(routed("jo@far.example", "") == "slow:[smart.example] jo@far.example");
+  options.sender_dependent_relayhost_maps =
+      "inline:{ a@else.example=[own.example] b@else.example=[own.example] }";
+  BOOST_TEST(routed("jo@far.example", "a@else.example") == "slow:[own.example] jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "b@else.example") == "lmtp:[lm.example]:24 jo@far.example");
+  BOOST_TEST(open()->route("a@else.example", "jo@far.example")->by_sender ==
+             "sender_dependent_default_transport_maps, sender_dependent_relayhost_maps");
+  options.transport_maps = "inline:{ far.example=smtp:[t.example] }";
+  BOOST_TEST(routed("jo@far.example", "b@else.example") == "smtp:[t.example] jo@far.example");
+}
+BOOST_AUTO_TEST_CASE(a_table_of_senders_must_not_take_a_next_hop_from_the_sender) {
+  const std::string rules = "pcre:{ { /^(.*)@else\\.example$/ [$1.example] } }";
+  for (auto setting : {&Options::sender_dependent_relayhost_maps,
+                       &Options::sender_dependent_default_transport_maps}) {
+    Site site;
+    site.options.*setting = rules;
+    BOOST_TEST(site.routed("jo@far.example").starts_with("error: "));
+  }
+}
+BOOST_AUTO_TEST_CASE(relocated_maps_return_mail_of_any_class_with_where_to_send_it) {
+  options.relocated_maps =
+      "inline:{ { jo@example.org = jo@new.example } { bo = Room 7 } { @gone.example = nowhere }"
+      " { self@example.org = x } { @far.example = away } }";
+  BOOST_TEST(routed("jo@example.org") ==
+             "error:5.1.6 User has moved to jo@new.example jo@example.org");
+  BOOST_TEST(routed("jo+x@example.org") ==
+             "error:5.1.6 User has moved to jo@new.example jo+x@example.org");
+  BOOST_TEST(routed("bo@example.org") == "error:5.1.6 User has moved to Room 7 bo@example.org");
+  BOOST_TEST(routed("any@far.example") == "error:5.1.6 User has moved to away any@far.example");
+  BOOST_TEST(routed("other@example.org") == "local:$myhostname other@example.org");
+  options.transport_maps = "inline:{ far.example=smtp:[t.example] }";
+  BOOST_TEST(routed("any@far.example") == "error:5.1.6 User has moved to away any@far.example");
+  BOOST_TEST((listed("jo@example.org") == Listed::moved));  // local_recipient_maps has jo too
+  BOOST_TEST((listed("bo@example.org") == Listed::moved));
+  BOOST_TEST((listed("any@far.example") == Listed::moved));
+  BOOST_TEST((listed("any@else.example") == Listed::not_checked));
+  BOOST_TEST((listed("no@example.org") == Listed::no));
+  BOOST_TEST((listed("self@example.org") == Listed::yes));  // a virtual alias takes it elsewhere
+  BOOST_TEST(open()->moved("bo@example.org")->value() == "5.1.6 User has moved to Room 7");
+  BOOST_TEST(!open()->moved("no@example.org")->has_value());
+  BOOST_TEST(!open()->route_by_domain());
+  options.relocated_maps = "static:" + std::string(5000, 'x');
+  BOOST_TEST(open()->moved("jo@far.example")->value().size() < 500U);
+  options.relocated_maps = "static:{a\r\n250 b}";
+  BOOST_TEST(open()->moved("jo@far.example")->value().find('\n') == std::string::npos);
+  options.relocated_maps = "texthash:/nonexistent/file";
+  BOOST_TEST(routed("jo@far.example").starts_with("error: "));
+  BOOST_TEST(!open()->listed("jo@example.org").has_value());
+}
+BOOST_AUTO_TEST_CASE(relocated_prefix_enable_off_gives_the_whole_answer_to_the_table) {
+  options.relocated_prefix_enable = false;
+  options.relocated_maps =
+      "inline:{ { a@far.example = 5.2.1 Account is disabled } { b@far.example = 4.2.1 Come again }"
+      " { c@far.example = gone } { d@far.example = 5.2.1 } { e@far.example = 2.1.5 fine } }";
+  BOOST_TEST(routed("a@far.example") == "error:5.2.1 Account is disabled a@far.example");
+  BOOST_TEST(routed("b@far.example") == "retry:4.2.1 Come again b@far.example");
+  for (const std::string who : {"c", "d", "e"})
+    BOOST_TEST(routed(who + "@far.example") ==
+               "error:5.2.0 Mailbox is unavailable " + who + "@far.example");
+}
 BOOST_AUTO_TEST_CASE(the_transport_table_overrides_class_and_relayhost) {
   options.relayhost = "[smart.example]";
   options.transport_maps =
@@ -240,7 +346,7 @@ BOOST_AUTO_TEST_CASE(routes_go_by_domain_while_no_table_has_a_say) {
   for (auto setting : {&Options::transport_maps, &Options::sender_dependent_relayhost_maps,
                        &Options::sender_dependent_default_transport_maps, &Options::mydestination,
                        &Options::virtual_alias_domains, &Options::virtual_mailbox_domains,
-                       &Options::relay_domains}) {
+                       &Options::relay_domains, &Options::relocated_maps}) {
     Site site;
     site.options.*setting = "inline:{ a.example = smtp: }";
     BOOST_TEST(!site.open()->route_by_domain());

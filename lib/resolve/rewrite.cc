@@ -38,14 +38,15 @@ std::string rewrite_address(const Options& options, std::string_view address,
       local.erase(percent);
     }
   }
-  // For mail of remote clients only the given domain is appended, and nothing when there is none.
-  const bool local_rules = !append.has_value();
+  // For mail of remote clients the given domain takes the place of ours, and nothing is appended when there is none.
+  const std::string_view origin = append.value_or(options.myorigin);
+  const std::string_view parent = append.value_or(options.mydomain);
   if (domain.empty()) {
-    if (local_rules && options.append_at_myorigin) domain = options.myorigin;
-    if (!local_rules) domain = *append;
-  } else if (domain.find('.') == std::string::npos && !domain.starts_with('[') && local_rules &&
-             options.append_dot_mydomain) {
-    domain += "." + options.mydomain;
+    if (options.append_at_myorigin) domain = origin;
+  } else if (domain.find('.') == std::string::npos && !domain.starts_with('[') &&
+             options.append_dot_mydomain && !parent.empty()) {
+    domain += '.';
+    domain += parent;
   }
   return domain.empty() ? local : local + "@" + domain;
 }

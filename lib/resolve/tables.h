@@ -9,7 +9,8 @@ namespace pen::resolve {
 struct Tables {
   map::MatchList mydestination, virtual_alias_domains, virtual_mailbox_domains, relay_domains;
   map::MapList virtual_alias, virtual_mailbox, relay_recipient, local_recipient, canonical,
-      sender_canonical, recipient_canonical, transport, sender_relayhost, sender_transport;
+      sender_canonical, recipient_canonical, transport, sender_relayhost, sender_transport,
+      relocated;
   Masquerade masquerade;
   bool transport_parent_domains = false;
   std::vector<std::string> own_addresses;
@@ -21,10 +22,10 @@ struct Tables {
   Result<AddressClass> class_of(std::string_view domain) const;
   /// The partial keys for look-ups of this address.
   Result<map::AddressKeys> keys_for(const Options& options, std::string_view address) const;
-  std::array<const map::MapList*, 10> all() const {
-    return {&virtual_alias,    &virtual_mailbox, &relay_recipient,  &local_recipient,
-            &canonical,        &transport,       &sender_canonical, &recipient_canonical,
-            &sender_relayhost, &sender_transport};
+  std::array<const map::MapList*, 11> all() const {
+    return {&virtual_alias,    &virtual_mailbox,  &relay_recipient,  &local_recipient,
+            &canonical,        &transport,        &sender_canonical, &recipient_canonical,
+            &sender_relayhost, &sender_transport, &relocated};
   }
   bool blocking() const;
   bool route_blocking() const;

@@ -1,0 +1,31 @@
+#pragma once
+/// Which envelope senders a user of this host may submit mail with.
+///
+/// Use:     LoginSenders senders{.maps = …, .delimiters = "+"};
+///          Result<bool> may = senders.permit(login_name(uid), "jo+list@example.org");
+/// Table:   login name → patterns, between blanks and commas: an address (the sender's extension does not count), @domain,
+///          null_pattern for the null sender, "*" for any. Letters' case does not matter.
+/// Errors:  of the tables: whether the sender is permitted is not known.
+/// Source:  Postfix local_login_sender_maps, empty_address_local_login_sender_maps_lookup_key.
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "lib/map/map.h"
+
+namespace pen::submission {
+
+struct LoginSenders {
+  map::MapList maps;
+  std::string null_pattern = "<>";
+  std::string delimiters = {};  // recipient_delimiter
+
+  /// sender in external form. A login without an entry may use none.
+  Result<bool> permit(std::string_view login, std::string_view sender) const;
+};
+
+/// The name of the account; "uid:1000" for one without a name.
+std::string login_name(uid_t uid);
+
+}  // namespace pen::submission
