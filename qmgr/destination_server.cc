@@ -176,6 +176,19 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
   static_cast<void>(channel.send(done));
 }
 
+async::Task<std::shared_ptr<const DestinationServer::Counts>> DestinationServer::ask_counts() {
+  const async::Until until{.deadline = loop_.now() + kCountsWait};
+  if (auto asked = asked_.lock(); asked && !asked->answer) {
+    static_cast<void>(co_await asked->answered.wait(until));
+    co_return asked;
+  }
+  const auto asked = std::make_shared<Counts>(loop_);
+  asked_ = asked;
+  asked->answer = co_await sessions::ask_status(loop_, session_classes_.anvil, until);
+  asked->answered.set();
+  co_return asked;
+}
+
 async::Task<std::vector<ClassSeen>> DestinationServer::classes_of(const Explanation& e) {
   std::vector<ClassSeen> found;
   for (const auto& level : e.levels) {
@@ -192,16 +205,17 @@ async::Task<std::vector<ClassSeen>> DestinationServer::classes_of(const Explanat
     }
   }
   if (found.empty()) co_return found;
-  const auto status = co_await sessions::ask_status(loop_, session_classes_.anvil,
-                                                    {.deadline = loop_.now() + kCountsWait});
+  const auto asked = co_await ask_counts();
+  const auto& status = asked->answer;
   for (ClassSeen& seen : found) {
-    if (!status) {
-      seen.unknown = "anvil cannot be asked: " + status.error().message();
+    if (!status || !*status) {
+      seen.unknown =
+          "anvil cannot be asked: " + (status ? status->error().message() : "no answer in time");
       continue;
     }
-    const auto at =
-        std::ranges::find(status->classes, seen.counts.mask, &ipc::sessions::ClassStatus::mask);
-    if (at != status->classes.end())
+    const auto& classes = (*status)->classes;
+    const auto at = std::ranges::find(classes, seen.counts.mask, &ipc::sessions::ClassStatus::mask);
+    if (at != classes.end())
       seen.counts = *at;
     else
       seen.unknown = "anvil has other session_classes";

@@ -5,8 +5,10 @@
 /// An order acts at once in the scheduler and is answered when destdb has it on disk.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "lib/async/sync.h"
 #include "lib/destdb/destdb.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/destinations.h"
@@ -45,6 +47,14 @@ class DestinationServer {
   ipc::destinations::Entry entry(std::uint64_t request, const DestinationState& s) const;
   /// The classes of these hosts, each once, with what anvil counts.
   async::Task<std::vector<ipc::destinations::ClassSeen>> classes_of(const Explanation& e);
+  /// What anvil was asked, and answered; no answer: it did not come in time.
+  struct Counts {
+    explicit Counts(async::Loop& loop) : answered(loop) {}
+    async::Event answered;
+    std::optional<Result<ipc::sessions::Status>> answer;
+  };
+  /// Who asks while a question is under way shares its answer: one connection to anvil, however many tools look.
+  async::Task<std::shared_ptr<const Counts>> ask_counts();
 
   async::Loop& loop_;
   Manager& manager_;
@@ -54,6 +64,7 @@ class DestinationServer {
   SessionClasses session_classes_;
   std::function<void()> poke_;
   Write write_;
+  std::weak_ptr<Counts> asked_;  // of who asks
 };
 
 }  // namespace pen::qmgr

@@ -34,7 +34,8 @@ constexpr const char* kHelp =
     "  forget DEST            drop what was learned of it: failures, limits, times\n"
     "  explain USER@DOMAIN [SENDER]\n"
     "                         where mail for this recipient would go now, and why\n"
-    "DEST is a host name, an address, either with a port ([192.0.2.1]:25), or a domain.\n"
+    "DEST is a host name, an address, either with a port ([192.0.2.1]:25), a domain, or\n"
+    ".DOMAIN for all that is below it.\n"
     "  -j, --json  one JSON object a line, for list, show and explain\n"
     "  -c DIR      the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  --help, --version\n";
@@ -208,12 +209,13 @@ int explain_without_qmgr(Tool& tool, const std::string& recipient, const std::st
   e.recipients = static_cast<std::uint32_t>(limits.destination_recipient_limit);
   e.rate_delay = limits.destination_rate_delay;
   std::vector<std::string> names = destdb::names_of_nexthop(route->nexthop);
-  if (const auto domain = destdb::destination_name(e.recipient.substr(e.recipient.rfind('@') + 1)))
-    names.push_back(*domain);
+  for (auto& name : destdb::names_of_nexthop(e.recipient.substr(e.recipient.rfind('@') + 1)))
+    names.push_back(std::move(name));
   std::vector<Seen> hosts;
   const WallTime t = now();
   const auto read = tool.file.each(true, [&](const std::string& key, const destdb::Facts& facts) {
-    if (std::any_of(names.begin(), names.end(), [&](const auto& n) { return fits(n, facts); }))
+    if (std::any_of(names.begin(), names.end(),
+                    [&](const auto& n) { return !n.starts_with('.') && fits(n, facts); }))
       hosts.push_back(from_file(key, facts, tool.file.suspensions(), t));
   });
   std::string suspended;
@@ -317,7 +319,8 @@ int main(int argc, char** argv) {
   } else if (auto formed = destdb::destination_name(words[0])) {
     name = *formed;
   } else {
-    wrong_usage("neither a host, an address nor a domain: " + printable(words[0]));
+    wrong_usage("neither a host, an address nor a domain (networks: defer_destinations): " +
+                printable(words[0]));
   }
   Tool tool{.config = load_instance(kProgram, directory), .json = json};
   int status = 0;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "bench/scheduler/internet.h"
+#include "lib/sessions/classes.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::simulation {
@@ -26,6 +27,8 @@ struct Limits {
   std::uint32_t destination_recipients = 50;   // default_destination_recipient_limit
   milliseconds idle_age{2000};                 // smtp_connection_cache_time_limit
   std::size_t active_messages = 20'000;  // qmgr_message_active_limit: the simulation sees to it
+  /// session_classes, for who knows them; nullptr: there are none.
+  std::shared_ptr<const sessions::Classes> session_classes;
 };
 
 class World {
@@ -41,6 +44,8 @@ class World {
   virtual void look_up(MessageNumber message, std::uint32_t ordinal) = 0;
   /// Discipline::opened or closed follows. The number is the Discipline's choice and never used again.
   virtual void open(ConnectionNumber connection, HostNumber host) = 0;
+  /// The same when a lease of its session class is granted: Discipline::session_granted or session_refused comes first.
+  virtual void open_in_class(ConnectionNumber connection, HostNumber host) = 0;
   /// A delivery of the message to these recipients, in order behind others on the connection; done follows.
   virtual void hand(ConnectionNumber connection, JobNumber job, MessageNumber message,
                     const Ordinals& ordinals) = 0;
@@ -64,6 +69,11 @@ class Discipline {
   virtual void done(ConnectionNumber connection, JobNumber job, microseconds service_time) = 0;
   /// Nothing of the message is left, in this round.
   virtual void forget(MessageNumber message) = 0;
+  virtual void session_granted(ConnectionNumber) {}
+  virtual void session_refused(ConnectionNumber) {}
+  virtual void session_room(std::uint32_t /*session_class*/) {}
+  /// True: an idle connection of the class is being closed for somebody else.
+  virtual bool yield_session(std::uint32_t /*session_class*/) { return false; }
   virtual void tick() {}
   /// The active set is full and others wait: who knows messages that will stay for long defers them.
   virtual void make_room() {}

@@ -17,7 +17,10 @@ struct Event {
     connected,  // a: connection
     result,     // a: connection
     again,      // a: message: its next round
-    sample      // the state is noted for the plots
+    sample,     // the state is noted for the plots
+    leases,     // what was decided of session leases is carried out
+    call,       // a: callers: the next client of this kind comes
+    hang_up     // a: lease: a client goes
   };
   SteadyTime at{};
   std::uint64_t order = 0;

@@ -16,6 +16,8 @@ const std::vector<Experiment>& experiments() {
       {"mix", "messages of 1 to 100,000 recipients and a burst", mix},
       {"hostile", "one sender's 50,000-recipient envelope and 10,000 messages", hostile},
       {"tarpit", "50,000 messages that wait for a tarpit", tarpit},
+      {"classes", "session classes: a customer's hosts and all others share a slow line",
+       session_classes},
       {"dead", "a third of the mail goes to hosts that are dead", dead_hosts},
       {"scale", "CPU time and memory of a job with up to a million in hand and ten million done",
        scale},

@@ -37,6 +37,7 @@ Report mix(const Setting& setting);
 Report hostile(const Setting& setting);
 Report tarpit(const Setting& setting);
 Report dead_hosts(const Setting& setting);
+Report session_classes(const Setting& setting);
 Report scale(const Setting& setting);
 Report million(const Setting& setting);
 

@@ -81,6 +81,16 @@ Internet::Internet(const InternetParameters& parameters) : parameters_(parameter
   // Popular and unpopular ones in any order.
   for (std::size_t i = domains_.size() - 1; i > tarpit_ + 1; --i)
     std::swap(domains_[i], domains_[tarpit_ + 1 + random.below(i - tarpit_)]);
+  if (parameters.customer > 0) customer_hosts_.resize(hosts_.size());
+  for (DomainNumber d = tarpit_ + 1; d < domains_.size(); ++d) {
+    const Cluster& c = clusters_[domains_[d]];
+    if (customer_.size() == parameters.customer) break;
+    if (domains_[d] < own_first || domains_[d] == last || c.primary + c.backup > 1) continue;
+    customer_.push_back(d);
+    customer_hosts_[c.first] = true;
+    hosts_[c.first].kind = Host::Kind::working;
+    hosts_[c.first].greylists = false;
+  }
 }
 
 void Internet::add_cluster(std::uint32_t primary, std::uint32_t backup, Host like, Random& random) {

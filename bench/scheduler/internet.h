@@ -34,6 +34,8 @@ struct InternetParameters {
   double closing = 0.05;                 // hosts that close after a few messages
   milliseconds connect_timeout{30'000};  // what a dead host costs: smtp_connect_timeout
   milliseconds tarpit_reply{20'000};
+  /// So many domains with a host of their own are one customer's, below customer.fr: their hosts work and are ordinary.
+  std::uint32_t customer = 0;
 };
 
 struct Host {
@@ -76,6 +78,13 @@ class Internet {
   /// The first domain all of whose hosts are tarpits. There is always one: the constructor sees to it.
   DomainNumber tarpit() const { return tarpit_; }
 
+  /// Those of InternetParameters::customer.
+  const std::vector<DomainNumber>& customer() const { return customer_; }
+  bool customers(HostNumber n) const { return n < customer_hosts_.size() && customer_hosts_[n]; }
+  std::string host_name(HostNumber n) const {
+    return "mx" + std::to_string(n) + (customers(n) ? ".customer.fr" : ".example.net");
+  }
+
   /// For tests and special cases: changes one host before the simulation starts.
   Host& change(HostNumber n) { return hosts_[n]; }
 
@@ -90,6 +99,8 @@ class Internet {
   std::vector<Cluster> clusters_;
   std::vector<ClusterNumber> domains_;
   std::vector<double> provider_shares_;  // cumulative
+  std::vector<DomainNumber> customer_;
+  std::vector<bool> customer_hosts_;
 };
 
 }  // namespace pen::simulation

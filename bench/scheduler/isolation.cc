@@ -85,7 +85,8 @@ Report tarpit(const Setting& setting) {
       "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
       p.limits.workers, rate, slow.messages, kFrom);
   for (const Kind kind : setting.kinds) {
-    for (const std::size_t active : {scaled(setting, 100'000), scaled(setting, 20'000)}) {
+    for (const std::size_t active :
+         {scaled(setting, 100'000), scaled(setting, 20'000), scaled(setting, 1000)}) {
       p.limits.active_messages = active;
       for (const bool with : {false, true}) {
         const Outcome o =

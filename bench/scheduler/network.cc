@@ -32,13 +32,13 @@ void Network::connected(SteadyTime now, ConnectionNumber number) {
   const Host& h = internet_.host(c.host);
   if (h.kind == Host::Kind::dead) {
     ++counts_.timed_out;
-    connections_.erase(entry);
+    remove(entry);
     listener_.connection_closed(number, false, Trouble::timed_out, {});
     return;
   }
   if (h.connections_limit != 0 && open_[c.host] >= h.connections_limit) {
     ++counts_.refused;
-    connections_.erase(entry);
+    remove(entry);
     listener_.connection_closed(number, false, Trouble::greeting_4xx, {});
     return;
   }
@@ -106,7 +106,9 @@ void Network::result(SteadyTime now, ConnectionNumber number) {
 
 void Network::remove(Entry entry) {
   if (entry->second.open) --open_[entry->second.host];
+  const ConnectionNumber number = entry->first;
   connections_.erase(entry);
+  listener_.connection_ended(number);
 }
 
 void Network::close(ConnectionNumber number) {

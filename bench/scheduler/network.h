@@ -34,6 +34,8 @@ class Network {
                                    const std::vector<JobNumber>& unstarted) = 0;
     virtual void result(ConnectionNumber connection, const Host& host, Delivery&& delivery,
                         microseconds service_time) = 0;
+    /// The connection is no more, whoever closed it and whether it was ever open. Before connection_closed().
+    virtual void connection_ended(ConnectionNumber) {}
   };
   struct Counts {
     std::uint64_t attempts = 0, accepted = 0, refused = 0, timed_out = 0, deliveries = 0,

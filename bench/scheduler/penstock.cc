@@ -17,10 +17,10 @@ constexpr seconds kEpoch{1'800'000'000};
 // What trivial-rewrite makes of a domain's time to live.
 constexpr seconds kRouteValid{3600};
 
-ipc::Destination destination(HostNumber n) {
+ipc::Destination destination(const Internet& internet, HostNumber n) {
   ipc::Destination d;
   d.transport = "smtp";
-  d.host = "mx" + std::to_string(n) + ".example.net";
+  d.host = internet.host_name(n);
   char text[INET_ADDRSTRLEN];
   const in_addr address{htonl((10U << 24U) + n)};
   ::inet_ntop(AF_INET, &address, text, sizeof text);
@@ -50,11 +50,11 @@ class Penstock final : public Discipline {
     r.valid_for = kRouteValid;
     auto& primary = r.levels.emplace_back();
     for (HostNumber h = 0; h < c.primary; ++h)
-      primary.destinations.push_back(destination(c.first + h));
+      primary.destinations.push_back(destination(world_.internet(), c.first + h));
     if (c.backup > 0) {
       auto& backup = r.levels.emplace_back();
       for (HostNumber h = 0; h < c.backup; ++h)
-        backup.destinations.push_back(destination(c.first + c.primary + h));
+        backup.destinations.push_back(destination(world_.internet(), c.first + c.primary + h));
     }
     tell([&] { scheduler_.routed(m, ordinal, r); });
   }
@@ -76,6 +76,20 @@ class Penstock final : public Discipline {
   }
   void forget(MessageNumber m) override {
     tell([&] { scheduler_.forget(m); });
+  }
+  void session_granted(ConnectionNumber connection) override {
+    tell([&] { scheduler_.session_granted(connection); });
+  }
+  void session_refused(ConnectionNumber connection) override {
+    tell([&] { scheduler_.session_refused(connection); });
+  }
+  void session_room(std::uint32_t session_class) override {
+    tell([&] { scheduler_.session_room(session_class); });
+  }
+  bool yield_session(std::uint32_t session_class) override {
+    bool closing = false;
+    tell([&] { closing = scheduler_.yield_session(session_class); });
+    return closing;
   }
   void tick() override {
     tell([&] { scheduler_.tick(); });
@@ -109,6 +123,16 @@ class Penstock final : public Discipline {
     o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
     o.fairness.max_message_concurrency = 4;
     o.fairness.scale_max_concurrency = 10;
+    if (limits.session_classes != nullptr) {  // every mask here is a name, or all
+      o.session_class =
+          [classes = limits.session_classes](
+              std::string_view host,
+              std::string_view address) -> std::optional<qmgr::Options::SessionClass> {
+        const auto found = classes->find(host, address);
+        if (!found) return std::nullopt;
+        return qmgr::Options::SessionClass{*found, classes->list()[*found].mask};
+      };
+    }
     return o;
   }
   std::function<qmgr::TransportLimits(std::string_view)> limits_of() const {
@@ -156,7 +180,11 @@ class Penstock final : public Discipline {
   void act(const qmgr::OpenConnection& a) {
     in_addr address{};
     PEN_CHECK(::inet_pton(AF_INET, a.destination.address.c_str(), &address) == 1);
-    world_.open(a.connection, ntohl(address.s_addr) - (10U << 24U));
+    const HostNumber host = ntohl(address.s_addr) - (10U << 24U);
+    if (a.session_class)
+      world_.open_in_class(a.connection, host);
+    else
+      world_.open(a.connection, host);
   }
   void act(const qmgr::HandJob& a) { world_.hand(a.connection, a.job, a.message, a.ordinals); }
   void act(const qmgr::CloseConnection& a) { world_.close(a.connection); }

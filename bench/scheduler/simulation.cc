@@ -43,6 +43,10 @@ Simulation::Simulation(Kind kind, const Internet& internet, std::vector<Stream> 
       discipline_(make(kind, *this, parameters.limits, parameters.seed)),
       looked_up_(internet.domains()) {
   outcome_.streams.resize(workload_.streams().size());
+  if (parameters.limits.session_classes == nullptr) return;
+  Sessions::Listener& listener = *this;
+  sessions_ = std::make_unique<Sessions>(parameters.limits.session_classes, parameters.callers,
+                                         parameters.seed, events_, listener);
 }
 
 Outcome Simulation::run() {
@@ -70,6 +74,7 @@ Outcome Simulation::run() {
   }
   take_sample();
   outcome_.counts = network_.counts();
+  if (sessions_) outcome_.sessions = sessions_->seen();
   outcome_.end = now_;
   outcome_.cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   // The calls' elapsed time, less what other processes had of it.
@@ -100,6 +105,11 @@ void Simulation::happened(const Event& event) {
     case Event::Kind::sample:
       take_sample();
       events_.add(now_ + parameters_.sample, Event::Kind::sample);
+      break;
+    case Event::Kind::leases:
+    case Event::Kind::call:
+    case Event::Kind::hang_up:
+      sessions_->happened(now_, event);
       break;
   }
 }
@@ -173,6 +183,7 @@ void Simulation::end_round(MessageNumber number) {
   Message& m = messages_[number];
   StreamOutcome& s = outcome_.streams[m.stream];
   const bool parked = std::exchange(m.parked, false);
+  if (!parked) s.deferred += m.deferred.size();
   if (!m.deferred.empty() && (parked || ++m.round < parameters_.rounds)) {
     const std::uint32_t doublings = parked || m.round == 0 ? 0 : m.round - 1;
     const auto wait = std::min<std::int64_t>(parameters_.retry_first.count() << doublings,
@@ -201,6 +212,39 @@ void Simulation::open(ConnectionNumber connection, HostNumber host) {
   network_.open(now_, connection, host);
 }
 
+void Simulation::open_in_class(ConnectionNumber connection, HostNumber host) {
+  const InWorld world(*this);
+  PEN_CHECK(sessions_ != nullptr, "a lease is asked for and nobody counts");
+  for_lease_.emplace(connection, host);
+  // Addresses do not matter: every mask is a name, or all.
+  sessions_->take(now_, connection, internet_.host_name(host), "192.0.2.1");
+}
+
+void Simulation::lease_answered(ConnectionNumber connection, bool granted) {
+  const auto at = for_lease_.find(connection);
+  PEN_CHECK(at != for_lease_.end(), "a lease for nobody");
+  const HostNumber host = at->second;
+  for_lease_.erase(at);
+  if (granted) network_.open(now_, connection, host);
+  tell([&] {
+    granted ? discipline_->session_granted(connection) : discipline_->session_refused(connection);
+  });
+}
+
+void Simulation::room(std::uint32_t session_class) {
+  tell([&] { discipline_->session_room(session_class); });
+}
+
+bool Simulation::yield(std::uint32_t session_class) {
+  bool closing = false;
+  tell([&] { closing = discipline_->yield_session(session_class); });
+  return closing;
+}
+
+void Simulation::connection_ended(ConnectionNumber connection) {
+  if (sessions_) sessions_->release(now_, connection);
+}
+
 void Simulation::hand(ConnectionNumber connection, JobNumber job, MessageNumber m,
                       const Ordinals& ordinals) {
   const InWorld world(*this);
@@ -209,7 +253,10 @@ void Simulation::hand(ConnectionNumber connection, JobNumber job, MessageNumber 
 
 void Simulation::close(ConnectionNumber connection) {
   const InWorld world(*this);
-  network_.close(connection);
+  if (for_lease_.erase(connection) > 0)
+    sessions_->release(now_, connection);
+  else
+    network_.close(connection);
 }
 
 void Simulation::deferred(MessageNumber number, const Ordinals& ordinals) {

@@ -13,6 +13,7 @@
 
 #include "bench/scheduler/discipline.h"
 #include "bench/scheduler/network.h"
+#include "bench/scheduler/sessions.h"
 #include "bench/scheduler/workload.h"
 
 namespace pen::simulation {
@@ -29,12 +30,15 @@ struct Parameters {
   std::optional<seconds> until;  // virtual time; none: until everything has ended
   bool measure_memory = false;   // takes time: at each sample
   bool keep_delays = true;       // of every single-recipient message
+  std::vector<Callers>
+      callers;  // clients that share limits.session_classes with the mail that goes out
 };
 
 /// Of one stream.
 struct StreamOutcome {
-  std::uint64_t messages = 0, recipients = 0;                  // arrived
-  std::uint64_t delivered = 0, given_up = 0;                   // recipients
+  std::uint64_t messages = 0, recipients = 0;  // arrived
+  std::uint64_t delivered = 0, given_up = 0;   // recipients
+  std::uint64_t deferred = 0;                  // recipients, each time; parked ones are not
   SteadyTime first{}, half = kNever, ninety = kNever, last{};  // arrival; that share delivered; end
   struct Delay {
     float arrival, delay;  // s
@@ -60,6 +64,7 @@ struct Outcome {
   std::vector<StreamOutcome> streams;
   std::vector<Sample> samples;
   Network::Counts counts;
+  std::vector<Sessions::Seen> sessions;  // of each class
   SteadyTime end{};
   double cpu = 0;      // s, of everything
   double own_cpu = 0;  // s, of the scheduler's own calls
@@ -73,7 +78,7 @@ struct Outcome {
 /// Of this process, in bytes. 0 where the system does not say.
 std::size_t resident_memory();
 
-class Simulation final : private World, private Network::Listener {
+class Simulation final : private World, private Network::Listener, private Sessions::Listener {
  public:
   Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams,
              const Parameters& parameters);
@@ -106,6 +111,7 @@ class Simulation final : private World, private Network::Listener {
   SteadyTime arrival_of(MessageNumber m) const override { return messages_[m].arrival; }
   void look_up(MessageNumber m, std::uint32_t ordinal) override;
   void open(ConnectionNumber connection, HostNumber host) override;
+  void open_in_class(ConnectionNumber connection, HostNumber host) override;
   void hand(ConnectionNumber connection, JobNumber job, MessageNumber m,
             const Ordinals& ordinals) override;
   void close(ConnectionNumber connection) override;
@@ -118,6 +124,11 @@ class Simulation final : private World, private Network::Listener {
                          const std::vector<JobNumber>& unstarted) override;
   void result(ConnectionNumber connection, const Host& host, Network::Delivery&& delivery,
               microseconds service_time) override;
+  void connection_ended(ConnectionNumber connection) override;
+  // Sessions::Listener
+  void lease_answered(ConnectionNumber connection, bool granted) override;
+  void room(std::uint32_t session_class) override;
+  bool yield(std::uint32_t session_class) override;
 
   /// Tells the discipline something; the time is its own, but for what it tells the World meanwhile.
   template <class Call>
@@ -151,6 +162,8 @@ class Simulation final : private World, private Network::Listener {
   SteadyTime now_{};
   Events events_;
   Network network_;
+  std::unique_ptr<Sessions> sessions_;                          // nullptr: no session classes
+  std::unordered_map<ConnectionNumber, HostNumber> for_lease_;  // wait for theirs
   std::unique_ptr<Discipline> discipline_;
   std::vector<Message> messages_;
   std::vector<MessageNumber> free_;

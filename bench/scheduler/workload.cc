@@ -25,9 +25,16 @@ void Workload::find_next() {
 
 DomainNumber Workload::draw(const Stream& stream, Random& random) const {
   if (stream.to == Stream::To::tarpit) return internet_.tarpit();
+  if (stream.to == Stream::To::customer && !internet_.customer().empty())
+    return internet_.customer()[random.below(internet_.customer().size())];
   for (int tries = 0; tries < 100'000; ++tries) {
     const DomainNumber d = internet_.draw(random);
     if (stream.to == Stream::To::anybody) return d;
+    if (stream.to == Stream::To::ordinary) {
+      const HostNumber first = internet_.cluster(internet_.cluster_of(d)).first;
+      if (internet_.ordinary(d) && !internet_.customers(first)) return d;
+      continue;
+    }
     if (internet_.reachable(d) == (stream.to == Stream::To::reachable)) return d;
   }
   PEN_CHECK(false, "the simulated internet has no such domain");

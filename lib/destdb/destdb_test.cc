@@ -239,15 +239,21 @@ BOOST_AUTO_TEST_CASE(names_have_one_form) {
   BOOST_TEST(form("[192.0.2.1]:25") == "[192.0.2.1]:25");
   BOOST_TEST(form("mx.example:587") == "[mx.example]:587");
   BOOST_TEST(form("2001:DB8::1") == "2001:db8::1");
-  for (const char* wrong : {"", "a b", "user@example.org", "[mx", "mx]", "mx.example:",
-                            "mx.example:0", "[mx.example]:70000", "[]:25", "*", "a,b"})
+  for (const char* wrong :
+       {"", "a b", "user@example.org", "[mx", "mx]", "mx.example:", "mx.example:0",
+        "[mx.example]:70000", "[]:25", "*", "a,b", ".", "192.0.2.0/24", "2001:db8::/32"})
     BOOST_TEST(form(wrong) == "none", wrong);
   BOOST_TEST(form(std::string(301, 'a')) == "none");
-  BOOST_TEST(
-      (names_of("MX.example", "192.0.2.1", 25) ==
-       std::vector<std::string>{"mx.example", "[mx.example]:25", "192.0.2.1", "[192.0.2.1]:25"}));
+  BOOST_TEST(form(".Example.org.") == ".example.org");
+  BOOST_TEST(form("unix:private/x") == "unix:private/x");
+  using Names = std::vector<std::string>;
+  BOOST_TEST((names_of("MX.b.example", "192.0.2.1", 25) ==
+              Names{"mx.b.example", "[mx.b.example]:25", ".b.example", ".example", "192.0.2.1",
+                    "[192.0.2.1]:25"}));
+  BOOST_TEST((names_of("", "2001:db8::1", 0) == Names{"2001:db8::1"}));
   BOOST_TEST((names_of_nexthop("[relay.example]:587") ==
-              std::vector<std::string>{"relay.example", "[relay.example]:587"}));
+              Names{"relay.example", "[relay.example]:587", ".example"}));
+  BOOST_TEST((names_of_nexthop("unix:private/x.y") == Names{"unix:private/x.y"}));
   const auto shown = parse_shown("mx.example[2001:db8::1]:25");
   BOOST_TEST(shown.host == "mx.example");
   BOOST_TEST(shown.address == "2001:db8::1");

@@ -19,6 +19,15 @@ std::string bare(std::string_view host) {
   return out;
 }
 
+/// ".b.c", ".c" of "a.b.c"; nothing of an address or a path.
+void add_domains_above(std::vector<std::string>& out, std::string_view host) {
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string_view::npos ||
+                       host.find(':') != std::string_view::npos;
+  if (numeric || host.find('/') != std::string_view::npos) return;
+  for (auto dot = host.find('.', 1); dot != std::string_view::npos; dot = host.find('.', dot + 1))
+    if (dot + 1 < host.size()) out.emplace_back(host.substr(dot));
+}
+
 std::string with_port(std::string_view host, std::uint16_t port) {
   return "[" + bare(host) + "]:" + std::to_string(port);
 }
@@ -45,6 +54,9 @@ std::optional<std::string> destination_name(std::string_view text) {
   if (text.find_first_of("[]") != std::string_view::npos) return std::nullopt;
   // One colon: host:port. More: an IPv6 address. A path keeps its colons and its case.
   if (text.front() == '/' || text.starts_with("unix:")) return std::string(text);
+  const bool network = text.find('/') != std::string_view::npos &&
+                       text.find_first_not_of("0123456789abcdefABCDEF.:/") == text.npos;
+  if (network || text == ".") return std::nullopt;
   if (std::count(text.begin(), text.end(), ':') == 1) {
     const auto colon = text.find(':');
     const auto port = parse_port(text.substr(colon + 1));
@@ -59,8 +71,10 @@ std::vector<std::string> names_of(std::string_view host, std::string_view addres
   std::vector<std::string> out;
   for (const std::string_view name : {host, address}) {
     if (name.empty()) continue;
-    out.push_back(bare(name));
+    const std::string one = bare(name);
+    out.push_back(one);
     if (port != 0) out.push_back(with_port(name, port));
+    add_domains_above(out, one);
   }
   return out;
 }
@@ -69,8 +83,11 @@ std::vector<std::string> names_of_nexthop(std::string_view nexthop) {
   std::vector<std::string> out;
   auto name = destination_name(nexthop);
   if (!name) return out;
-  if (name->starts_with('[')) out.push_back(name->substr(1, name->find(']') - 1));
-  out.push_back(*std::move(name));
+  const bool ported = name->starts_with('[');
+  const std::string host = ported ? name->substr(1, name->find(']') - 1) : *name;
+  out.push_back(host);
+  if (ported) out.push_back(*std::move(name));
+  add_domains_above(out, host);
   return out;
 }
 

@@ -132,7 +132,9 @@ bool Model::wake(Cluster& c) {
   return true;
 }
 
-bool Model::may_open(const Destination& d) const { return !dead(d) && !full(d) && !must_pause(d); }
+bool Model::may_open(const Destination& d) const {
+  return !dead(d) && !full(d) && !must_pause(d) && !holds_its_share(d);
+}
 
 void Model::unblock(Destination& d) {
   Member* const last = d.starved.back();
@@ -191,6 +193,7 @@ bool Model::pull(Connection& c) {
   // The next pooled job that this connection may carry, going round the clusters and in each round
   // the messages.
   Destination& d = *c.destination;
+  if (holds_its_share(d)) return false;
   for (int tries = 0; tries < 8 && !d.hungry.empty(); ++tries) {
     Member& m = *d.hungry.front();
     d.hungry.rotate();

@@ -196,15 +196,17 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   const ConnectionNumber connection = c.number;
   Destination& d = *c.destination;
   Transport& t = *d.transport;
+  const bool held = s.holds_its_share(d);
   s.measured(c, service_time);
   ++s.figures.jobs_done;
-  s.pause(d);
+  s.pause(*j.route->cluster);
   s.drop(j);
   if (d.allowance > 0) {  // it bears what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
     s.unblock(d);
   }
+  if (held && !s.holds_its_share(d)) s.unblock(d);
   if (t.in_hand == 0) s.run_alone(t);
   if (auto still = s.connections.find(connection); still != s.connections.end()) {
     if (c.state == Connection::State::retiring) {
@@ -293,7 +295,7 @@ SteadyTime Scheduler::next_wake() const {
   const Model& s = *model_;
   SteadyTime next = kNever;
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
-  if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
+  if (!s.paused.empty()) next = std::min(next, std::get<SteadyTime>(s.paused.begin()->first));
   for (const auto& [name, t] : s.transports) {
     next = std::min(next, t->look_at_probes);
     if (const Connection* c = t->idle.front())

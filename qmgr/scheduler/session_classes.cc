@@ -48,14 +48,19 @@ void Model::wait_for_session(Destination& d, bool first) {
 void Model::wait_for_session(const std::vector<std::unique_ptr<Member>>& level) {
   for (const auto& m : level) {
     Destination& d = *m->destination;
-    if (!session_possible(d) && !dead(d) && d.holding < connection_limit(d) && !must_pause(d))
+    if (!session_possible(d) && !dead(d) && d.holding < connection_limit(d) && !must_pause(d) &&
+        !holds_its_share(d) && !paced_elsewhere(d, level))
       wait_for_session(d);
   }
 }
 
 bool Model::wants_more(Destination& d) {
-  if (dead(d) || d.holding >= connection_limit(d) || must_pause(d)) return false;
-  return !d.starved.empty();
+  if (dead(d) || d.holding >= connection_limit(d) || must_pause(d) || holds_its_share(d))
+    return false;
+  bool wanted = false;
+  d.starved.for_each(
+      [&](const Member& m) { wanted = wanted || !paced_elsewhere(d, m.cluster->levels[m.level]); });
+  return wanted;
 }
 
 void Model::leave_class_line(Destination& d) {

@@ -3,6 +3,8 @@
 /// A relay host may have the whole active set as long as it takes what it is given: a message that would be delivered
 /// before it could come back from the shortest retry log is not parked. Hosts of which nothing says that they work count
 /// together: what waits for probes (probes.cc) is parked as well beyond one share.
+/// What was given to a connection cannot be parked. So the connections of a host hold no more jobs than one share, two
+/// while it answers: where the active set is small, one tarpit's connections could else hold all of it.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -22,6 +24,16 @@ void Model::note_share(Cluster& c) {
   } else if (!c.crowded.linked()) {
     crowded.push_back(c.crowded);
   }
+}
+
+bool Model::may_have_more(const Destination& d) const {
+  const std::size_t held = d.waiting + d.handed;
+  if (held >= 2 * options.share_limit) return false;
+  if (d.facts.measured > wall || d.facts.measured + kSoon <= wall) return false;  // silent
+  std::int64_t at_once = 1;
+  for (const Connection* c : d.connections)
+    if (c->state == Connection::State::open) at_once += c->window;
+  return d.facts.service_time * static_cast<std::int64_t>(held) / at_once <= options.backlog_time;
 }
 
 bool Model::drains_slowly(const Cluster& c) const {

@@ -32,8 +32,8 @@ std::string Model::verdict_on_recipient(std::string_view recipient) const {
   if (table.suspensions().empty() && !options.deferral_rule) return {};
   const auto at = recipient.rfind('@');
   if (at == std::string_view::npos) return {};
-  const auto domain = destdb::destination_name(recipient.substr(at + 1));
-  return domain ? verdict({*domain}, *domain, {}) : std::string();
+  const auto names = destdb::names_of_nexthop(recipient.substr(at + 1));
+  return names.empty() ? std::string() : verdict(names, names.front(), {});
 }
 
 void Model::judge(RouteSet& r) {

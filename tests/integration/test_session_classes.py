@@ -251,6 +251,36 @@ class Classes(Suite):
             self.assertEqual((seen["decision"], seen["session_classes"][0]["total_limit"]), ("unused", 3))
             self.assertIn("anvil cannot be asked", seen["session_classes"][0]["unknown"])
 
+    def to_anvil(self):
+        """Connections to anvil's socket, as the kernel has them: taken by anvil, or waiting for that. The table is that of
+        our own network."""
+        with open("/proc/net/unix") as table:
+            rows = [line.split() for line in table]
+        return sum(len(row) == 8 and row[5] in ("02", "03") and row[7].endswith("private/anvil") for row in rows)
+
+    def test_explains_share_one_question_to_anvil(self):
+        with self.world.instance(CUSTOMER) as mx:
+            self.enter(mx, 100)  # anvil runs
+            before = self.to_anvil()
+            self.assertGreater(before, 0)
+            anvil = mx.pids()["anvil"][0]
+            os.kill(anvil, signal.SIGSTOP)
+            try:
+                seen = []
+                asking = [threading.Thread(target=lambda: seen.append(self.explain(mx, "u@d200.example"))) for _ in range(12)]
+                for thread in asking:
+                    thread.start()
+                most = 0
+                while any(thread.is_alive() for thread in asking):
+                    most = max(most, self.to_anvil() - before)
+                    asking[0].join(0.02)
+            finally:
+                os.kill(anvil, signal.SIGCONT)
+            self.assertEqual(len(seen), 12)
+            self.assertTrue(all("anvil cannot be asked" in e["session_classes"][0]["unknown"] for e in seen), seen)
+            # One question; the next may be asked while anvil has not yet noticed that nobody waits for the one before.
+            self.assertIn(most, (1, 2))
+
     def test_incoming_and_outgoing_sessions_are_one_count(self):
         with self.world.instance(CUSTOMER) as mx:
             (busy, waits) = self.peers(200, 201, hold=True)
