@@ -22,23 +22,12 @@ using async::Task;
 namespace {
 // Beyond stop_drain_time, for a program that has to be killed.
 constexpr seconds kGrace{1};
+// Early deaths in a row after which somebody is told what can be done without the queue manager.
+constexpr int kHopeless = 4;
 
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) return fmt::format("killed by signal {}", WTERMSIG(status));
   return fmt::format("exit status {}", WEXITSTATUS(status));
-}
-
-std::vector<std::string> environment(const config::Settings& settings) {
-  std::vector<std::string> out = {
-      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
-  for (const std::string& item : settings.import_environment) {
-    if (item.contains('=')) {
-      out.push_back(item);
-    } else if (const char* value = ::getenv(item.c_str())) {
-      out.push_back(item + "=" + value);
-    }
-  }
-  return out;
 }
 }  // namespace
 
@@ -123,7 +112,7 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   }
   skipped_ = std::move(plan.skipped);
   program_directory_ = directory;
-  environment_ = environment(config.settings());
+  environment_ = service::program_environment(config.settings());
   stop_drain_time_ = std::chrono::ceil<seconds>(config.settings().stop_drain_time);
 
   // Services that are gone finish what they have in hand; they are forgotten when that is done.
@@ -204,7 +193,7 @@ void Supervisor::start(Service& s) {
   s.start_timer.reset();
   s.tasks = std::make_unique<async::Gate>(loop_);  // nobody has to watch the sockets now
   if (stopping_) return;
-  Launch what;
+  service::Launch what;
   what.path = program_directory_ + "/" + s.plan.program;
   what.sockets = sockets_.of(s.plan);
   service::Arguments arguments = s.plan.arguments;
@@ -212,7 +201,7 @@ void Supervisor::start(Service& s) {
   what.words = arguments.to_words();
   what.environment = environment_;
   what.programs_lock = programs_lock_;
-  auto started = launch(what);
+  auto started = service::launch(what);
   if (!started) {
     const SteadyTime again = s.pacing.died(loop_.now(), kNever);
     log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label,
@@ -235,7 +224,8 @@ void Supervisor::start(Service& s) {
 Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
   for (;;) {
     auto word = co_await p->status->read_some(service::kMaxWord);
-    if (!word) co_return;  // it dies: collect() hears more
+    if (!word) co_return;                               // it dies: collect() hears more
+    if (word->starts_with(service::kFailed)) continue;  // it is in the log
     if (!word->contains(service::kReady) || p->ready != kNever) continue;
     p->ready = self->loop_.now();
     if (s->current() == p) self->set_state(*s, State::serving);
@@ -293,6 +283,13 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
   log::warning("service {}: {} dies early ({} times): next start in {} s", s.plan.label,
                s.plan.program, s.pacing.early_deaths(),
                std::chrono::ceil<seconds>(again - loop_.now()).count());
+  if (s.plan.program == "qmgr" && s.pacing.early_deaths() == kHopeless) {
+    log::warning(
+        "service {}: if the lines above do not say what ails it, a message may: after \"penstock "
+        "stop\" root can list the queue (penqueue -p), read (pencat), hold or delete messages "
+        "(pensuper) without it; penqueue --log reads the queue's files as they are",
+        s.plan.label);
+  }
   set_state(s, State::paced);
   s.start_timer = loop_.call_at(again, [this, &s] { sleep_or_start(s); });
 }

@@ -19,7 +19,7 @@
 
 #include "lib/async/readiness.h"
 #include "lib/async/sync.h"
-#include "master/child.h"
+#include "lib/service/launch.h"
 #include "master/pacing.h"
 #include "master/sockets.h"
 

@@ -1,6 +1,5 @@
 #include "pickup/collector.h"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 #include "lib/intake/derived.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mail/wire.h"
+#include "lib/submission/drop_list.h"
 #include "lib/submission/envelope.h"
 
 namespace pen::pickup {
@@ -20,33 +20,6 @@ using submission::DropReader;
 using State = DropReader::State;
 
 constexpr std::size_t kChunk = 64 * 1024, kBatch = 1000, kMaxTold = 1000;
-
-/// The names in a directory, some at a time, so that a pass costs no memory however many there are.
-class Listing {
- public:
-  explicit Listing(const std::string& path) : path_(path), dir_(::opendir(path.c_str())) {}
-  ~Listing() {
-    if (dir_ != nullptr) ::closedir(dir_);
-  }
-  Listing(const Listing&) = delete;
-  Listing& operator=(const Listing&) = delete;
-  /// Empty: that was all.
-  Result<std::vector<std::string>> next() {
-    if (dir_ == nullptr) return fail_errno(path_);
-    std::vector<std::string> names;
-    errno = 0;
-    while (const dirent* entry = names.size() < kBatch ? ::readdir(dir_) : nullptr) {
-      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    }
-    if (names.empty() && errno != 0) return fail_errno(path_);
-    std::ranges::sort(names);  // queue ids begin with the time
-    return names;
-  }
-
- private:
-  std::string path_;
-  DIR* dir_;
-};
 
 struct Piece {
   std::string text;
@@ -90,10 +63,10 @@ async::Task<void> Collector::run(std::shared_ptr<Collector> self, async::Cancel*
 }
 
 async::Task<void> Collector::look_through(async::Cancel* cancel) {
-  auto listing = std::make_shared<Listing>(options_.drop_directory);
+  auto listing = std::make_shared<submission::DropNames>(options_.drop_directory);
   async::Semaphore room(loop_, options_.at_once);
   for (;;) {
-    auto names = co_await pool_.run([listing] { return listing->next(); });
+    auto names = co_await pool_.run([listing] { return listing->next(kBatch); });
     if (!names) {
       log::error("{}", names.error().message());
       waits_ = true;

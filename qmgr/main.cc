@@ -100,9 +100,9 @@ decltype(qmgr::Options::session_class) class_finder(
   };
 }
 
-Result<service::Hooks> start(service::Context& c) {
+/// What a delivery depends on besides the queue: session classes, deferrals by rule, the cluster; and who may ask for what.
+Result<void> add_delivery_options(service::Context& c, qmgr::ProgramOptions& program_options) {
   const config::Settings& s = c.settings();
-  auto program_options = options_of(c);
   auto classes = sessions::Classes::parse(s.session_classes);
   if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
   if (!classes->empty()) {
@@ -119,14 +119,48 @@ Result<service::Hooks> start(service::Context& c) {
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(program_options.cluster, cluster_of(s, tables));
   }
+  return {};
+}
+
+/// A destination database that remembers nothing, for who delivers nothing.
+class NoDestinations final : public destdb::File {
+ public:
+  Result<destdb::Contents> load() override { return destdb::Contents{}; }
+  Result<void> write(const std::vector<destdb::Change>&) override { return {}; }
+};
+
+/// The word of the command line with which a tool starts us while the mail system is down (tools/offline_qmgr.h).
+constexpr std::string_view kOrdersOnly = "orders-only";
+
+/// A tool may still be ending, or work on the queue while the mail system is down: for short work we wait here, for more
+/// master starts us again and again.
+constexpr seconds kQueueLock{10};
+
+Result<service::Hooks> start(service::Context& c) {
+  const config::Settings& s = c.settings();
+  const auto& words = c.arguments().rest;
+  const bool orders_only = std::ranges::find(words, kOrdersOnly) != words.end();
+  auto program_options = options_of(c);
+  if (orders_only) {
+    program_options.orders_only = true;
+    program_options.manager.active_messages = 0;
+  } else {
+    PEN_TRY(add_delivery_options(c, program_options));
+  }
   // Everything lives until the process ends: nothing depends on a destructor.
   auto advise = [](const std::string& directory) {
     log::error(
         "{} cannot be used, for the reason in the next line. Nothing in it was changed. Its files "
-        "belong to mail_owner with mode 0600; qmgr starts by itself when the reason is gone",
+        "belong to mail_owner with mode 0600; qmgr starts by itself when the reason is gone. "
+        "penqueue --log shows what is in the queue's files, without qmgr",
         directory);
   };
-  auto storage = queue_log::PosixStorage::open(s.queue_log_directory);
+  auto storage = queue_log::PosixStorage::open(s.queue_log_directory, kQueueLock);
+  if (!storage && storage.error().is_errno(EWOULDBLOCK)) {
+    return fail(
+        std::move(storage).error().within("a tool that works on the queue while the mail system "
+                                          "is down, or an older queue manager, has not ended yet"));
+  }
   if (!storage) {
     advise(s.queue_log_directory);
     return fail(std::move(storage).error());
@@ -155,13 +189,18 @@ Result<service::Hooks> start(service::Context& c) {
     advise(s.spool_directory);
     return fail(std::move(spool).error());
   }
-  auto destinations =
-      destdb::DestDb::open(s.data_directory + "/destdb", c.loop().clock().wall_now());
+  const WallTime now = c.loop().clock().wall_now();
+  auto destinations = orders_only ? destdb::DestDb::over(std::make_shared<NoDestinations>(), now)
+                                  : destdb::DestDb::open(s.data_directory + "/destdb", now);
   if (!destinations) return fail(std::move(destinations).error());
   if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
   auto* program = new qmgr::Program(c.loop(), std::move(program_options), *kept, *log->release(),
                                     spool->release(), *destinations->release());
   program->start();
+  if (orders_only) {
+    for (async::Fd& tool : c.take_listeners())
+      c.loop().spawn("tool", program->serve(async::Stream(c.loop(), std::move(tool))));
+  }
   c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });
   service::Hooks hooks;
   hooks.drain = [program] { return program->drain(); };

@@ -32,7 +32,8 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
       enqueue_(loop, *manager_, spool, options_.manager.inline_limit, [this] { poke(); }),
       queue_(
-          loop, *manager_, [this] { poke(); }, [this] { return status(); },
+          loop, *manager_, Maildrop(pool_, options_.path("maildrop")), options_.orders_only,
+          [this] { poke(); }, [this] { return status(); },
           [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
       destination_server_(
           loop, *manager_, destinations, shared_.get(), options_.limits,
@@ -87,6 +88,9 @@ void Program::start() {
     if (spool_ != nullptr) spool_->reclaim(log_.last_save());
     poke();
   });
+  loop_.spawn("recovery", recover());
+  loop_.spawn("flush", keep_flushing());
+  if (options_.orders_only) return;
   router_.start(*manager_);
   bounce_.start(*manager_);
   if (shared_) {
@@ -98,8 +102,6 @@ void Program::start() {
         [this] { poke(); });
   }
   start_sessions();
-  loop_.spawn("recovery", recover());
-  loop_.spawn("flush", keep_flushing());
   loop_.spawn("destinations", keep_destinations());
 }
 
@@ -180,8 +182,10 @@ async::Task<void> Program::recover() {
       "{} torn bytes",
       r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
   torn_told_ = r.torn_bytes;
-  loop_.spawn("orphans", find_orphans());
-  loop_.spawn("hold log", keep_hold_log_short());
+  if (!options_.orders_only) {
+    loop_.spawn("orphans", find_orphans());
+    loop_.spawn("hold log", keep_hold_log_short());
+  }
   poke();
 }
 
@@ -412,6 +416,10 @@ async::Task<void> Program::serve(async::Stream stream) {
     co_return;
   }
   const uid_t uid = opening->peer.uid;
+  if (options_.orders_only && opening->conversation != ipc::queue::kName) {
+    log::warning("{}: not while the mail system is down", opening->conversation);
+    co_return;
+  }
   const bool trusted =
       uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
   if (opening->conversation == ipc::enqueue::kName) {

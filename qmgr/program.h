@@ -44,6 +44,9 @@ struct ProgramOptions {
   std::optional<SharedDestinations::Options> cluster;  // destdb_backend = redis
   /// session_classes; nullptr: there are none.
   std::shared_ptr<const sessions::Classes> classes;
+  /// One tool is served while the mail system is down: no other program is asked or told anything, nothing is scheduled, no
+  /// mail is taken. With manager.active_messages = 0, so that no message is taken into work.
+  bool orders_only = false;
 };
 
 class Program final : public Ports {

@@ -7,11 +7,6 @@
 namespace pen::qmgr {
 namespace {
 
-std::string_view domain_of(std::string_view address) {
-  const auto at = address.rfind('@');
-  return at == std::string_view::npos ? std::string_view() : address.substr(at + 1);
-}
-
 /// wanted: an address, "@domain", or "<>".
 bool is_meant(std::string_view wanted, std::string_view address) {
   if (wanted == "<>") return address.empty();
@@ -30,6 +25,11 @@ constexpr std::size_t kCutSender = 64;
 
 }  // namespace
 
+std::string_view domain_of(std::string_view address) {
+  const auto at = address.rfind('@');
+  return at == std::string_view::npos ? std::string_view() : address.substr(at + 1);
+}
+
 ipc::queue::Place place_of(const queue_log::Listed& l) {
   using ipc::queue::Place;
   if (l.active) return Place::active;
@@ -41,8 +41,7 @@ QueueFilter::QueueFilter(ipc::queue::Filter filter, std::string site, WallTime n
     : filter_(std::move(filter)), site_(std::move(site)), now_(now) {}
 
 QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
-  if (filter_.places != 0 && (filter_.places >> static_cast<unsigned>(place_of(l)) & 1U) == 0)
-    return Answer::no;
+  if (filter_.places != 0 && (filter_.places & bit_of(place_of(l))) == 0) return Answer::no;
   if (filter_.older > seconds(0) && l.arrived > now_ - filter_.older) return Answer::no;
   bool sure = true;
   if (!filter_.sender.empty() && !is_meant(filter_.sender, l.sender)) {
@@ -68,17 +67,34 @@ QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
   return sure ? Answer::yes : Answer::ask;
 }
 
+bool QueueFilter::any_recipient() const {
+  return site_.empty() && filter_.recipient.empty() && filter_.domain.empty() &&
+         filter_.reply.empty();
+}
+
+bool QueueFilter::recipient(const std::string& address) const {
+  const auto domain = domain_of(address);
+  if (!site_.empty() && !iequals(domain, site_)) return false;
+  if (!filter_.domain.empty() && !iequals(domain, filter_.domain)) return false;
+  return filter_.recipient.empty() || is_meant(filter_.recipient, address);
+}
+
+bool QueueFilter::dropped(const submission::Dropped& d) const {
+  if (filter_.older > seconds(0) && d.arrival > now_ - filter_.older) return false;
+  if (!d.submission) return filter_.sender.empty() && any_recipient();
+  if (!filter_.sender.empty() && !is_meant(filter_.sender, d.submission->sender)) return false;
+  if (any_recipient()) return true;
+  return filter_.reply.empty() &&
+         std::ranges::any_of(d.submission->recipients,
+                             [&](const mail::Recipient& r) { return recipient(r.address); });
+}
+
 bool QueueFilter::envelope(const Active& m) const {
   if (!filter_.sender.empty() && !is_meant(filter_.sender, m.envelope().sender)) return false;
   if (filter_.older > seconds(0) && m.envelope().arrival > now_ - filter_.older) return false;
-  if (site_.empty() && filter_.recipient.empty() && filter_.domain.empty() && filter_.reply.empty())
-    return true;
+  if (any_recipient()) return true;
   const auto meant = [&](std::uint32_t ordinal) {
-    const std::string& address = m.envelope().recipients[ordinal].address;
-    const auto domain = domain_of(address);
-    if (!site_.empty() && !iequals(domain, site_)) return false;
-    if (!filter_.domain.empty() && !iequals(domain, filter_.domain)) return false;
-    if (!filter_.recipient.empty() && !is_meant(filter_.recipient, address)) return false;
+    if (!recipient(m.envelope().recipients[ordinal].address)) return false;
     if (filter_.reply.empty()) return true;
     const auto note = m.notes.find(ordinal);
     return note != m.notes.end() && contains(note->second.status.text, filter_.reply);

@@ -6,10 +6,13 @@
 /// Source:  ipc::queue::Filter says what the conditions mean. No I/O.
 #include "lib/ipc/queue.h"
 #include "lib/queue_log/message.h"
+#include "lib/submission/drop_list.h"
 #include "qmgr/message.h"
 
 namespace pen::qmgr {
 
+/// Without a domain: "".
+std::string_view domain_of(std::string_view address);
 ipc::queue::Place place_of(const queue_log::Listed& l);
 
 class QueueFilter {
@@ -20,10 +23,23 @@ class QueueFilter {
   /// ask: the footer does not hold enough, envelope() decides.
   Answer footer(const queue_log::Listed& l) const;
   bool envelope(const Active& m) const;
+  /// The same of one in maildrop. Of a file that is no message nothing is known but its time.
+  bool dropped(const submission::Dropped& d) const;
+  /// Whether what is there may be meant.
+  bool covers(ipc::queue::Place place) const {
+    return filter_.places == 0 || (filter_.places & ipc::queue::bit_of(place)) != 0;
+  }
+  /// Whether messages in the queue may be meant.
+  bool covers_queue() const {
+    return filter_.places != ipc::queue::bit_of(ipc::queue::Place::maildrop);
+  }
   /// Nothing is asked for: every message is meant.
   bool empty() const { return filter_ == ipc::queue::Filter{} && site_.empty(); }
 
  private:
+  bool any_recipient() const;
+  bool recipient(const std::string& address) const;
+
   ipc::queue::Filter filter_;
   std::string site_;
   WallTime now_;

@@ -168,6 +168,39 @@ BOOST_AUTO_TEST_CASE(places_are_a_choice) {
   BOOST_TEST(meant(With().places_is(bit(Place::active)), m));
 }
 
+BOOST_AUTO_TEST_CASE(
+    a_message_in_maildrop_is_chosen_by_its_envelope_and_no_message_by_its_time_alone) {
+  submission::Dropped d;
+  d.arrival = kNow - seconds(3600);
+  d.submission.emplace().sender = "ada@one.example";
+  for (const char* address : {"x@rcpt.example", "y@other.example"})
+    d.submission->recipients.push_back(
+        {.address = address, .original = {}, .orcpt = {}, .notify = 0});
+  const auto chosen = [&](const Filter& f) { return QueueFilter(f, {}, kNow).dropped(d); };
+  BOOST_TEST(chosen({}));
+  BOOST_TEST(chosen(With().sender_is("@one.example").older_is(seconds(3600))));
+  BOOST_TEST(!chosen(With().older_is(seconds(3601))));
+  BOOST_TEST(!chosen(With().sender_is("<>")));
+  BOOST_TEST(chosen(With().recipient_is("X@rcpt.example").domain_is("rcpt.example")));
+  BOOST_TEST(!chosen(With().recipient_is("x@rcpt.example").domain_is("other.example")));
+  BOOST_TEST(!chosen(With().reply_is("refused")));
+  d.submission.reset();
+  BOOST_TEST(chosen(With().older_is(seconds(60))));
+  BOOST_TEST(!chosen(With().sender_is("<>")));
+  BOOST_TEST(!chosen(With().domain_is("rcpt.example")));
+}
+
+BOOST_AUTO_TEST_CASE(maildrop_is_covered_where_all_is_or_it_is_named) {
+  const auto of = [](std::uint8_t places) {
+    return QueueFilter(With().places_is(places), {}, kNow);
+  };
+  const auto maildrop = ipc::queue::bit_of(Place::maildrop), hold = ipc::queue::bit_of(Place::hold);
+  BOOST_TEST((of(0).covers(Place::maildrop) && of(0).covers_queue()));
+  BOOST_TEST((of(maildrop).covers(Place::maildrop) && !of(maildrop).covers_queue()));
+  BOOST_TEST((!of(hold).covers(Place::maildrop) && of(hold).covers_queue()));
+  BOOST_TEST(of(hold | maildrop).covers_queue());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pen::qmgr

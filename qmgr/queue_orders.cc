@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "lib/async/sync.h"
+#include "lib/base/log.h"
+#include "lib/mail/queue_id.h"
 #include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/scan.h"
 #include "qmgr/queue_server.h"
@@ -227,6 +229,60 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
   co_return there;
 }
 
+async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const QueueFilter& filter,
+                                              Run& run, const submission::Dropped& d) {
+  // Other names are not pendrop's: pickup leaves them alone, and so do orders for all.
+  if (!mail::is_queue_id(d.name) || !filter.dropped(d)) co_return true;
+  run.known = true;
+  if (m.dry_run) {
+    Entry entry = to_entry(d);
+    entry.request = m.request;
+    static_cast<void>(s.channel.send(entry));
+    ++run.count;
+    co_return co_await report_progress(s, m.request, run);
+  }
+  const auto removed = co_await maildrop_.remove(d.name);
+  const auto failed = [&](const std::string& why) {
+    if (run.failures++ != 0) return;
+    run.why = Outcome::failed;
+    run.failed = d.name + ": " + why;
+  };
+  if (!removed) {
+    failed(removed.error().message());
+  } else if (*removed == Maildrop::Removed::yes) {
+    log::info("{}: removed from maildrop", d.name);
+    ++run.count;
+  } else if (*removed == Maildrop::Removed::busy && !m.queue_ids.empty()) {
+    failed("it is being taken into the queue: repeat");
+  }
+  co_return co_await report_progress(s, m.request, run);
+}
+
+/// In the places that are meant, one after the other.
+async::Task<void> QueueServer::carry_out(Session& s, const Act& m, std::shared_ptr<Run> run) {
+  const QueueFilter filter(m.filter, m.site, loop_.clock().wall_now());
+  if ((m.filter.places & bit_of(Place::maildrop)) != 0) {
+    auto all =
+        co_await maildrop_.each(m.queue_ids, [this, &s, &m, &filter, &run](const auto& dropped) {
+          return remove_dropped(s, m, filter, *run, dropped);
+        });
+    if (!all) {
+      run->why = Outcome::failed;
+      run->failed = all.error().message();
+    }
+  }
+  if (filter.covers_queue() && s.channel.is_open()) co_await run_order(s, m, run);
+}
+
+std::string QueueServer::refusal(const Act& m) const {
+  if (m.verb != Verb::remove && (m.filter.places & bit_of(Place::maildrop)) != 0)
+    return "what is in maildrop can be deleted; nothing else can be done with it there";
+  if (orders_only_ && !m.dry_run && (m.verb == Verb::flush || m.verb == Verb::expire))
+    return "the mail system is not running: nothing is delivered or returned before it is started";
+  if (m.queue_ids.size() > kMaxIds) return "too many queue ids in one request";
+  return {};
+}
+
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
   Done done{m.request, Outcome::ok, 0, {}};
   const bool by_id = !m.queue_ids.empty();
@@ -242,9 +298,9 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     done.text = kMayNotChange;
   } else if (!by_id && !m.all && m.site.empty() && filter.empty()) {
     done.outcome = Outcome::not_found;  // nothing is meant by nothing
-  } else if (m.queue_ids.size() > kMaxIds) {
+  } else if (std::string why = refusal(m); !why.empty()) {
     done.outcome = Outcome::failed;
-    done.text = "too many queue ids in one request";
+    done.text = std::move(why);
   } else if (m.verb == Verb::flush && m.all && !by_id && filter.empty() && !m.dry_run) {
     co_await recovered();
     manager_.flush_all();
@@ -253,7 +309,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     co_await recovered();
     if (m.verb == Verb::flush && !m.dry_run) manager_.forgive();
     auto run = std::make_shared<Run>(loop_);
-    co_await run_order(*s, m, run);
+    co_await carry_out(*s, m, run);
     if (!m.dry_run && run->count > 0) {
       manager_.look_again();
       poke_();

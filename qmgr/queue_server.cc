@@ -1,9 +1,11 @@
 #include "qmgr/queue_server.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "lib/base/log.h"
+#include "lib/base/text.h"
 #include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/scan.h"
 
@@ -13,10 +15,49 @@ using namespace ipc::queue;
 
 namespace {
 constexpr std::size_t kSlice = 200;  // entries between two turns of the loop
+constexpr auto kProgressEvery = milliseconds(250);
 
 constexpr std::size_t kMaxSeen =
     100'000;  // ids of messages that moved while a listing ran; beyond it one may be shown twice
 constexpr std::size_t kEntryBytes = 512 * 1024;  // of recipients in one Entry: a frame holds 1 MiB
+
+/// An Entry whose recipients may be more than a frame holds: as many Entries as it takes.
+class Parts {
+ public:
+  explicit Parts(Entry head) : entry_(std::move(head)) {}
+  void add(EntryRecipient recipient, std::string original) {
+    const auto bytes = recipient.address.size() + original.size() + recipient.delay_reason.size();
+    entry_.recipients.push_back(std::move(recipient));
+    entry_.originals.push_back(std::move(original));
+    cut(bytes);
+  }
+  void add(BouncedRecipient recipient) {
+    const auto bytes =
+        recipient.address.size() + recipient.original.size() + recipient.reason.size();
+    entry_.bounced.push_back(std::move(recipient));
+    cut(bytes);
+  }
+  std::vector<Entry> take() {
+    parts_.push_back(std::move(entry_));
+    return std::move(parts_);
+  }
+
+ private:
+  void cut(std::size_t more) {
+    bytes_ += more + 8;
+    if (bytes_ < kEntryBytes) return;
+    entry_.more = true;
+    parts_.push_back(entry_);
+    entry_.more = false;
+    entry_.recipients.clear();
+    entry_.originals.clear();
+    entry_.bounced.clear();
+    bytes_ = 0;
+  }
+  Entry entry_;
+  std::vector<Entry> parts_;
+  std::size_t bytes_ = 0;
+};
 }  // namespace
 
 Entry to_entry(const Active& m, Place place) {
@@ -41,10 +82,24 @@ Entry to_entry(const queue_log::Listed& l) {
   return e;
 }
 
-QueueServer::QueueServer(async::Loop& loop, Manager& manager, std::function<void()> poke,
+Entry to_entry(const submission::Dropped& d) {
+  Entry e;
+  e.place = Place::maildrop;
+  e.queue_id = d.name;
+  e.arrival = d.arrival;
+  e.size = d.size;
+  if (d.submission) e.sender = d.submission->sender;
+  e.fault = d.fault;
+  return e;
+}
+
+QueueServer::QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
+                         std::function<void()> poke,
                          std::function<std::vector<StatusLine>()> status, OpenBody open_body)
     : loop_(loop),
       manager_(manager),
+      maildrop_(std::move(maildrop)),
+      orders_only_(orders_only),
       poke_(std::move(poke)),
       status_(std::move(status)),
       open_body_(std::move(open_body)) {}
@@ -72,19 +127,27 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, Right right) {
   }
 }
 
-async::Task<Result<void>> QueueServer::each(std::vector<std::string> ids, See see) {
+async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vector<std::string> ids,
+                                            Shown& shown, See see) {
+  SteadyTime reported = loop_.now();
   const WallTime began = loop_.clock().wall_now();
   std::optional<WallTime> second;
   const std::size_t wanted = ids.size();
   auto scan = manager_.log().find(std::move(ids), queue_log::InTransit::shown);
-  // Hashes of the ids of messages that may move while the scan runs: the active ones.
-  std::unordered_set<std::uint64_t> seen;
+  // Besides what was shown: those that may move while the scan runs, the active ones.
+  auto& seen = shown.ids;
   std::size_t found = 0;
   while (!scan->done() && (wanted == 0 || found < wanted)) {
     if (scan->second_pass() && !second) second = loop_.clock().wall_now();
     auto some = scan->step(kSlice);
     if (!some) co_return fail(std::move(some).error());
     poke_();
+    if (loop_.now() - reported >= kProgressEvery) {
+      reported = loop_.now();
+      const auto progress = scan->progress();
+      static_cast<void>(
+          s.channel.send(Progress{m.request, progress.done, progress.of, shown.count}));
+    }
     for (const auto& l : *some) {
       // An old message in a version of the second pass was shown by the first one, where it was.
       if (l.later && second && l.arrived < began && l.appended >= *second) continue;
@@ -146,46 +209,58 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
   e.request = m.request;
   ++count;
   // Taken down before the first wait: an active message may end meanwhile.
-  std::size_t bytes = 0;
-  std::vector<Entry> parts;
-  const auto cut = [&](std::size_t more) {
-    bytes += more + 8;
-    if (bytes < kEntryBytes) return;
-    e.more = true;
-    parts.push_back(e);
-    e.more = false;
-    e.recipients.clear();
-    e.originals.clear();
-    e.bounced.clear();
-    bytes = 0;
-  };
+  Parts parts(std::move(e));
   for (const auto& range : message->remaining.ranges()) {
     for (std::uint32_t i = range.first; i < range.end; ++i) {
-      auto& r = e.recipients.emplace_back();
       const mail::Recipient& recipient = message->envelope().recipients[i];
-      r.address = recipient.address;
-      e.originals.push_back(recipient.shown_original());
-      if (auto it = message->notes.find(i); it != message->notes.end())
-        r.delay_reason = it->second.status.text;
-      cut(r.address.size() + e.originals.back().size() + r.delay_reason.size());
+      const auto note = message->notes.find(i);
+      parts.add({recipient.address,
+                 note == message->notes.end() ? std::string() : note->second.status.text},
+                recipient.shown_original());
     }
   }
   for (const auto& [ordinal, note] : message->notes) {
     if ((note.owed & mail::notify::kFailure) == 0 || message->remaining.contains(ordinal)) continue;
     const mail::Recipient& recipient = message->envelope().recipients[ordinal];
-    e.bounced.push_back({recipient.address, recipient.shown_original(), note.status.text});
-    cut(recipient.address.size() + e.bounced.back().original.size() + note.status.text.size());
+    parts.add({recipient.address, recipient.shown_original(), note.status.text});
   }
-  parts.push_back(std::move(e));
   read.reset();
+  co_return co_await send(s, parts.take());
+}
+
+/// false: the tool is gone.
+async::Task<bool> QueueServer::send(Session& s, std::vector<Entry> parts) {
   for (const Entry& part : parts) {
     if (auto sent = s.channel.send(part); !sent)
-      log::warning("queue: {}: {}", l.queue_id, sent.error().message());
+      log::warning("queue: {}: {}", part.queue_id, sent.error().message());
     if (s.channel.congested() &&
         !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}))
       co_return false;
   }
   co_return true;
+}
+
+async::Task<bool> QueueServer::list_dropped(Session& s, const List& m, const QueueFilter& filter,
+                                            const submission::Dropped& d, Shown& shown) {
+  if (!filter.dropped(d)) co_return true;
+  if (shown.ids.size() < kMaxSeen) shown.ids.insert(queue_log::IdFilter::hash(d.name));
+  ++shown.count;
+  Entry e = to_entry(d);
+  e.request = m.request;
+  if (m.brief && d.submission) {
+    for (const mail::Recipient& r : d.submission->recipients) {
+      const std::string_view domain = domain_of(r.address);
+      if (e.domains.size() >= queue_log::kMaxDomains) break;
+      if (std::ranges::none_of(e.domains, [&](const auto& x) { return iequals(x, domain); }))
+        e.domains.emplace_back(domain);
+    }
+  }
+  Parts parts(std::move(e));
+  if (!m.brief && d.submission) {
+    for (const mail::Recipient& r : d.submission->recipients)
+      parts.add({r.address, {}}, r.shown_original());
+  }
+  co_return co_await send(s, parts.take());
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
@@ -194,20 +269,34 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
     co_return;
   }
   co_await recovered();  // what is being worked on is not known before
-  std::uint64_t count = 0;
+  Shown shown;
   std::vector<std::string> ids = m.queue_ids;
   if (!m.queue_id.empty()) ids.push_back(m.queue_id);
   const bool by_id = !ids.empty();
   const QueueFilter filter(m.filter, m.site, loop_.clock().wall_now());
-  auto all =
-      co_await each(std::move(ids), [this, &s, &m, &filter, &count](const queue_log::Listed& l) {
-        return m.brief ? list_briefly(*s, m, filter, l, count) : list_one(*s, m, filter, l, count);
-      });
-  Done done{m.request, Outcome::ok, count, {}};
+  Result<void> all;
+  if (filter.covers(Place::maildrop)) {
+    all =
+        co_await maildrop_.each(ids, [this, &s, &m, &filter, &shown](const submission::Dropped& d) {
+          return list_dropped(*s, m, filter, d, shown);
+        });
+    std::erase_if(ids, [&](const std::string& id) {
+      return shown.ids.contains(queue_log::IdFilter::hash(id));
+    });
+  }
+  if (filter.covers_queue() && (!by_id || !ids.empty())) {
+    auto queued = co_await each(*s, m, std::move(ids), shown,
+                                [this, &s, &m, &filter, &shown](const queue_log::Listed& l) {
+                                  return m.brief ? list_briefly(*s, m, filter, l, shown.count)
+                                                 : list_one(*s, m, filter, l, shown.count);
+                                });
+    if (all) all = std::move(queued);
+  }
+  Done done{m.request, Outcome::ok, shown.count, {}};
   if (!all) {
     done.outcome = Outcome::failed;
     done.text = all.error().message();
-  } else if (by_id && count == 0) {
+  } else if (by_id && shown.count == 0) {
     done.outcome = Outcome::not_found;
   }
   static_cast<void>(s->channel.send(done));

@@ -7,13 +7,19 @@
 /// messages, with a bounded number and a bounded number of bytes not yet durable: they share commits, memory stays flat
 /// however many there are, and other mail flows between the slices. A message that arrives after the order is not meant.
 /// An order ends early when its tool goes away.
+/// Maildrop is listed before the queue, so that what pickup takes meanwhile is not missed; ids shown there are passed over
+/// in the queue. Orders there: queue_orders.cc.
+/// Orders only: the program runs for one tool while the mail system is down (Program), nothing is delivered; so orders that
+/// need deliveries are refused.
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "lib/ipc/channel.h"
 #include "lib/ipc/queue.h"
+#include "qmgr/maildrop.h"
 #include "qmgr/manager.h"
 #include "qmgr/queue_filter.h"
 #include "qmgr/rights.h"
@@ -24,7 +30,8 @@ class QueueServer {
  public:
   using OpenBody =
       std::function<Result<async::Fd>(std::uint64_t spool_file, const std::string& queue_id)>;
-  QueueServer(async::Loop& loop, Manager& manager, std::function<void()> poke,
+  QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
+              std::function<void()> poke,
               std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body);
   /// Serves one tool until it goes; the server must outlive it.
   async::Task<void> serve(ipc::Opening opening, Right right);
@@ -36,9 +43,16 @@ class QueueServer {
     Channel channel;
     Right right;
   };
+  /// What a listing has shown so far: hashes of the ids, while there is room for them, and the number.
+  struct Shown {
+    std::unordered_set<std::uint64_t> ids;
+    std::uint64_t count = 0;
+  };
   /// Calls see() for each message that lives and may be meant; false from see(): enough.
   using See = std::function<async::Task<bool>(const queue_log::Listed&)>;
-  async::Task<Result<void>> each(std::vector<std::string> ids, See see);
+  /// For a listing, which is told how far it is. shown.ids: passed over.
+  async::Task<Result<void>> each(Session& s, const ipc::queue::List& m,
+                                 std::vector<std::string> ids, Shown& shown, See see);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::List m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
@@ -47,9 +61,18 @@ class QueueServer {
                              const queue_log::Listed& l, std::uint64_t& count);
   async::Task<bool> list_briefly(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                                  const queue_log::Listed& l, std::uint64_t& count);
+  async::Task<bool> list_dropped(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
+                                 const submission::Dropped& d, Shown& shown);
+  async::Task<bool> send(Session& s, std::vector<ipc::queue::Entry> parts);
   Result<bool> show_one(Session& s, std::uint64_t request, const queue_log::Listed& l);
 
   struct Run;
+  /// The order to remove, in maildrop. false: the tool is gone.
+  async::Task<bool> remove_dropped(Session& s, const ipc::queue::Act& m, const QueueFilter& filter,
+                                   Run& run, const submission::Dropped& d);
+  async::Task<void> carry_out(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run);
+  /// Why the order cannot be given here; empty: it can.
+  std::string refusal(const ipc::queue::Act& m) const;
   async::Task<void> run_order(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run);
   async::Task<bool> look_through(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run,
                                  std::vector<std::string> ids, WallTime began);
@@ -65,6 +88,8 @@ class QueueServer {
 
   async::Loop& loop_;
   Manager& manager_;
+  Maildrop maildrop_;
+  bool orders_only_;
   std::function<void()> poke_;
   std::function<std::vector<ipc::queue::StatusLine>()> status_;
   OpenBody open_body_;
@@ -73,5 +98,6 @@ class QueueServer {
 /// The entry that a tool shows for a message; without its recipients.
 ipc::queue::Entry to_entry(const Active& m, ipc::queue::Place place);
 ipc::queue::Entry to_entry(const queue_log::Listed& l);
+ipc::queue::Entry to_entry(const submission::Dropped& d);
 
 }  // namespace pen::qmgr

@@ -92,6 +92,23 @@ Result<Spec> parse_spec(const Invocation& in, const std::string& text) {
   return Spec{config.settings().default_database_type, text};
 }
 
+/// How far a large table is: entries are put together, which is one half of the work, and written.
+class TableBar {
+ public:
+  explicit TableBar(const std::string& what)
+      : bar_(what, ProgressBar::patient("entry", "entries")) {}
+  /// As long as this lives.
+  map::Progress progress() {
+    return [this](std::size_t done, std::size_t of) {
+      bar_.show(done, of, done <= of / 2 ? done : done - of / 2);
+    };
+  }
+  void clear() { bar_.clear(); }
+
+ private:
+  ProgressBar bar_;
+};
+
 std::string all_of_stdin() {
   std::string text, chunk(65536, '\0');
   std::size_t got = 0;
@@ -132,6 +149,7 @@ int build(const Invocation& in, const Spec& spec) {
     complain(in, "fatal", spec.text() + not_made(spec.type));
     return EX_USAGE;
   }
+  TableBar bar("Making " + spec.path());
   struct stat source{};
   const bool from_stdin = in.incremental;
   // One descriptor for all that is asked of the text: its owner may put another file in its place meanwhile.
@@ -179,8 +197,10 @@ int build(const Invocation& in, const Spec& spec) {
   }
   for (const auto& warning : table.warnings) complain(in, "warning", warning);
 
+  options.progress = bar.progress();
   auto warnings = spec.cdb() ? map::build_cdb(spec.path(), table.entries, shown, options)
                              : map::build_lmdb(spec.path(), table.entries, shown, options);
+  bar.clear();
   if (!warnings) return failed(in, warnings.error());
   for (const auto& warning : *warnings) complain(in, "warning", warning);
   return EX_OK;
@@ -269,8 +289,10 @@ int remove(const Invocation& in, const Spec& spec) {
   if (!owner.ok())
     return failed(in, Error::from_errno(errno, "become the owner of " + spec.path()));
   const bool fold = in.build.fold_keys;
-  auto removed = spec.cdb() ? map::remove_from_cdb(spec.path(), keys, fold)
-                            : map::remove_from_lmdb(spec.path(), keys, fold);
+  TableBar bar("Making " + spec.path());
+  auto removed = spec.cdb() ? map::remove_from_cdb(spec.path(), keys, fold, bar.progress())
+                            : map::remove_from_lmdb(spec.path(), keys, fold, bar.progress());
+  bar.clear();
   if (!removed) return failed(in, removed.error());
   return *removed != 0 ? EX_OK : 1;
 }

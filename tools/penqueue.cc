@@ -44,7 +44,7 @@ constexpr const char* kHelp =
     "  -v       say what was done\n"
     "Only messages that every CHOICE fits are listed:\n";
 constexpr const char* kHelpEnd =
-    "and that are in one of the QUEUEs: incoming, active, deferred, hold.\n"
+    "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop.\n"
     "  --help, --version\n";
 
 constexpr const char* kProgram = "penqueue";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/text.h"
+#include "tools/progress_bar.h"
 #include "tools/queue_client.h"
 #include "tools/queue_selection.h"
 #include "tools/queue_shape.h"
@@ -40,7 +41,7 @@ constexpr const char* kHelp =
     "  -c DIR      the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "Only messages that every CHOICE fits are counted:\n";
 constexpr const char* kHelpEnd =
-    "and that are in one of the QUEUEs: incoming, active, deferred, hold \n"
+    "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop\n"
     "(default: incoming and active).\n"
     "  --help, --version\n";
 // The last column begins after 2^28 times kMaxMinutes: far from what minutes can count.
@@ -141,7 +142,10 @@ int main(int argc, char** argv) {
   const bool on_the_way = batch != 0 && !json && ::isatty(STDOUT_FILENO) != 0;
   constexpr const char* kClear = "\033[H\033[2J";
   std::uint64_t seen = 0;
-  expect_ok(kProgram, client.ask(wanted, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
+  ProgressBar bar("Counting");
+  const auto done = client.ask(wanted, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
+    if (const auto* p = std::get_if<ipc::queue::Progress>(&m); p != nullptr && !on_the_way)
+      bar.show(p->done, p->total, p->count);
     if (const auto* e = std::get_if<ipc::queue::Entry>(&m)) {
       shape.add(*e);
       if (on_the_way && ++seen % static_cast<std::uint64_t>(batch) == 0) {
@@ -149,7 +153,9 @@ int main(int argc, char** argv) {
         std::fflush(stdout);
       }
     }
-  }));
+  });
+  bar.clear();
+  expect_ok(kProgram, done);
   if (on_the_way) print(kClear);
   print(json ? shape.json() : shape.table());
   return std::fflush(stdout) == 0 ? 0 : EX_IOERR;

@@ -40,7 +40,9 @@ constexpr const char* kHelp =
     "  -p, -s, -S  refused: there are no queue files to purge or to repair\n"
     "Of the messages named, only those that every CHOICE fits:\n";
 constexpr const char* kHelpEnd =
-    "and that are in one of the QUEUEs: incoming, active, deferred, hold.\n"
+    "and that are in one of the QUEUEs: incoming, active, deferred, hold (default: all of these); "
+    "or\n"
+    "maildrop, where messages wait that were submitted and not yet taken: -d deletes them.\n"
     "  --help, --version\n";
 
 struct Order {
@@ -236,13 +238,18 @@ int main(int argc, char** argv) {
   for (int i = optind; i < argc; ++i)
     if (!selection.take_queue(argv[i]))
       die(kProgram, EX_USAGE,
-          "not a queue: " + printable(argv[i]) + " (incoming, active, deferred, hold)");
+          "not a queue: " + printable(argv[i]) + " (incoming, active, deferred, hold, maildrop)");
   if (orders.empty()) {
     if (!selection.empty() || dry_run)
       die(kProgram, EX_USAGE, "say what to do with these messages: -d ALL deletes them");
     std::fprintf(stderr, "%s%s%s", kHelp, Selection::help(), kHelpEnd);
     return EX_USAGE;
   }
+  const bool in_maildrop =
+      (selection.filter().places & ipc::queue::bit_of(ipc::queue::Place::maildrop)) != 0;
+  for (const Order& o : orders)
+    if (in_maildrop && o.verb != Verb::remove)
+      die(kProgram, EX_USAGE, "what is in maildrop can be deleted (-d) and nothing else");
   const config::Config config = load_instance(kProgram, directory);
   Runner runner(config, selection.filter(), dry_run, verbose);
   for (const Order& o : orders) runner.run(o);

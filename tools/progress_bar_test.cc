@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "lib/async/fd.h"
+#include "lib/testing/manual_clock.h"
 
 using namespace pen;
 using tools::ProgressBar;
@@ -76,6 +77,35 @@ BOOST_AUTO_TEST_CASE(a_terminal_sees_one_line_drawn_over_itself_and_taken_away) 
   }
   BOOST_TEST(drawn == first + second);
   BOOST_TEST(taken_away == away);
+}
+
+BOOST_AUTO_TEST_CASE(a_patient_bar_is_drawn_after_two_seconds_and_not_too_often) {
+  const async::Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY));
+  BOOST_REQUIRE(::grantpt(terminal.get()) == 0 && ::unlockpt(terminal.get()) == 0);
+  const async::Fd slave(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
+  BOOST_REQUIRE(slave.get() >= 0);
+  testing::ManualClock clock;
+  const auto form = ProgressBar::patient("entry", "entries");
+  const auto drawn = [&](std::uint64_t count) {
+    return "\r" + ProgressBar::line("Making t.lmdb", count, 10, count, form) + "\033[K";
+  };
+  BOOST_TEST(drawn(1).find("  1 entry\033") != std::string::npos);
+  BOOST_TEST(drawn(2).find("  2 entries\033") != std::string::npos);
+  const std::string all = drawn(3) + drawn(5) + "\r\033[K";
+  {
+    const StandardError instead(slave.get());
+    ProgressBar bar("Making t.lmdb", form, clock);
+    bar.show(1, 10, 1);
+    clock.advance(milliseconds(1999));
+    bar.show(2, 10, 2);
+    clock.advance(milliseconds(1));
+    bar.show(3, 10, 3);
+    clock.advance(milliseconds(249));
+    bar.show(4, 10, 4);
+    clock.advance(milliseconds(1));
+    bar.show(5, 10, 5);
+  }
+  BOOST_TEST(arrived(terminal.get(), all.size()) == all);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_terminal_gets_nothing) {

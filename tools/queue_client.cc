@@ -1,5 +1,6 @@
 #include "tools/queue_client.h"
 
+#include <fmt/format.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -55,36 +56,84 @@ config::Config load_instance(const std::string& program, const std::string& dire
   return *std::move(config);
 }
 
+namespace {
+
+/// Orders that make deliveries: nothing carries them out while the mail system is down.
+bool needs_deliveries(const ipc::queue::ToQmgr& request) {
+  using ipc::queue::Verb;
+  const auto* act = std::get_if<ipc::queue::Act>(&request);
+  return act != nullptr && !act->dry_run && (act->verb == Verb::flush || act->verb == Verb::expire);
+}
+
+/// Of a conversation that broke; one of our own that ended says it itself.
+std::string reason(const Error& error, std::optional<OfflineQmgr>& own) {
+  const bool ended = error.is(async::WaitError::closed) || error.is_errno(ECONNRESET);
+  return own && ended ? own->failure() : error.message();
+}
+
+}  // namespace
+
 QueueClient::QueueClient(std::string program, const config::Config& config)
     : program_(std::move(program)),
-      path_(config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket)) {}
+      path_(config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket)),
+      config_(config) {}
+
+async::Task<QueueChannel> QueueClient::reach(async::Loop& loop, const ipc::queue::ToQmgr& request,
+                                             std::optional<OfflineQmgr>& own) {
+  auto channel = co_await connect(program_, loop, path_);
+  if (channel) co_return *std::move(channel);
+  const Error& error = channel.error();
+  if (!error.is_errno(ECONNREFUSED) && !error.is_errno(ENOENT)) {
+    const char* hint =
+        error.is(async::WaitError::timed_out)
+            ? "one that cannot live is worked around: penstock stop, this command again"
+            : "is the mail system running?";
+    die(program_, EX_UNAVAILABLE,
+        fmt::format("cannot reach the queue manager ({}): {}", hint, error.message()));
+  }
+  if (const auto why = OfflineQmgr::refusal(config_)) die(program_, why->code, why->text);
+  if (needs_deliveries(request))
+    die(program_, EX_UNAVAILABLE,
+        "the mail system is not running: nothing is delivered or returned before it is started "
+        "(penstock start)");
+  auto started = OfflineQmgr::start(config_);
+  if (!started) die(program_, EX_OSERR, started.error().message());
+  own.emplace(*std::move(started));
+  channel = co_await ipc::open_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
+      async::Stream(loop, own->connection()), "queue manager", ipc::queue::kName,
+      {.deadline = loop.now() + seconds(600)});
+  if (!channel)
+    die(program_, EX_UNAVAILABLE,
+        "the mail system is not running, and its queue cannot be worked on: " +
+            reason(channel.error(), own));
+  co_return *std::move(channel);
+}
+
+async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQmgr& request,
+                                        const See& see, ipc::queue::Done& done) {
+  std::optional<OfflineQmgr> own;
+  QueueChannel channel = co_await reach(loop, request, own);
+  std::visit([&](const auto& m) { static_cast<void>(channel.send(m)); }, request);
+  for (;;) {
+    auto received = co_await channel.receive({.deadline = loop.now() + seconds(600)});
+    if (!received)
+      die(program_, EX_UNAVAILABLE,
+          "the queue manager went away: " + reason(received.error(), own));
+    if (auto* end = std::get_if<ipc::queue::Done>(&received->message)) {
+      done = std::move(*end);
+      break;
+    }
+    see(received->message, received->fds);
+  }
+  channel.close();
+  if (own) own->finish();
+  loop.stop();
+}
 
 ipc::queue::Done QueueClient::ask(const ipc::queue::ToQmgr& request, const See& see) {
   async::Loop loop;
   ipc::queue::Done done;
-  loop.spawn("ask",
-             [](QueueClient* self, async::Loop* l, const ipc::queue::ToQmgr* r, const See* s,
-                ipc::queue::Done* d) -> async::Task<void> {
-               auto channel = co_await connect(self->program_, *l, self->path_);
-               if (!channel) {
-                 die(self->program_, EX_UNAVAILABLE,
-                     "cannot reach the queue manager (is the mail system running?): " +
-                         channel.error().message());
-               }
-               std::visit([&](const auto& m) { static_cast<void>(channel->send(m)); }, *r);
-               for (;;) {
-                 auto received = co_await channel->receive({.deadline = l->now() + seconds(600)});
-                 if (!received)
-                   die(self->program_, EX_UNAVAILABLE,
-                       "the queue manager went away: " + received.error().message());
-                 if (auto* end = std::get_if<ipc::queue::Done>(&received->message)) {
-                   *d = std::move(*end);
-                   break;
-                 }
-                 (*s)(received->message, received->fds);
-               }
-               l->stop();
-             }(this, &loop, &request, &see, &done));
+  loop.spawn("ask", converse(loop, request, see, done));
   loop.run();
   return done;
 }

@@ -2,6 +2,7 @@
 /// What the queue tools share: options that every one has, the conversation "queue" with qmgr, exit codes.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "lib/config/config.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/queue.h"
+#include "tools/offline_qmgr.h"
 
 namespace pen::tools {
 
@@ -28,16 +30,27 @@ void print(const std::string& text);
 /// The settings of the instance in `directory` ("": MAIL_CONFIG or the default). Ends the program (EX_CONFIG).
 config::Config load_instance(const std::string& program, const std::string& directory);
 
-/// One request: sends it and calls see() for every answer until Done, which is returned.
-/// Ends the program with EX_UNAVAILABLE when the queue manager cannot be reached or goes away.
+/// One request: sends it and calls see() for every answer until Done, which is returned. While the mail system is down a
+/// queue manager is started for it (offline_qmgr.h), where the caller may have that.
+/// Ends the program with EX_UNAVAILABLE when the queue manager cannot be reached or goes away, or when what is asked for
+/// needs a mail system that runs.
 class QueueClient {
  public:
+  /// config must outlive the client.
   QueueClient(std::string program, const config::Config& config);
   using See = std::function<void(ipc::queue::FromQmgr&, std::vector<async::Fd>&)>;
   ipc::queue::Done ask(const ipc::queue::ToQmgr& request, const See& see);
 
  private:
+  async::Task<void> converse(async::Loop& loop, const ipc::queue::ToQmgr& request, const See& see,
+                             ipc::queue::Done& done);
+  /// Over path_; or, where nobody listens, with a queue manager of our own, which `own` is then. Ends the program where
+  /// neither is to be had.
+  async::Task<QueueChannel> reach(async::Loop& loop, const ipc::queue::ToQmgr& request,
+                                  std::optional<OfflineQmgr>& own);
+
   std::string program_, path_;
+  const config::Config& config_;
 };
 
 /// Ends the program with the exit code for a request that was refused or failed.

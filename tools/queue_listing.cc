@@ -26,13 +26,16 @@ std::string mailq_line(const Entry& e) {
                     : e.place == Place::hold ? '!'
                     : e.forced_expire        ? '#'
                                              : ' ';
-  const std::string id = e.queue_id + mark;
-  const std::string sender = e.sender.empty() ? "MAILER-DAEMON" : printable(e.sender);
+  const std::string id = printable(e.queue_id) + mark;  // in maildrop it is a file's name
+  const std::string sender = !e.fault.empty() && e.sender.empty() ? "?"
+                             : e.sender.empty()                   ? "MAILER-DAEMON"
+                                                                  : printable(e.sender);
   return fmt::format("{:<17} {:>8} {:<19} {}\n", id, e.size, when, sender);
 }
 
 std::string mailq_entry(const Entry& e) {
   std::string out = mailq_line(e);
+  if (!e.fault.empty()) out += fmt::format("{:>76}\n", "(" + printable(e.fault) + ")");
   // Recipients with the same reason stand together below it, as they come.
   const std::string* last = nullptr;
   const auto recipient = [&](const std::string& address, const std::string& why) {
@@ -61,6 +64,7 @@ std::string json_entry(const Entry& e) {
   j["message_size"] = e.size;
   j["forced_expire"] = e.forced_expire;
   j["sender"] = e.sender.empty() ? "MAILER-DAEMON" : e.sender;
+  if (!e.fault.empty()) j["fault"] = e.fault;
   j["recipients"] = nlohmann::ordered_json::array();
   const auto recipient = [&](const std::string& original, const std::string& address,
                              const char* what, const std::string& reason) {

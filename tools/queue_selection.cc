@@ -62,7 +62,8 @@ bool Selection::take(int c, const char* value) {
 bool Selection::take_queue(std::string_view name) {
   const auto* found = std::ranges::find(ipc::queue::kPlaceNames, name);
   if (found == std::end(ipc::queue::kPlaceNames)) return false;
-  filter_.places |= static_cast<std::uint8_t>(1U << (found - ipc::queue::kPlaceNames));
+  filter_.places |=
+      ipc::queue::bit_of(static_cast<ipc::queue::Place>(found - ipc::queue::kPlaceNames));
   return true;
 }
 

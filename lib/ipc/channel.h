@@ -127,6 +127,12 @@ async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::st
                                                       std::string_view conversation,
                                                       async::Until until = {});
 
+/// The same over a connection that is there: an end of a socketpair. name: for errors.
+template <class In, class Out>
+async::Task<Result<Channel<In, Out>>> open_channel(async::Stream stream, std::string name,
+                                                   std::string_view conversation,
+                                                   async::Until until = {});
+
 namespace detail {
 struct Connected {
   async::Stream stream;
@@ -134,6 +140,8 @@ struct Connected {
 };
 async::Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path,
                                                  std::string conversation, async::Until until);
+async::Task<Result<Connected>> greet_server(async::Stream stream, std::string name,
+                                            std::string conversation, async::Until until);
 }  // namespace detail
 
 template <class In, class Out>
@@ -142,6 +150,16 @@ async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::st
                                                       async::Until until) {
   auto connected =
       co_await detail::connect_and_greet(loop, std::move(path), std::string(conversation), until);
+  if (!connected) co_return fail(std::move(connected).error());
+  co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer);
+}
+
+template <class In, class Out>
+async::Task<Result<Channel<In, Out>>> open_channel(async::Stream stream, std::string name,
+                                                   std::string_view conversation,
+                                                   async::Until until) {
+  auto connected = co_await detail::greet_server(std::move(stream), std::move(name),
+                                                 std::string(conversation), until);
   if (!connected) co_return fail(std::move(connected).error());
   co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer);
 }

@@ -15,12 +15,19 @@ namespace pen::ipc::queue {
 
 inline constexpr std::string_view kName = "queue";
 
-enum class Place : std::uint8_t { incoming, active, deferred, hold };
+/// maildrop: submitted, and not yet taken into the queue. Shown unless a filter leaves it out; the one order that may be
+/// given there is to remove, and only where the filter names the place.
+enum class Place : std::uint8_t { incoming, active, deferred, hold, maildrop };
 /// Their names, as people write and read them.
-inline constexpr std::string_view kPlaceNames[] = {"incoming", "active", "deferred", "hold"};
+inline constexpr std::string_view kPlaceNames[] = {"incoming", "active", "deferred", "hold",
+                                                   "maildrop"};
 inline std::string_view name_of(Place place) {
   const auto i = static_cast<std::size_t>(place);
   return i < std::size(kPlaceNames) ? kPlaceNames[i] : "unknown";
+}
+
+inline constexpr std::uint8_t bit_of(Place place) {
+  return static_cast<std::uint8_t>(1U << static_cast<unsigned>(place));
 }
 
 /// Which messages a request is about: every condition that is set must hold. Case does not matter. Conditions on a
@@ -31,7 +38,7 @@ struct Filter {
   std::string domain;       // of a recipient
   seconds older{0};         // arrived at least that long ago
   std::string reply;        // part of the reason why a recipient waits
-  std::uint8_t places = 0;  // bits 1 << Place; 0: all
+  std::uint8_t places = 0;  // bit_of(Place); 0: all
   PEN_FIELDS(sender, recipient, domain, older, reply, places)
   bool operator==(const Filter&) const = default;
 };
@@ -101,8 +108,10 @@ struct Entry {
       domains;  // of a brief one: of the recipients that were left when it was last written, 32 at most
   std::vector<std::string> originals;  // of the recipients, as they were given, in the same order
   std::vector<BouncedRecipient> bounced;
+  // of a file in maildrop that is no whole message: why; queue_id is its name then, which may be anything
+  std::string fault;
   PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire,
-             more, domains, originals, bounced)
+             more, domains, originals, bounced, fault)
 };
 struct Content {
   std::uint64_t request = 0;
@@ -114,11 +123,11 @@ struct Content {
   Place place = Place::active;  // where the message is
   PEN_FIELDS(request, envelope, body_offset, inline_body, more, place)
 };
-/// Of an order, a few times a second.
+/// Of an order or a listing, a few times a second.
 struct Progress {
   std::uint64_t request = 0;
   std::uint64_t done = 0, total = 0;  // segments of the queue log looked through, and in all
-  std::uint64_t count = 0;            // messages acted on so far
+  std::uint64_t count = 0;            // messages acted on or listed so far
   PEN_FIELDS(request, done, total, count)
 };
 struct StatusLine {

@@ -28,7 +28,9 @@ Result<std::vector<std::string>> merge(Content& content, const std::vector<Table
                                        std::string_view source, std::size_t max_key,
                                        const BuildOptions& options) {
   std::vector<std::string> warnings;
+  std::size_t done = 0;
   for (const auto& e : entries) {
+    tell(options.progress, ++done, 2 * entries.size());
     std::string key = options.fold_keys ? to_lower(e.key) : e.key;
     const std::string where = std::string(source) + ", line " + std::to_string(e.line);
     if (key.empty() || key.size() > max_key) return fail(MapError::too_large, where + ": key");

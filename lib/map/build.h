@@ -19,13 +19,23 @@ namespace pen::map {
 
 using Content = std::map<std::string, std::string>;
 
+/// Told now and then while much is done: so many of so many parts.
+using Progress = std::function<void(std::size_t done, std::size_t of)>;
+
 struct BuildOptions {
   /// What to do with a key that is there already: warn (default), be silent (-w), replace (-r).
   enum class Duplicates { warn, ignore, replace } duplicates = Duplicates::warn;
   bool fold_keys = true;
   unsigned mode = 0644;
   bool start_from_old = false;  // -i: keep what the old file has
+  Progress progress = {};       // entries put together, then written
 };
+
+/// Calls progress for one of some thousand parts.
+inline void tell(const Progress& progress, std::size_t done, std::size_t of) {
+  constexpr std::size_t kEvery = 4096;
+  if (progress && done % kEvery == 0) progress(done, of);
+}
 
 /// Adds the entries. Returns the warnings (duplicate keys). source: for messages. Errors: too_large (a key beyond max_key,
 /// a value beyond kMaxValue), syntax (a NUL).

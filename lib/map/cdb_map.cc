@@ -42,7 +42,8 @@ std::string without_nul(std::string text) {
 }
 
 /// The bytes of a file with this content. Errors: too_large.
-Result<std::string> image_of(const std::string& path, const Content& content) {
+Result<std::string> image_of(const std::string& path, const Content& content,
+                             const Progress& progress) {
   std::array<std::vector<Pair>, kTables> tables;
   std::uint64_t size = kHeader;
   for (const auto& [key, value] : content)
@@ -51,7 +52,9 @@ Result<std::string> image_of(const std::string& path, const Content& content) {
     return fail(MapError::too_large, path + ": a cdb file holds 4 GiB at most");
   std::string out(kHeader, '\0');
   out.reserve(size);
+  std::size_t done = 0;
   for (const auto& [key, value] : content) {
+    tell(progress, content.size() + ++done, 2 * content.size());
     const std::uint32_t hash = hash_of(key);
     tables[hash % kTables].push_back({hash, static_cast<std::uint32_t>(out.size())});
     out.resize(out.size() + kPair);
@@ -72,8 +75,9 @@ Result<std::string> image_of(const std::string& path, const Content& content) {
   return out;
 }
 
-Result<void> write_file(const std::string& path, const Content& content, unsigned mode) {
-  PEN_TRY_ASSIGN(const std::string image, image_of(path, content));
+Result<void> write_file(const std::string& path, const Content& content, unsigned mode,
+                        const Progress& progress) {
+  PEN_TRY_ASSIGN(const std::string image, image_of(path, content, progress));
   return replace_file(path, mode, [&](const std::string& fresh) -> Result<void> {
     const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0) return fail(MapError::unreadable, "create " + fresh, errno);
@@ -214,15 +218,17 @@ Result<std::vector<std::string>> build_cdb(const std::string& path,
                                            std::string_view source, const BuildOptions& options) {
   PEN_TRY_ASSIGN(Content content, begin_content(options, [&] { return old_content(path); }));
   PEN_TRY_ASSIGN(auto warnings, merge(content, entries, source, kMaxKey, options));
-  PEN_TRY(write_file(path, content, options.mode));
+  PEN_TRY(write_file(path, content, options.mode, options.progress));
   return warnings;
 }
 
 Result<std::size_t> remove_from_cdb(const std::string& path, const std::vector<std::string>& keys,
-                                    bool fold_keys) {
+                                    bool fold_keys, const Progress& progress) {
   return remove_keys(
       path, keys, fold_keys, [&] { return old_content(path); },
-      [&](const Content& content, unsigned mode) { return write_file(path, content, mode); });
+      [&](const Content& content, unsigned mode) {
+        return write_file(path, content, mode, progress);
+      });
 }
 
 std::shared_ptr<Map> make_cdb(std::string spec, const std::string& name,

@@ -47,6 +47,6 @@ Result<std::vector<std::string>> build_lmdb(const std::string& path,
                                             std::string_view source, const BuildOptions& options);
 /// A new file without these keys; returns how many were there.
 Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys,
-                                     bool fold_keys);
+                                     bool fold_keys, const Progress& progress = {});
 
 }  // namespace pen::map

@@ -147,14 +147,16 @@ class LmdbMap final : public Map {
 
 /// Writes content to a new file at path in one transaction; false: the map size was too small.
 Result<bool> write_content(const std::string& path, const Content& content, std::size_t map_size,
-                           unsigned mode) {
+                           unsigned mode, const Progress& progress) {
   // NOSYNC: the caller syncs the whole file once at the end.
   PEN_TRY_ASSIGN(auto env, open_env(path, MDB_NOSYNC, map_size, mode));
   PEN_TRY_ASSIGN(auto txn, begin(env.get(), path, 0));
   MDB_dbi dbi = 0;
   if (const int code = mdb_dbi_open(txn.get(), nullptr, 0, &dbi); code != 0)
     return lmdb_failure(path, code);
+  std::size_t done = 0;
   for (const auto& [key, value] : content) {
+    tell(progress, content.size() + ++done, 2 * content.size());
     MDB_val k{key.size() + 1, const_cast<char*>(key.c_str())};
     MDB_val v{value.size() + 1, const_cast<char*>(value.c_str())};
     const int code = mdb_put(txn.get(), dbi, &k, &v, 0);
@@ -167,14 +169,15 @@ Result<bool> write_content(const std::string& path, const Content& content, std:
   return true;
 }
 
-Result<void> write_file(const std::string& path, const Content& content, unsigned mode) {
+Result<void> write_file(const std::string& path, const Content& content, unsigned mode,
+                        const Progress& progress) {
   std::size_t bytes = 0;
   for (const auto& [key, value] : content) bytes += key.size() + value.size() + 64;
   // LMDB reserves address space, not disk: being generous costs nothing.
   std::size_t map_size = std::max<std::size_t>(bytes * 4, 16u << 20) / 4096 * 4096;
   return replace_file(path, mode, [&](const std::string& fresh) -> Result<void> {
     for (;;) {
-      PEN_TRY_ASSIGN(const bool fitted, write_content(fresh, content, map_size, mode));
+      PEN_TRY_ASSIGN(const bool fitted, write_content(fresh, content, map_size, mode, progress));
       if (fitted) return {};
       ::unlink(fresh.c_str());
       map_size *= 2;
@@ -199,15 +202,17 @@ Result<std::vector<std::string>> build_lmdb(const std::string& path,
                                             std::string_view source, const BuildOptions& options) {
   PEN_TRY_ASSIGN(Content content, begin_content(options, [&] { return old_content(path); }));
   PEN_TRY_ASSIGN(auto warnings, merge(content, entries, source, kMaxLmdbKey, options));
-  PEN_TRY(write_file(path, content, options.mode));
+  PEN_TRY(write_file(path, content, options.mode, options.progress));
   return warnings;
 }
 
 Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys,
-                                     bool fold_keys) {
+                                     bool fold_keys, const Progress& progress) {
   return remove_keys(
       path, keys, fold_keys, [&] { return old_content(path); },
-      [&](const Content& content, unsigned mode) { return write_file(path, content, mode); });
+      [&](const Content& content, unsigned mode) {
+        return write_file(path, content, mode, progress);
+      });
 }
 
 std::shared_ptr<Map> make_lmdb(std::string spec, const std::string& name,

@@ -1,8 +1,10 @@
 #include "lib/map/map.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "lib/map/cdb_file.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/match_list.h"
 #include "lib/testing/manual_clock.h"
@@ -155,6 +157,31 @@ BOOST_AUTO_TEST_CASE(a_large_lmdb_table_grows_its_map) {
   BOOST_REQUIRE(build_lmdb(dir.file("t.lmdb"), entries, "t", {}).has_value());
   auto m = must("lmdb:" + dir.file("t"));
   BOOST_TEST(shown(m->lookup("key49999")).size() == 300U);
+}
+BOOST_AUTO_TEST_CASE(who_makes_a_large_table_is_told_how_far_it_is) {
+  std::vector<TableEntry> entries;
+  for (unsigned i = 0; i < 50000; ++i) entries.push_back({i, "key" + std::to_string(i), "v"});
+  for (const bool cdb : {false, true}) {
+    std::vector<double> parts;
+    const Progress progress = [&](std::size_t done, std::size_t of) {
+      parts.push_back(static_cast<double>(done) / static_cast<double>(of));
+    };
+    BuildOptions options;
+    options.progress = progress;
+    BOOST_REQUIRE((cdb ? build_cdb(dir.file("t.cdb"), entries, "t", options)
+                       : build_lmdb(dir.file("t.lmdb"), entries, "t", options))
+                      .has_value());
+    BOOST_TEST(parts.size() > 20u);
+    BOOST_TEST(std::ranges::is_sorted(parts));
+    BOOST_TEST(parts.front() < 0.1);
+    BOOST_TEST(parts.back() > 0.9);
+    BOOST_TEST(parts.back() <= 1.0);
+    parts.clear();
+    BOOST_REQUIRE((cdb ? remove_from_cdb(dir.file("t.cdb"), {"key1"}, true, progress)
+                       : remove_from_lmdb(dir.file("t.lmdb"), {"key1"}, true, progress))
+                      .has_value());
+    BOOST_TEST(parts.size() > 10u);
+  }
 }
 BOOST_AUTO_TEST_CASE(a_damaged_lmdb_file_is_a_temporary_failure) {
   const auto path = dir.file("t.lmdb");

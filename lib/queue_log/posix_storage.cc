@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/file_lock.h"
 #include "lib/base/text.h"
 
 namespace pen::queue_log {
@@ -143,7 +143,8 @@ struct PosixStorage::Impl {
 PosixStorage::PosixStorage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PosixStorage::~PosixStorage() = default;
 
-Result<std::unique_ptr<PosixStorage>> PosixStorage::open(const std::string& directory) {
+Result<std::unique_ptr<PosixStorage>> PosixStorage::open(const std::string& directory,
+                                                         seconds patience) {
   if (::mkdir(directory.c_str(), 0700) == 0) {
     const auto slash = directory.find_last_of('/');
     const std::string parent = slash == std::string::npos ? "." : directory.substr(0, slash + 1);
@@ -158,8 +159,11 @@ Result<std::unique_ptr<PosixStorage>> PosixStorage::open(const std::string& dire
   }
   PEN_TRY_ASSIGN(auto storage, open_to_read(directory));
   storage->impl_->read_only = false;
-  if (::flock(storage->impl_->directory_fd, LOCK_EX | LOCK_NB) != 0)
-    return fail_errno(directory + " is in use by another process");
+  if (auto locked = lock_file(storage->impl_->directory_fd, patience); !locked) {
+    if (locked.error().is_errno(EWOULDBLOCK))
+      return fail_errno(directory + " is in use by another process", EWOULDBLOCK);
+    return fail(std::move(locked).error().within(directory));
+  }
   return storage;
 }
 

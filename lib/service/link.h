@@ -1,8 +1,9 @@
 #pragma once
 /// The status socket between master and one program (SOCK_SEQPACKET, descriptor kStatusFd in the program).
 ///
-/// Words:   one packet each. Program to master: "ready" once it can serve. Master to program: "drain" (accept nothing
-///          new, finish what is in hand, exit), "wakeup" (the service's timer). Unknown words are ignored.
+/// Words:   one packet each. Program to master: "ready" once it can serve; or "failed " and why, before it ends. Master to
+///          program: "drain" (accept nothing new, finish what is in hand, exit), "wakeup" (the service's timer). Unknown
+///          words are ignored.
 /// End:     when the program dies master reads the end; when master dies the program does, and exits at once, so that
 ///          a new master finds the field clear.
 #include <cstddef>
@@ -13,6 +14,7 @@ namespace pen::service {
 inline constexpr std::string_view kReady = "ready";
 inline constexpr std::string_view kDrain = "drain";
 inline constexpr std::string_view kWakeup = "wakeup";
-inline constexpr std::size_t kMaxWord = 64;
+inline constexpr std::string_view kFailed = "failed ";  // what follows is a sentence part
+inline constexpr std::size_t kMaxWord = 1024;
 
 }  // namespace pen::service

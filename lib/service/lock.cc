@@ -2,14 +2,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+
+#include "lib/base/file_lock.h"
 
 namespace pen::service {
 namespace {
@@ -66,18 +65,9 @@ Result<Locks> take_locks(const std::string& data_directory, seconds patience) {
     return fail_errno("write " + data_directory + "/master.lock");
   }
   PEN_TRY_ASSIGN(locks.programs, open_lock(data_directory + "/programs.lock"));
-  // The kernel wakes us when the last of them is gone; the alarm only bounds the wait.
-  struct sigaction action{}, old{};
-  action.sa_handler = [](int) {};
-  ::sigaction(SIGALRM, &action, &old);
-  ::alarm(static_cast<unsigned>(patience.count()));
-  const int rc = ::flock(locks.programs.get(), LOCK_EX);
-  const int error = errno;
-  ::alarm(0);
-  ::sigaction(SIGALRM, &old, nullptr);
-  if (rc != 0) {
-    if (error == EINTR) return fail(LockError::former_programs);
-    return fail_errno("lock " + data_directory + "/programs.lock", error);
+  if (auto locked = lock_file(locks.programs.get(), patience); !locked) {
+    if (locked.error().is_errno(EWOULDBLOCK)) return fail(LockError::former_programs);
+    return fail(std::move(locked).error().within(data_directory + "/programs.lock"));
   }
   return locks;
 }

@@ -169,6 +169,15 @@ int refuse(const Options& options, int status, const std::string& why) {
   return status;
 }
 
+/// Why the program cannot start, for the log and for who started it.
+void tell_failure(const Error& error) {
+  const std::string text = error.message();
+  log::error("{}", text);
+  const std::string word = (std::string(kFailed) + text).substr(0, kMaxWord);
+  // Nobody may be listening any more; the log has it.
+  static_cast<void>(::send(kStatusFd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
 int exit_status(const Error& error) {
   using enum config::ConfigError;
   for (const auto e : {unreadable, bad_syntax, bad_value, too_large}) {
@@ -242,12 +251,12 @@ int run(int argc, char** argv, Options options, Start start) {
   auto config =
       config::load(config::config_directory(arguments->config_directory), arguments->settings());
   if (!config) {
-    log::error("{}", config.error().message());  // to standard error: there is no log yet
+    tell_failure(config.error());  // to standard error: there is no log yet
     return EX_CONFIG;
   }
   const auto owner = settle_in(*config, options, *arguments);
   if (!owner) {
-    log::error("{}", owner.error().message());
+    tell_failure(owner.error());
     return EX_CONFIG;
   }
 
@@ -262,7 +271,7 @@ int run(int argc, char** argv, Options options, Start start) {
 
   auto started = start(context);
   if (!started) {
-    log::error("{}", started.error().message());
+    tell_failure(started.error());
     Skeleton::leave(exit_status(started.error()));
   }
   hooks = *std::move(started);

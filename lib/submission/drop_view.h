@@ -19,8 +19,12 @@ class DropView {
   /// Where the file was found. Only of one in maildrop the mode tells whether its writer has finished: a copy need not
   /// have it.
   enum class Found : std::uint8_t { in_maildrop, elsewhere };
-  /// The descriptor, of a regular file, must outlive the view. The content is read through for its checksum.
-  static Result<DropView> open(int fd, Found where);
+  enum class Check : std::uint8_t {
+    all,   // the content is read through for its checksum
+    ends,  // what stands before and after the content
+  };
+  /// The descriptor, of a regular file, must outlive the view.
+  static Result<DropView> open(int fd, Found where, Check check = Check::all);
 
   /// nullopt: the envelope cannot be read.
   const std::optional<Submission>& submission() const { return submission_; }

@@ -6,7 +6,7 @@ import socket
 import struct
 
 VERSION = 5
-PLACES = ("incoming", "active", "deferred", "hold")
+PLACES = ("incoming", "active", "deferred", "hold", "maildrop")
 OUTCOMES = ("ok", "not_found", "denied", "failed")
 
 

@@ -2,10 +2,12 @@
 import base64
 import json
 import os
+import pty
 import shutil
 import stat
 import subprocess
 import tempfile
+import time
 import unittest
 
 from instance import BIN
@@ -223,6 +225,39 @@ class Asking(Tables):
         self.penmap("-q", "a", "-s", self.one, status=64)
         self.penmap(status=64)
         self.penmap("-c", self.dir + "/nowhere", "table", status=78)
+
+
+class Long(Tables):
+    def made(self, tool, table, seconds):
+        """Makes a table whose text comes in that time; what a terminal on standard error showed."""
+        text = "".join(f"key{i}: value\n" for i in range(60000)).encode()
+        ours, theirs = pty.openpty()
+        try:
+            made = subprocess.Popen([os.path.join(BIN, tool), "-i", table], stdin=subprocess.PIPE, stderr=theirs)
+            os.close(theirs)
+            made.stdin.write(text[:300000])  # more than a pipe holds: it reads
+            time.sleep(seconds)
+            made.stdin.write(text[300000:])
+            made.stdin.close()
+            shown = b""
+            try:
+                while part := os.read(ours, 65536):
+                    shown += part
+            except OSError:
+                pass  # nobody has the terminal any more
+            self.assertEqual(made.wait(60), 0)
+        finally:
+            os.close(ours)
+        return shown.decode()
+
+    def test_a_terminal_shows_how_far_a_table_is_after_two_seconds(self):
+        for tool in ("penmap", "penalias"):
+            shown = self.made(tool, "lmdb:" + os.path.join(self.dir, tool), 2.1)
+            self.assertRegex(shown, r"\rMaking .*/" + tool + r"\.lmdb: \[[#.]{30}\] +\d+%  \d+ entries")
+            self.assertTrue(shown.endswith("\r\033[K"), "and takes it away")
+
+    def test_what_is_no_terminal_is_shown_nothing(self):
+        self.assertEqual(self.penmap("-i", "lmdb:" + os.path.join(self.dir, "t"), given="a b\n").stderr, "")
 
 
 MESSAGE = """Subject: one

@@ -63,7 +63,7 @@ class Orders(Suite):
     def test_what_cannot_be_meant_is_refused(self):
         with Instance(nobody()) as mx:
             for words in (["-d", "ALL", "--older", "soon"], ["-d", "ALL", "--sender", ""], ["--sender", "a@b.example"],
-                          ["-d", "ALL", "maildrop"], ["-d", "not an id"], ["-n"]):
+                          ["-h", "ALL", "maildrop"], ["-d", "ALL", "elsewhere"], ["-d", "not an id"], ["-n"]):
                 self.assertEqual(mx.tool("pensuper", *words).returncode, os.EX_USAGE, words)
             self.assertEqual(mx.tool("penqueue", "-f", "--sender", "a@b.example").returncode, os.EX_USAGE)
 

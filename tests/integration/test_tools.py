@@ -64,9 +64,9 @@ class Tools(Suite):
     def test_scripts_write_to_the_log(self):
         with Instance() as mx:
             mx.tool("penlog", "-p", "warn", "the disk is", "nearly full", check=True)
-            mx.wait_log(r"penstock/penlog\[\d+\]: warning: the disk is nearly full$")
+            mx.wait_log(r"(?m)penstock/penlog\[\d+\]: warning: the disk is nearly full$")
             mx.tool("penlog", "-t", "backup", "done\x1b[2J", check=True)
-            mx.wait_log(r" backup\[\d+\]: done\?\[2J$")
+            mx.wait_log(r"(?m) backup\[\d+\]: done\?\[2J$")
             self.assertEqual(mx.tool("penlog", "-p", "loud", "x").returncode, os.EX_USAGE)
 
     def test_who_may_list_and_flush_the_queue_is_a_setting(self):

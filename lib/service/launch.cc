@@ -1,4 +1,4 @@
-#include "master/child.h"
+#include "lib/service/launch.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -6,7 +6,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-namespace pen::master {
+#include <cstdlib>
+
+namespace pen::service {
 namespace {
 
 // Out of the way of every number that is about to be given out.
@@ -24,14 +26,14 @@ constexpr int kHigh = 1000;
     }
   }
   if (high < 0) ::_exit(EX_OSERR);
-  bool good = ::dup2(high, service::kStatusFd) >= 0;
-  if (lock >= 0) good = good && ::dup2(lock, service::kProgramsLockFd) >= 0;
-  for (int i = 0; i < count; ++i)
-    good = good && ::dup2(kHigh + 10 + i, service::kFirstListener + i) >= 0;
+  bool good = ::dup2(high, kStatusFd) >= 0;
+  if (what.output >= 0) good = good && ::dup2(what.output, STDOUT_FILENO) >= 0;
+  if (lock >= 0) good = good && ::dup2(lock, kProgramsLockFd) >= 0;
+  for (int i = 0; i < count; ++i) good = good && ::dup2(kHigh + 10 + i, kFirstListener + i) >= 0;
   if (!good) ::_exit(EX_OSERR);
-  ::close_range(static_cast<unsigned>(service::kFirstListener + count), ~0U, 0);
+  ::close_range(static_cast<unsigned>(kFirstListener + count), ~0U, 0);
   ::close(3);
-  if (lock < 0) ::close(service::kProgramsLockFd);
+  if (lock < 0) ::close(kProgramsLockFd);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -65,4 +67,17 @@ Result<Started> launch(const Launch& what) {
   return Started{pid, std::move(ours)};
 }
 
-}  // namespace pen::master
+std::vector<std::string> program_environment(const config::Settings& settings) {
+  std::vector<std::string> out = {
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
+  for (const std::string& item : settings.import_environment) {
+    if (item.contains('=')) {
+      out.push_back(item);
+    } else if (const char* value = ::getenv(item.c_str())) {
+      out.push_back(item + "=" + value);
+    }
+  }
+  return out;
+}
+
+}  // namespace pen::service

@@ -1,0 +1,39 @@
+#pragma once
+/// Starts a program of the suite as service::run() expects it: with its sockets, its status socket, its command line.
+/// For master, and for a tool that needs the queue manager while no master runs.
+///
+/// Use:     auto started = launch({.path = directory + "/smtpd", .words = arguments.to_words(), …});
+///          started->status: read words of link.h from it, write words to it; its end is the program's, and ours ends it.
+/// Owns:    the caller waits for the pid. The program dies with the thread that started it.
+/// Errors:  errno of socketpair and fork. A program that cannot be run ends with EX_UNAVAILABLE or EX_OSERR.
+/// Thread:  of a process that has no other: it forks.
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "lib/async/fd.h"
+#include "lib/config/config.h"
+#include "lib/service/arguments.h"
+
+namespace pen::service {
+
+struct Launch {
+  std::string path;  // of the program
+  std::vector<std::string> words;
+  std::vector<std::string> environment;
+  std::vector<int> sockets;  // become kFirstListener and up
+  int programs_lock = -1;    // inherited by every program of a master: see lock.h
+  int output = -1;           // becomes the program's standard output; -1: ours
+};
+
+struct Started {
+  pid_t pid = -1;
+  async::Fd status;  // our end of the status socket
+};
+Result<Started> launch(const Launch& what);
+
+/// PATH, and what import_environment takes from ours: the environment of every program.
+std::vector<std::string> program_environment(const config::Settings& settings);
+
+}  // namespace pen::service

@@ -1,0 +1,89 @@
+#include "lib/submission/drop_list.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lib/mail/queue_id.h"
+#include "lib/submission/drop_view.h"
+
+namespace pen::submission {
+
+DropNames::DropNames(const std::string& directory)
+    : directory_(directory), dir_(::opendir(directory.c_str())), error_(dir_ ? 0 : errno) {}
+
+DropNames::~DropNames() {
+  if (dir_ != nullptr) ::closedir(dir_);
+}
+
+Result<std::vector<std::string>> DropNames::next(std::size_t most) {
+  if (dir_ == nullptr) return fail_errno(directory_, error_);
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = names.size() < most ? ::readdir(dir_) : nullptr) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    errno = 0;
+  }
+  if (names.empty() && errno != 0) return fail_errno(directory_);
+  std::ranges::sort(names);
+  return names;
+}
+
+namespace {
+/// Closes it at the end.
+struct File {
+  explicit File(int f) : fd(f) {}
+  ~File() {
+    if (fd >= 0) ::close(fd);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const int fd;
+};
+}  // namespace
+
+Result<std::optional<Dropped>> look_at_drop(const std::string& directory, const std::string& name) {
+  // Whoever asks by name gets nowhere else.
+  if (name.empty() || name.starts_with('.') || name.contains('/')) return std::nullopt;
+  const std::string path = directory + "/" + name;
+  Dropped found;
+  found.name = name;
+  struct stat st{};
+  if (::lstat(path.c_str(), &st) != 0) {
+    if (errno == ENOENT) return std::nullopt;
+    return fail_errno(path);
+  }
+  found.size = static_cast<std::uint64_t>(st.st_size);
+  found.arrival = WallTime(seconds(st.st_mtime));
+  if (!S_ISREG(st.st_mode)) {
+    found.fault = "not a regular file";
+    return found;
+  }
+  if ((st.st_mode & S_IXUSR) == 0) return std::nullopt;
+  const File file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.fd < 0) {
+    if (errno == ENOENT) return std::nullopt;
+    found.fault = Error::from_errno(errno).message();
+    return found;
+  }
+  if (!mail::is_queue_id(name)) {
+    found.fault = "not a name that pendrop gives";
+    return found;
+  }
+  auto view = DropView::open(file.fd, DropView::Found::in_maildrop, DropView::Check::ends);
+  if (!view) {
+    found.fault = view.error().message();
+    return found;
+  }
+  found.fault = view->fault();
+  found.size = view->content_size();
+  found.submission = view->submission();
+  if (found.submission) found.arrival = found.submission->arrival;
+  if (found.fault.empty() && found.submission && found.submission->queue_id != name)
+    found.fault = "it is " + found.submission->queue_id + " by its content";
+  return found;
+}
+
+}  // namespace pen::submission
