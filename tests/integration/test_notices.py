@@ -172,6 +172,41 @@ class Notices(Suite):
                 self.assertEqual(back.violations + far.violations, [])
 
 
+class RecipientsInUtf8(Suite):
+    def test_an_orcpt_in_utf8_is_passed_on_and_comes_back(self):
+        for features, passed in (["SMTPUTF8"], "andré@first.example"), ([], r"andr\x{E9}@first.example"):
+            with self.subTest(features), Peer() as back, Peer(["PIPELINING", "8BITMIME", "DSN", *features]) as far:
+                far.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody" if "gone@" in line else None
+                with Instance(round_trip(back, far, smtputf8_enable="yes")) as mx:
+                    for to in ("here", "gone"):
+                        send(mx.port, "ada@sender.example", [to + "@rcpt.example"], mail("plain"),
+                             mail="SMTPUTF8 RET=HDRS", rcpt="NOTIFY=FAILURE ORCPT=utf-8;andré@first.example")
+                    got = far.wait_messages(1)[0]
+                    self.assertEqual(got.recipient_parameters, [["NOTIFY=FAILURE", "ORCPT=utf-8;" + passed]])
+                    self.assertEqual("SMTPUTF8" in got.parameters, bool(features))
+                    # Nothing else in this notice is beyond ASCII: it goes where SMTPUTF8 is not known.
+                    notice = back.wait_messages(1)[0]
+                    _, _, status, returned = report_of(notice)
+                    self.assertEqual(status[1]["Original-Recipient"], r"utf-8; andr\x{E9}@first.example")
+                    self.assertEqual(returned.get_content_type(), "text/rfc822-headers")
+                    mx.wait_empty_queue()
+                    self.assertEqual((far.violations, back.violations), ([], []))
+
+    def test_a_header_that_comes_back_in_utf8_is_of_the_global_form(self):
+        with Peer(["PIPELINING", "8BITMIME", "SMTPUTF8"]) as back, Peer(["PIPELINING", "8BITMIME", "SMTPUTF8"]) as far:
+            far.replies["RCPT"] = "550 5.1.1 nobody"
+            with Instance(round_trip(back, far, smtputf8_enable="yes")) as mx:
+                send(mx.port, "ada@sender.example", ["bén@rcpt.example"], mail("grüße"), mail="SMTPUTF8 BODY=8BITMIME RET=HDRS",
+                     rcpt="ORCPT=utf-8;andré@first.example")
+                notice = back.wait_messages(1)[0]
+                self.assertIn("SMTPUTF8", notice.parameters)
+                text = notice.content.decode()
+                self.assertIn("\r\nContent-Type: message/global-headers\r\n", text)
+                self.assertIn("\r\nFinal-Recipient: utf-8; bén@rcpt.example\r\n", text)
+                self.assertIn("\r\nOriginal-Recipient: utf-8; andré@first.example\r\n", text)
+                self.assertIn("\r\nSubject: grüße\r\n", text)
+
+
 class HeadersInUtf8(Suite):
     def outcome(self, setting, to):
         """What the peer without SMTPUTF8 got of mail with a header in UTF-8, and the notice of failure if there was one."""
