@@ -1,5 +1,6 @@
 #include "lib/spool/spool.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -163,6 +164,20 @@ BOOST_FIXTURE_TEST_CASE(after_a_restart_owned_files_stay_and_orphans_are_free, P
   BOOST_TEST(spool->figures().free == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(whatever_the_umask_nobody_else_may_look_into_the_spool) {
+  const mode_t before = ::umask(0);
+  Place place;
+  const BodyRef ref = place.store("id1", "one");
+  ::umask(before);
+  struct stat folder{}, file{};
+  BOOST_REQUIRE(::stat(place.scratch.file("bodies").c_str(), &folder) == 0);
+  auto fd = place.spool->open_to_read(ref);
+  BOOST_REQUIRE(fd.has_value());
+  BOOST_REQUIRE(::fstat(fd->get(), &file) == 0);
+  BOOST_TEST((folder.st_mode & 0777) == 0700u);
+  BOOST_TEST((file.st_mode & 0777) == 0600u);
+}
+
 BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) {
   namespace fs = std::filesystem;
   store("id1", "one");
@@ -186,7 +201,7 @@ BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) 
   }
   std::string kept;
   std::getline(std::ifstream(victim), kept);
-  BOOST_TEST(kept == "somebody else's");
+  BOOST_TEST((kept == "somebody else's"));
   BOOST_TEST(!fs::exists(scratch.file("not there")));
   // What a message refers to is not read through a link either.
   fs::rename(bodies / "body-00000007", scratch.file("moved"));
