@@ -67,7 +67,8 @@ bool needs_deliveries(const ipc::queue::ToQmgr& request) {
 
 /// Of a conversation that broke; one of our own that ended says it itself.
 std::string reason(const Error& error, std::optional<OfflineQmgr>& own) {
-  const bool ended = error.is(async::WaitError::closed) || error.is_errno(ECONNRESET);
+  const bool ended =
+      error.is(async::WaitError::closed) || error.is_errno(ECONNRESET) || error.is_errno(EPIPE);
   return own && ended ? own->failure() : error.message();
 }
 
