@@ -133,6 +133,25 @@ BOOST_AUTO_TEST_CASE(flags_say_what_stands_before_the_content) {
   BOOST_TEST(work_for(rules, message, recipients, {}).message.fields == "");
 }
 
+BOOST_AUTO_TEST_CASE(each_flag_changes_its_own_part_of_the_content) {
+  const auto work = [&](const std::string& flags) {
+    options({"user=u", "flags=" + flags, "argv=x"});
+    return *work_for(rules, message, recipients, {}).command;
+  };
+  for (const std::string flag : {"", "B", ">", ".", "F"}) {
+    const auto command = work(flag);
+    BOOST_TEST_CONTEXT("flags=" << flag) {
+      BOOST_TEST(command.form.empty_line_at_end == (flag == "B"));
+      BOOST_TEST(command.form.quote_from == (flag == ">"));
+      BOOST_TEST(command.form.double_dots == (flag == "."));
+      BOOST_TEST(command.from_line == (flag == "F"));
+    }
+  }
+  // What X decides is said of the answer, not done to the content.
+  options({"user=u", "flags=X", "argv=x"});
+  BOOST_TEST(rules.options.final_delivery);
+}
+
 BOOST_AUTO_TEST_CASE(addresses_that_look_like_options_are_refused) {
   options({"user=u", "argv=x", "$recipient"});
   BOOST_TEST(!objection(rules, message, recipients[0]));

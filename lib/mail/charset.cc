@@ -1,5 +1,9 @@
 #include "lib/mail/charset.h"
 
+#include <fmt/format.h>
+
+#include "lib/base/check.h"
+
 namespace pen::mail {
 
 bool all_ascii(std::string_view text) {
@@ -36,6 +40,24 @@ bool valid_utf8(std::string_view text) {
     i += more + 1;
   }
   return true;
+}
+
+std::string escape_utf8(std::string_view text) {
+  PEN_CHECK(valid_utf8(text));
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i++]);
+    if (c < 0x80) {
+      out += static_cast<char>(c);
+      continue;
+    }
+    const unsigned more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+    unsigned code = c & (0x3fU >> more);
+    for (unsigned k = 0; k < more; ++k)
+      code = code << 6 | (static_cast<unsigned char>(text[i++]) & 0x3fU);
+    out += fmt::format("\\x{{{:X}}}", code);
+  }
+  return out;
 }
 
 }  // namespace pen::mail

@@ -21,4 +21,10 @@ BOOST_AUTO_TEST_CASE(utf8_is_told_from_other_bytes) {
     BOOST_TEST(!valid_utf8(bad));
 }
 
+BOOST_AUTO_TEST_CASE(utf8_is_written_in_ascii_by_code_points) {
+  BOOST_TEST(escape_utf8("a+b@c") == "a+b@c");
+  BOOST_TEST(escape_utf8("x\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z") ==
+             "x\\x{E9}\\x{20AC}\\x{1F600}z");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -103,6 +103,19 @@ void append_mail(std::string& out, const MailLine& line, const Offers& offers) {
   out += "\r\n";
 }
 
+namespace {
+
+/// An ORCPT as received, as this server may be told it (RFC 6533 section 3); empty: not at all.
+std::string passed_on(std::string_view orcpt, const Offers& offers) {
+  const auto control = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; };
+  if (std::ranges::any_of(orcpt, control) || !valid_utf8(orcpt)) return {};
+  std::string out = offers.smtputf8 ? std::string(orcpt) : escape_utf8(orcpt);
+  if (out.size() > kMaxOrcpt) out.clear();
+  return out;
+}
+
+}  // namespace
+
 void append_rcpt(std::string& out, const Recipient& recipient, const Offers& offers) {
   out += "RCPT TO:<";
   out += recipient.address;
@@ -124,11 +137,9 @@ void append_rcpt(std::string& out, const Recipient& recipient, const Offers& off
         }
       }
     }
-    const bool clean = std::all_of(recipient.orcpt.begin(), recipient.orcpt.end(),
-                                   [](char c) { return c > ' ' && c < 0x7f; });
-    if (!recipient.orcpt.empty() && clean) {
+    if (const std::string orcpt = passed_on(recipient.orcpt, offers); !orcpt.empty()) {
       out += " ORCPT=";
-      out += recipient.orcpt;
+      out += orcpt;
     } else if (recipient.orcpt.empty() && !recipient.original.empty() &&
                recipient.original != recipient.address && all_ascii(recipient.original)) {
       out += " ORCPT=rfc822;";

@@ -239,7 +239,7 @@ Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& opti
       if (!bits || rcpt.notify != 0) return bad_value("NOTIFY");
       rcpt.notify = *bits;
     } else if (options.dsn && iequals(p->name, "ORCPT")) {
-      if (!rcpt.orcpt.empty() || p->value.size() > 500 || !valid_orcpt(p->value, smtputf8))
+      if (!rcpt.orcpt.empty() || p->value.size() > kMaxOrcpt || !valid_orcpt(p->value, smtputf8))
         return bad_value("ORCPT");
       rcpt.orcpt = std::string(p->value);
     } else {

@@ -83,9 +83,10 @@ struct MailCommand {
   bool smtputf8 = false;
   bool requiretls = false;  // RFC 8689
 };
+inline constexpr std::size_t kMaxOrcpt = 500;  // bytes of the value (RFC 3461 section 4.2)
 struct RcptCommand {
   std::string recipient;  // external form; never empty
-  std::string orcpt;      // "rfc822;…" as received, checked
+  std::string orcpt;      // "rfc822;…" as received, checked; UTF-8 only with SMTPUTF8
   std::uint8_t notify = 0;
 };
 struct BdatCommand {

@@ -143,6 +143,16 @@ BOOST_AUTO_TEST_CASE(rcpt_takes_dsn_parameters_to_the_letter) {
     BOOST_TEST(why(parse_rcpt(std::string("TO:<c@d> ") + bad, kAll, false)) ==
                    "bad parameter syntax: ORCPT",
                bad);
+  for (auto good : {"ORCPT=utf-8;andr\\x{E9}@d", "ORCPT=UTF-8;c@d"})
+    BOOST_TEST(parse_rcpt(std::string("TO:<c@d> ") + good, kAll, false).has_value(), good);
+  const std::string utf8 = "TO:<c@d> ORCPT=utf-8;andr\xc3\xa9@d";
+  BOOST_TEST(why(parse_rcpt(utf8, kAll, false)) == "bad parameter syntax: ORCPT");
+  BOOST_REQUIRE(parse_rcpt(utf8, kAll, true));
+  BOOST_TEST(parse_rcpt(utf8, kAll, true)->orcpt == "utf-8;andr\xc3\xa9@d");
+  for (auto bad : {"ORCPT=utf-8;andr\xe9@d", "ORCPT=rfc822;andr\xc3\xa9@d", "ORCPT=utf-8;a\x01@d"})
+    BOOST_TEST(why(parse_rcpt(std::string("TO:<c@d> ") + bad, kAll, true)) ==
+                   "bad parameter syntax: ORCPT",
+               bad);
   BOOST_TEST(why(parse_rcpt("TO:<>", kAll, false)) == "bad address syntax: <>");
   BOOST_TEST(why(parse_rcpt("TO:<a@b> SIZE=3", kAll, false)) == "unsupported option: SIZE=3");
   BOOST_TEST(why(parse_rcpt("TO:<\xc3\xa9@b>", kAll, false)).starts_with("non-ASCII"));

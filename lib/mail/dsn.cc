@@ -6,6 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/text.h"
+#include "lib/mail/charset.h"
 #include "lib/mail/command.h"
 #include "lib/mail/expanded.h"
 
@@ -114,11 +115,12 @@ std::string original_recipient(std::string_view orcpt, bool utf8) {
   const auto type = trim(orcpt.substr(0, semicolon));
   if (!std::ranges::all_of(type, [](char c) { return ascii_alnum(c) || c == '-'; })) return {};
   const auto address = orcpt.substr(semicolon + 1);
-  const bool is_utf8 = iequals(type, "utf-8");
-  return fmt::format(
-      "{}; {}", type,
-      clean(is_utf8 ? std::string(address) : decode_xtext(address).value_or(std::string(address)),
-            utf8));
+  std::string shown(address);
+  if (!iequals(type, "utf-8"))
+    shown = decode_xtext(address).value_or(std::move(shown));
+  else if (!utf8 && valid_utf8(address))
+    shown = escape_utf8(address);
+  return fmt::format("{}; {}", type, clean(shown, utf8));
 }
 
 /// A field of the status part, folded so that no line grows beyond what a mail line may have.

@@ -194,6 +194,27 @@ BOOST_AUTO_TEST_CASE(smtputf8_originals_get_the_global_forms_of_rfc_6533) {
     BOOST_TEST(has(report.before, part), part);
 }
 
+BOOST_AUTO_TEST_CASE(an_smtputf8_original_that_wants_its_header_back_gets_global_headers) {
+  original.smtputf8 = true;
+  original.ret = Ret::headers;
+  recipients[0].recipient.address = "andré@example.net";
+  const auto report = build();
+  BOOST_TEST(has(report.before, "\r\nContent-Type: message/global-headers\r\n"));
+  BOOST_TEST(report.original_bytes == 100U);
+}
+
+BOOST_AUTO_TEST_CASE(an_orcpt_in_utf8_comes_back_as_it_was_or_escaped_in_a_plain_report) {
+  original.smtputf8 = true;
+  recipients[0].recipient.orcpt = "utf-8;andré+x@example.net";
+  const auto plain = build();
+  BOOST_TEST(!plain.envelope.smtputf8);
+  BOOST_TEST(has(plain.before, "Original-Recipient: utf-8; andr\\x{E9}+x@example.net\r\n"));
+  recipients[0].recipient.address = "bén@example.net";
+  BOOST_TEST(has(build().before, "Original-Recipient: utf-8; andré+x@example.net\r\n"));
+  recipients[0].recipient.orcpt = "utf-8;a\\x{E9}@example.net";
+  BOOST_TEST(has(build().before, "Original-Recipient: utf-8; a\\x{E9}@example.net\r\n"));
+}
+
 BOOST_AUTO_TEST_CASE(without_smtputf8_eight_bit_text_never_gets_into_the_report) {
   recipients[0].recipient.address = "andr\xe9@example.net";
   recipients[0].status.text = "said: 550 \xff\xfe";

@@ -1,6 +1,8 @@
 // Files as the queue log uses them: who has which description, and how many there are.
 #include "lib/queue_log/posix_storage.h"
 
+#include <sys/stat.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <thread>
@@ -54,6 +56,25 @@ BOOST_FIXTURE_TEST_CASE(each_thread_that_writes_has_a_description_of_its_own_to_
   BOOST_TEST(storage->read(1, 16, read).has_value());
   BOOST_TEST(as_text(read) == "one");
   BOOST_TEST(open_segments() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(whatever_the_umask_nobody_else_may_look_into_the_log) {
+  const mode_t before = ::umask(0);
+  Files files;
+  const bool allocated = files.storage->allocate(1, 4096).has_value();
+  ::umask(before);
+  BOOST_REQUIRE(allocated);
+  constexpr auto kOthers = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+  const auto open_to_others = [&](const std::filesystem::path& path) {
+    return (std::filesystem::status(path).permissions() & kOthers) != std::filesystem::perms::none;
+  };
+  BOOST_TEST(!open_to_others(files.directory));
+  std::size_t seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(files.directory)) {
+    BOOST_TEST(!open_to_others(entry.path()), entry.path());
+    ++seen;
+  }
+  BOOST_TEST(seen > 0u);
 }
 
 BOOST_FIXTURE_TEST_CASE(files_used_long_ago_are_closed_when_there_are_too_many_descriptors, Files) {

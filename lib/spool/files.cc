@@ -56,6 +56,11 @@ class Directory final : public Files {
     async::Fd fd(::openat(fd_.get(), name_of(file).c_str(),
                           (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return fail_errno("open " + name(file));
+    if (to_write) {
+      struct stat st{};
+      if (::fstat(fd.get(), &st) != 0) return fail_errno("stat " + name(file));
+      if (!S_ISREG(st.st_mode) || st.st_nlink > 1) return fail_errno("open " + name(file), EMLINK);
+    }
     return fd;
   }
   Result<void> remove(FileNumber file) override {

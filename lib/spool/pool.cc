@@ -73,6 +73,13 @@ void Pool::never_made(std::uint64_t lease) {
   leases_.erase(it);
 }
 
+void Pool::not_ours(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  PEN_CHECK(it != leases_.end());
+  files_.erase(it->second);
+  leases_.erase(it);
+}
+
 void Pool::release(FileNumber file, std::uint64_t safe_after) {
   const auto it = files_.find(file);
   // A file whose message was lost to damage can be unknown to us; nothing is to be done about it.

@@ -46,6 +46,8 @@ class Pool {
   void set_aside(std::uint64_t lease);
   /// Could not be created: the number is used again later.
   void never_made(std::uint64_t lease);
+  /// Turned out not to be a file of the spool: neither it nor its number is used again.
+  void not_ours(std::uint64_t lease);
   /// The message is over; the file may be used again when queue log save `safe_after` is on disk.
   void release(FileNumber file, std::uint64_t safe_after);
   /// Returns how many became free.

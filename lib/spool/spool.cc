@@ -42,6 +42,12 @@ std::string owner_sector(FileNumber file, std::uint32_t use, std::string_view id
   return out;
 }
 
+/// Whether a name of a spool file leads to something else: a link, a directory, or made by somebody else meanwhile.
+bool not_ours(const Error& error) {
+  return error.is_errno(ELOOP) || error.is_errno(EMLINK) || error.is_errno(EISDIR) ||
+         error.is_errno(EEXIST);
+}
+
 }  // namespace
 
 Result<std::optional<Spool::Header>> Spool::read_header(int fd) {
@@ -167,6 +173,11 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
       if (auto made = create(leased->file); !made) fd = fail(std::move(made).error());
     }
     if (fd) fd = writable(leased->file);
+    if (!fd && not_ours(fd.error())) {
+      pool_.not_ours(leased->lease);
+      fd = 0;
+      continue;
+    }
     if (!fd) break;
     auto locked = lock(leased->file);
     if (!locked) fd = fail(std::move(locked).error());

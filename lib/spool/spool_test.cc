@@ -1,9 +1,11 @@
 #include "lib/spool/spool.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "lib/spool/breakage.h"
 #include "lib/spool/fault_files.h"
@@ -160,6 +162,54 @@ BOOST_FIXTURE_TEST_CASE(after_a_restart_owned_files_stay_and_orphans_are_free, P
   BOOST_TEST(read(owned, 4) == "keep");
   BOOST_TEST(read(meanwhile, 3) == "new");
   BOOST_TEST(spool->figures().free == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(whatever_the_umask_nobody_else_may_look_into_the_spool) {
+  const mode_t before = ::umask(0);
+  Place place;
+  const BodyRef ref = place.store("id1", "one");
+  ::umask(before);
+  struct stat folder{}, file{};
+  BOOST_REQUIRE(::stat(place.scratch.file("bodies").c_str(), &folder) == 0);
+  auto fd = place.spool->open_to_read(ref);
+  BOOST_REQUIRE(fd.has_value());
+  BOOST_REQUIRE(::fstat(fd->get(), &file) == 0);
+  BOOST_TEST((folder.st_mode & 0777) == 0700u);
+  BOOST_TEST((file.st_mode & 0777) == 0600u);
+}
+
+BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) {
+  namespace fs = std::filesystem;
+  store("id1", "one");
+  spool.reset();
+  const std::string victim = scratch.file("victim");
+  std::ofstream(victim) << "somebody else's";
+  const fs::path bodies = scratch.file("bodies");
+  fs::create_symlink(victim, bodies / "body-00000002");
+  fs::create_hard_link(victim, bodies / "body-00000003");
+  fs::create_directory(bodies / "body-00000004");
+  fs::create_symlink(scratch.file("not there"), bodies / "body-00000005");
+  spool = open();
+  BOOST_TEST(spool->sweep() == 5u);
+  fs::create_symlink(victim, bodies / "body-00000006");  // in the way of the next new one
+  std::vector<BodyRef> refs;
+  for (int i = 0; i < 4; ++i) refs.push_back(store("id", "content of " + std::to_string(i)));
+  for (int i = 0; i < 4; ++i) {
+    BOOST_TEST(read(refs[static_cast<std::size_t>(i)], 12) == "content of " + std::to_string(i));
+    const FileNumber file = file_of(refs[static_cast<std::size_t>(i)]);
+    BOOST_TEST((file == 1 || file > 6));
+  }
+  std::string kept;
+  std::getline(std::ifstream(victim), kept);
+  BOOST_TEST((kept == "somebody else's"));
+  BOOST_TEST(!fs::exists(scratch.file("not there")));
+  // What a message refers to is not read through a link either.
+  fs::rename(bodies / "body-00000007", scratch.file("moved"));
+  fs::create_symlink(scratch.file("moved"), bodies / "body-00000007");
+  spool.reset();
+  spool = open();
+  for (const BodyRef ref : refs)
+    BOOST_TEST(spool->open_to_read(ref).has_value() == (file_of(ref) != 7));
 }
 
 /// The number of the file behind a lease: its own header says it.

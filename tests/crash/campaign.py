@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 
 from harness import *  # noqa: E402
-from in_flight import Arrival, judge, synced  # noqa: E402
+from in_flight import Arrival, in_maildir, judge, queue_id_of, synced  # noqa: E402
 from test_crash import system_user  # noqa: E402
 from test_poison import Killer  # noqa: E402
 from tools import Load, Sink  # noqa: E402
@@ -190,17 +190,13 @@ class Campaign:
 
     def in_maildir(self, box, by):
         """Arrivals of what penload sent; content compared byte for byte."""
-        shift = time.time() - time.monotonic()
         bodies = {name: body_of(size).replace(b"\r\n", b"\n") for name, size in self.sizes.items()}
-        for name in os.listdir(os.path.join(box.path, "new")):
-            path = os.path.join(box.path, "new", name)
-            with open(path, "rb") as raw:
-                header, _, body = raw.read().partition(b"\n\n")
+        for path, content, at in in_maildir(box.path):
+            header, _, body = content.partition(b"\n\n")
             key = re.search(rb"(?m)^X-Load-Id: (\S+)$", header).group(1).decode()
-            queue_id = re.search(rb"\bid ([^\s;]+)", header).group(1).decode()
             recipient = re.search(rb"(?m)^X-Original-To: (\S+)$", header).group(1).decode()
             wanted = b"message " + key.encode() + b"\n" + bodies[key.split(".")[0]]
-            yield Arrival(key, recipient, queue_id, os.stat(path).st_mtime - shift, by,
+            yield Arrival(key, recipient, queue_id_of(header), at, by,
                           None if body == wanted else f"body differs: {path}")
 
     def notices(self, acknowledged):
@@ -211,12 +207,11 @@ class Campaign:
             path = os.path.join(folder, name)
             with open(path, "rb") as raw:
                 text = raw.read()
-            queue_id = re.search(rb"\bid ([^\s;]+)", text).group(1).decode()
             key = re.search(rb"(?m)^X-Load-Id: (\S+)\r$", text)
             recipient = re.search(rb"(?mi)^Final-Recipient: rfc822; *(\S+)\r$", text)
             damage = None if key and recipient else f"not a notification about a message of ours: {path}"
             yield Arrival(key.group(1).decode() if key else "?", recipient.group(1).decode() if recipient else "?",
-                          queue_id, os.stat(path).st_mtime - shift, "smtp", damage)
+                          queue_id_of(text), os.stat(path).st_mtime - shift, "smtp", damage)
 
     def other_faults(self, log):
         """What the log and the places of mail must not show."""

@@ -2,6 +2,7 @@
 
 Use:     verdict = judge(acknowledged, arrivals, mx.kills, synced(mx.log_bytes()))
          verdict.faults       sentences; empty: nothing lost, nothing damaged, twice only what was in flight
+         judge(…, grace={"qmgr": 5})    seconds after a kill in which what the dead had given out may still arrive
 Source:  issue "kill -9 … nothing delivered twice but what was in flight".
 
 In flight at a kill is a delivery whose end-of-data was sent and whose result is not durable yet. So a second arrival of
@@ -12,7 +13,9 @@ the same message (queue id) for the same recipient is excused by a kill K if
 A kill has a length (from the signal to the last process gone), and within it everything may still happen.
 """
 import collections
+import os
 import re
+import time
 
 # Whose death may repeat a delivery: who delivers, who writes down the result, and who takes both along.
 RELEVANT = {"smtp": {"smtp"}, "virtual": {"virtual"}, "local": {"local"}}
@@ -36,8 +39,23 @@ def synced(log):
     return places
 
 
-def judge(acknowledged, arrivals, kills, results):
-    """`acknowledged`: (key, recipient) pairs that got 250; `results`: of synced(), or None if qmgr ran without -v."""
+def queue_id_of(header):
+    """Of the last hop, from its trace field."""
+    return re.search(rb"\bid ([^\s;]+)", header).group(1).decode()
+
+
+def in_maildir(path):
+    """(file, content, when it was written) of each message delivered there, on the monotonic clock."""
+    shift = time.time() - time.monotonic()
+    for name in os.listdir(os.path.join(path, "new")):
+        file = os.path.join(path, "new", name)
+        with open(file, "rb") as raw:
+            yield file, raw.read(), os.stat(file).st_mtime - shift
+
+
+def judge(acknowledged, arrivals, kills, results, grace=None):
+    """`acknowledged`: (key, recipient) pairs that got 250; `results`: of synced(), or None if qmgr ran without -v.
+    Any clock will do that arrivals and kills have in common: the length of a file that only grows, for one."""
     kills = sorted(kills, key=lambda k: k.sent)
     faults = []
     by_delivery = collections.defaultdict(list)
@@ -58,7 +76,8 @@ def judge(acknowledged, arrivals, kills, results):
         doubled += 1
         for first, second in zip(all_of_it, all_of_it[1:]):
             relevant = RELEVANT.get(first.by, {first.by}) | ALWAYS
-            between = [k for k in kills if k.name in relevant and k.dead >= first.at - TICK and k.sent <= second.at + TICK]
+            between = [k for k in kills if k.name in relevant and k.dead + (grace or {}).get(k.name, 0) >= first.at - TICK and
+                       k.sent <= second.at + TICK]
             if not between:
                 faults.append(f"doubled without a kill: {queue_id} for {recipient}, {first.at:.3f} and {second.at:.3f}")
                 continue

@@ -205,20 +205,26 @@ class Instance:
 
     def kill(self, program):
         """kill -9 of every process of that program; returns how many there were. Notes the kill in self.kills."""
-        return len(self._kill(program, self.pids().get(program, [])))
-
-    def _kill(self, name, pids):
-        sent, before, dead = time.monotonic(), self.log_size(), []
-        for pid in pids:
+        sent, before = time.monotonic(), self.log_size()
+        dead, stopped = [], set()
+        # Stopped first: one that still ran could start another one that the list does not have.
+        while new := set(self.pids().get(program, [])) - stopped:
+            for pid in new:
+                try:
+                    os.kill(pid, signal.SIGSTOP)
+                except ProcessLookupError:
+                    pass
+            stopped |= new
+        for pid in stopped:
             try:
                 os.kill(pid, signal.SIGKILL)
                 dead.append(pid)
             except ProcessLookupError:
                 pass
-        eventually(lambda: not any(map(runs, dead)), f"{name} dead", 20)
+        eventually(lambda: not any(map(runs, dead)), f"{program} dead", 20)
         if dead:
-            self.kills.append(Kill(name, sent, time.monotonic(), before, self.log_size()))
-        return dead
+            self.kills.append(Kill(program, sent, time.monotonic(), before, self.log_size()))
+        return len(dead)
 
     def kill_all(self):
         """kill -9 of everything, master first so that it restarts nothing."""

@@ -46,12 +46,14 @@ class Message:
         self.recipient_parameters = []
         self.xforward = dict(session.xforward)
         self.content = b""
+        self.at = None  # when its end had come, on the monotonic clock
         self.via = None
 
 
 class Session:
     def __init__(self, number):
         self.number = number
+        self.began = time.monotonic()
         self.raw = bytearray()   # all that the client sent
         self.commands = []       # command lines, decoded
         self.helo = None
@@ -337,7 +339,7 @@ class Peer:
                 self._send(connection, session, "500 5.5.2 what?")
 
     def _take(self, connection, session, message, content):
-        message.content = content
+        message.content, message.at = content, time.monotonic()
         if any(b > 127 for b in content) and not any(f.startswith("8BITMIME") for f in self.features):
             self._violation(session, "8-bit content, and 8BITMIME was not offered")
         replies = []

@@ -5,11 +5,17 @@ import pwd
 import random
 import re
 import threading
+import time
 
 from harness import *
+from in_flight import Arrival, in_maildir, judge, queue_id_of, synced
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s",
         "smtp_destination_concurrency_limit": "20"}
+# Says in the log when a result is on disk.
+TALKATIVE = {"qmgr": "unix n - n 300 1 qmgr -v"}
+# Whoever delivers learns of qmgr's death, and ends what it has in hand, in its own time.
+GRACE = {"qmgr": 5}
 
 
 class Load(threading.Thread):
@@ -19,6 +25,7 @@ class Load(threading.Thread):
         super().__init__(daemon=True)
         self.port, self.name_, self.recipients, self.size = port, name, recipients, size
         self.accepted, self.sent = [], {}
+        self.acknowledged = set()  # (key, recipient)
         self.stop = threading.Event()
 
     def run(self):
@@ -33,9 +40,10 @@ class Load(threading.Thread):
             try:
                 if client is None:
                     client = Client(self.port, timeout=20)
-                client.send("ada@sender.example", [self.recipients[number % len(self.recipients)]], content,
-                            via="BDAT" if number % 2 else "DATA")
+                recipient = self.recipients[number % len(self.recipients)]
+                client.send("ada@sender.example", [recipient], content, via="BDAT" if number % 2 else "DATA")
                 self.accepted.append(key)
+                self.acknowledged.add((key, recipient))
             except (OSError, Refused, ConnectionError, ValueError):
                 if client is not None:
                     client.close()
@@ -52,6 +60,14 @@ def system_user():
     return next(u.pw_name for u in pwd.getpwall() if u.pw_name in ("games", "nobody") and u.pw_uid)
 
 
+def arrival(text, sent, at, by, end):
+    """What judge() asks of a delivered message."""
+    key = re.search(rb"(?m)^X-Key: (\S+?)\r?$", text).group(1).decode()
+    damage = without_trace(text, sent[key] if end == b"\r\n" else sent[key].replace(b"\r\n", b"\n"), end)
+    recipient = re.search(rb"(?m)^\s+for <([^>]+)>", text).group(1).decode()
+    return Arrival(key, recipient, queue_id_of(text), at, by, damage)
+
+
 class Crash(Suite):
     def run_case(self, victims, rounds=4, all_at_once=False):
         seed = int(os.environ.get("PEN_SEED", "0")) or random.randrange(1 << 30)
@@ -61,7 +77,7 @@ class Crash(Suite):
             settings = relay_to(peer)
             settings.update(SOON)
             settings["virtual_mailbox_maps"] = inline({"v@virtual.test.example": "v/"})
-            with self.subTest(seed=seed), Instance(settings) as mx:
+            with self.subTest(seed=seed), Instance(settings, TALKATIVE) as mx:
                 loads = [Load(mx.port, f"c{i}", recipients, 300 if i % 2 else 40000) for i in range(4)]
                 for load in loads:
                     load.start()
@@ -71,41 +87,46 @@ class Crash(Suite):
                     eventually(lambda: sum(len(x.accepted) for x in loads) >= goal,
                                lambda: f"{goal} accepted, has {sum(len(x.accepted) for x in loads)}", 90)
                     if all_at_once:
-                        mx.kill_all()
+                        self.killed(peer, mx, mx.kill_all)
                         kills["all"] += 1
                         mx.start()
                     else:
                         for victim in victims:
-                            kills[victim] += mx.kill(victim)
-                for load in loads:
-                    load.stop.set()
-                for load in loads:
-                    load.join(60)
+                            kills[victim] += self.killed(peer, mx, lambda: mx.kill(victim), victim == "smtp")
                 if not all_at_once:
                     for victim in victims:
                         self.assertGreater(kills[victim], 0, f"{victim} was never running")
-                mx.flush()
                 try:
-                    mx.wait_empty_queue(120)
+                    self.ended(mx, loads)
                 finally:
                     self.settle(mx, peer, loads)
 
+    def killed(self, peer, mx, kill, ends_sessions=True):
+        """kill(), which is over only when the peer has read what the dead had sent it."""
+        before = len(mx.kills)
+        count = kill()
+        if ends_sessions and len(mx.kills) > before:
+            dead = mx.kills[-1].dead
+            open_then = [s for s in list(peer.sessions) if s.began <= dead]
+            eventually(lambda: all(s.closed for s in open_then), "the sessions of the dead end", 60)
+            mx.kills[-1] = mx.kills[-1]._replace(dead=time.monotonic())
+        return count
+
     def settle(self, mx, peer, loads):
         sent = {k: v for x in loads for k, v in x.sent.items()}
-        accepted = [k for x in loads for k in x.accepted]
-        arrived = collections.Counter()
-        for end, texts in ((b"\r\n", [m.content for m in peer.messages]), (b"\n", mx.virtual_box("v").messages())):
-            for text in texts:
-                key = re.search(rb"^X-Key: (\S+?)\r?$", text, re.M).group(1).decode()
-                arrived[key] += 1
-                wanted = sent[key] if end == b"\r\n" else sent[key].replace(b"\r\n", b"\n")
-                self.assertIsNone(without_trace(text, wanted, end), key)
-        lost = [k for k in accepted if not arrived[k]]
-        self.assertEqual(lost, [], f"{len(lost)} of {len(accepted)} acknowledged messages lost")
-        doubled = sum(1 for n in arrived.values() if n > 1)
-        print(f"\n  {len(accepted)} acknowledged, all arrived; {doubled} in flight twice", flush=True)
-        # In flight at a kill at most: the window of each connection and a slot of each mailbox delivery.
-        self.assertLess(doubled, 400)
+        arrivals = [arrival(m.content, sent, m.at, "smtp", b"\r\n") for m in peer.messages]
+        arrivals += [arrival(text, sent, at, "virtual", b"\n")
+                     for _, text, at in in_maildir(mx.virtual_box("v").path)]
+        self.judged(mx, loads, arrivals)
+
+    def judged(self, mx, loads, arrivals):
+        """Nothing lost, nothing damaged, twice only what was in flight at a kill."""
+        acknowledged = set().union(*(x.acknowledged for x in loads))
+        results = synced(mx.log().encode())
+        self.assertTrue(results, "qmgr says when a result is on disk")
+        verdict = judge(acknowledged, arrivals, mx.kills, results, GRACE)
+        print(f"\n  {len(acknowledged)} acknowledged, {verdict.doubled} in flight twice", flush=True)
+        self.assertEqual(verdict.faults, [])
 
     def test_kill_smtpd(self):
         self.run_case(["smtpd"])
@@ -125,32 +146,82 @@ class Crash(Suite):
     def test_kill_local_while_it_writes_mailbox_files(self):
         user = system_user()
         # A kill may leave a lock file behind, which holds the mailbox up until it is that old.
-        with Instance({**SOON, "mail_spool_directory": "", "stale_lock_time": "20s"}, start=False) as mx:
+        with Instance({**SOON, "mail_spool_directory": "", "stale_lock_time": "20s"}, TALKATIVE, start=False) as mx:
             mx.set(mail_spool_directory=mx.mail_spool)  # without the slash: one file per user
             mx.start()
             loads = [Load(mx.port, f"c{i}", [user + "@local.test.example"], 300 if i % 2 else 40000) for i in range(3)]
             for load in loads:
                 load.start()
+            mailbox = os.path.join(mx.mail_spool, user)
+            written = lambda: os.path.getsize(mailbox) if os.path.exists(mailbox) else 0
             killed = 0
             for goal in (10, 25, 40, 60):
                 eventually(lambda: sum(len(x.accepted) for x in loads) >= goal, f"{goal} accepted", 90)
-                killed += mx.kill("local")
-            for load in loads:
-                load.stop.set()
-            for load in loads:
-                load.join(60)
+                before = written()
+                if count := mx.kill("local"):
+                    # The clock of this test is the length of the mailbox.
+                    mx.kills[-1] = mx.kills[-1]._replace(sent=before, dead=written())
+                killed += count
+            self.ended(mx, loads)
             self.assertGreater(killed, 0)
-            mx.flush()
-            mx.wait_empty_queue(120)
-            with open(os.path.join(mx.mail_spool, user), "rb") as raw:
-                parts = re.split(rb"(?m)^From ada@sender\.example  .*\n", raw.read())[1:]
-            arrived = collections.Counter()
+            with open(mailbox, "rb") as raw:
+                content = raw.read()
+            starts = [m.start() for m in re.finditer(rb"(?m)^From ada@sender\.example  ", content)]
             sent = {k: v for x in loads for k, v in x.sent.items()}
-            for part in parts:
-                key = re.search(rb"^X-Key: (\S+)$", part, re.M).group(1).decode()
-                arrived[key] += 1
-                self.assertIsNone(without_trace(part[:-1], sent[key].replace(b"\r\n", b"\n"), b"\n"), key)
-            self.assertEqual([k for x in loads for k in x.accepted if not arrived[k]], [])
+            arrivals = []
+            for start, end in zip(starts, starts[1:] + [len(content)]):
+                text = content[content.index(b"\n", start) + 1:end - 1]  # without the empty line that ends each
+                arrivals.append(arrival(text, sent, start + 1, "local", b"\n"))
+            self.judged(mx, loads, arrivals)
+
+    def ended(self, mx, loads):
+        """The loads end and the queue drains."""
+        for load in loads:
+            load.stop.set()
+        for load in loads:
+            load.join(60)
+        mx.flush()
+        mx.wait_empty_queue(120)
+
+    def test_kill_local_while_commands_run(self):
+        # One command at a time for one recipient, so that a kill can repeat one at most.
+        settings = {**SOON, "default_privs": system_user(), "local_destination_concurrency_limit": "1"}
+        with Instance(settings, TALKATIVE, start=False) as mx:
+            out = os.path.join(mx.dir, "out")
+            os.mkdir(out)
+            os.chmod(out, 0o1777)
+            script = mx.write("keep", f"echo run >> {out}/runs\nfile=$(mktemp {out}/part.XXXXXXXX)\n"
+                                      f"cat > $file && chmod 644 $file && mv $file {out}/done.$(basename $file)\n")
+            aliases = mx.write("aliases", f'keep: "|/bin/sh {script}"\n')
+            mx.set(alias_maps=f"lmdb:{aliases}", alias_database=f"lmdb:{aliases}")
+            mx.tool("penalias", f"lmdb:{aliases}", check=True)
+            mx.start()
+            recipient = "keep@local.test.example"
+            loads = [Load(mx.port, f"c{i}", [recipient], 300 if i % 2 else 40000) for i in range(2)]
+            for load in loads:
+                load.start()
+
+            def runs():
+                try:
+                    with open(out + "/runs") as lines:
+                        return sum(1 for _ in lines)
+                except FileNotFoundError:
+                    return 0
+            for goal in (5, 15, 25, 35):
+                eventually(lambda: runs() >= goal, lambda: f"{goal} runs, {runs()} so far", 90)
+                self.assertGreater(mx.kill("local"), 0)
+            self.ended(mx, loads)
+            sent = {k: v for x in loads for k, v in x.sent.items()}
+            delivered = collections.Counter()
+            for name in os.listdir(out):
+                if not name.startswith("done."):
+                    continue
+                with open(os.path.join(out, name), "rb") as raw:
+                    found = arrival(raw.read().partition(b"\n")[2], sent, 0, "local", b"\n")  # without its From line
+                self.assertIsNone(found.damage, name)
+                delivered[found.key] += 1
+            self.assertEqual({k for x in loads for k in x.accepted} - delivered.keys(), set(), "lost")
+            self.assertLessEqual(runs(), len(delivered) + len(mx.kills), "a command ran again without a kill")
 
     def test_kill_everything_at_once(self):
         self.run_case([], all_at_once=True)

@@ -307,6 +307,22 @@ class Pipe(Suite):
             self.assertIn(b"filed as ticket 17", notice)
             mx.wait_empty_queue()
 
+    def test_flags_quote_and_end_the_content_and_make_the_delivery_final(self):
+        for flags, wanted, action in (("B>X", "a\n>From b\n\n", "delivered"), ("u", "a\nFrom b\n", "relayed")):
+            with self.subTest(flags), Peer() as back, \
+                    Instance({"relayhost": f"[127.0.0.1]:{back.port}"}, start=False) as mx:
+                out = self.out(mx)
+                mx.write("robot", f"cat > {out}body\n")
+                self.service(mx, "flags=" + flags)
+                mx.start()
+                send(mx.port, "ada@sender.example", ["jo@pipe.example"], mail("one", "a\r\nFrom b\r\n"),
+                     rcpt="NOTIFY=SUCCESS")
+                notice = back.wait_messages(1)[0].content.decode()
+                self.assertIn(f"\r\nFinal-Recipient: rfc822; jo@pipe.example\r\nAction: {action}\r\n",
+                              re.sub(r"\r\nOriginal-Recipient: [^\r]*", "", notice))
+                self.assertEqual(self.read(out + "body").split("\n\n", 1)[1], wanted)
+                mx.wait_empty_queue()
+
     def test_what_a_command_says_decides_over_the_message(self):
         with Instance({"minimal_backoff_time": "1h", "maximal_backoff_time": "1h"}, start=False) as mx:
             out = self.out(mx)

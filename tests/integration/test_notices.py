@@ -2,7 +2,9 @@
 import collections
 import email
 import email.policy
+import os
 import re
+import subprocess
 
 from harness import *
 
@@ -128,6 +130,35 @@ class Notices(Suite):
                 self.assertEqual(whole["In-Reply-To"], email.message_from_bytes(content)["Message-ID"])
                 self.assertEqual(status[1]["Final-Recipient"], "rfc822; x@rcpt.example")
 
+    def test_success_and_first_tries_are_told_in_the_words_of_the_template_file(self):
+        with Peer() as back, Peer(["PIPELINING", "8BITMIME"]) as far:
+            with Instance(round_trip(back, far), start=False) as mx:
+                mx.set(bounce_template_file=mx.write("bounce.cf", "".join(
+                    f"{kind}_template = <<EOF\nFrom: Post <{kind}>\nSubject: Of {kind}\n\nThe words of {kind} by $myhostname\nEOF\n"
+                    for kind in ("success", "verify"))))
+                mx.start()
+                send(mx.port, "ada@sender.example", ["x@rcpt.example"], mail(), rcpt="NOTIFY=SUCCESS")
+                told = [report_of(back.wait_messages(1)[0])]
+                for number, words in enumerate((["-v"], ["-bv"]), 2):  # a message and a probe
+                    subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, *words, "-f", "ada@sender.example", "x@rcpt.example"],
+                                   input=b"Subject: s\n\ntext\n", stdout=subprocess.DEVNULL, check=True, timeout=60)
+                    told.append(report_of(back.wait_messages(number)[-1]))
+                for kind, (whole, text, status, _) in zip(("success", "verify", "verify"), told):
+                    self.assertEqual((whole["Subject"], whole["From"]), (f"Of {kind}", f"Post <{kind}@mx.test.example>"))
+                    self.assertIn(f"The words of {kind} by mx.test.example\r\n", text)
+                    self.assertEqual(status[1]["Final-Recipient"], "rfc822; x@rcpt.example")
+
+    def test_bounce_size_limit_says_up_to_where_the_whole_message_is_returned(self):
+        with Peer() as back, Peer() as far:
+            far.replies["RCPT"] = "550 5.1.1 nobody"
+            with Instance(round_trip(back, far, bounce_size_limit="4000")) as mx:
+                for number, (lines, kind) in enumerate(((20, "message/rfc822"), (100, "text/rfc822-headers")), 1):
+                    send(mx.port, "ada@sender.example", ["x@rcpt.example"], mail(f"of {lines} lines", body=("x" * 60 + "\r\n") * lines))
+                    notice = back.wait_messages(number)[-1]
+                    self.assertEqual(report_of(notice)[3].get_content_type(), kind)
+                    self.assertEqual(notice.content.count(b"x" * 60 + b"\r\n"), lines if kind == "message/rfc822" else 0)
+                    self.assertIn(b"Subject: of %d lines\r\n" % lines, notice.content)
+
     def test_no_notice_is_lost_when_bounce_or_qmgr_is_killed(self):
         with Peer() as back, Peer() as far:
             far.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody" if "no" in line else None
@@ -170,6 +201,41 @@ class Notices(Suite):
                 self.assertEqual(max(back.messages[0].content) & 0x80, 0)
                 self.assertEqual(returned.get_payload()[0].get_payload(decode=True) + b"\r\n", text.encode())
                 self.assertEqual(back.violations + far.violations, [])
+
+
+class RecipientsInUtf8(Suite):
+    def test_an_orcpt_in_utf8_is_passed_on_and_comes_back(self):
+        for features, passed in (["SMTPUTF8"], "andré@first.example"), ([], r"andr\x{E9}@first.example"):
+            with self.subTest(features), Peer() as back, Peer(["PIPELINING", "8BITMIME", "DSN", *features]) as far:
+                far.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody" if "gone@" in line else None
+                with Instance(round_trip(back, far, smtputf8_enable="yes")) as mx:
+                    for to in ("here", "gone"):
+                        send(mx.port, "ada@sender.example", [to + "@rcpt.example"], mail("plain"),
+                             mail="SMTPUTF8 RET=HDRS", rcpt="NOTIFY=FAILURE ORCPT=utf-8;andré@first.example")
+                    got = far.wait_messages(1)[0]
+                    self.assertEqual(got.recipient_parameters, [["NOTIFY=FAILURE", "ORCPT=utf-8;" + passed]])
+                    self.assertEqual("SMTPUTF8" in got.parameters, bool(features))
+                    # Nothing else in this notice is beyond ASCII: it goes where SMTPUTF8 is not known.
+                    notice = back.wait_messages(1)[0]
+                    _, _, status, returned = report_of(notice)
+                    self.assertEqual(status[1]["Original-Recipient"], r"utf-8; andr\x{E9}@first.example")
+                    self.assertEqual(returned.get_content_type(), "text/rfc822-headers")
+                    mx.wait_empty_queue()
+                    self.assertEqual((far.violations, back.violations), ([], []))
+
+    def test_a_header_that_comes_back_in_utf8_is_of_the_global_form(self):
+        with Peer(["PIPELINING", "8BITMIME", "SMTPUTF8"]) as back, Peer(["PIPELINING", "8BITMIME", "SMTPUTF8"]) as far:
+            far.replies["RCPT"] = "550 5.1.1 nobody"
+            with Instance(round_trip(back, far, smtputf8_enable="yes")) as mx:
+                send(mx.port, "ada@sender.example", ["bén@rcpt.example"], mail("grüße"), mail="SMTPUTF8 BODY=8BITMIME RET=HDRS",
+                     rcpt="ORCPT=utf-8;andré@first.example")
+                notice = back.wait_messages(1)[0]
+                self.assertIn("SMTPUTF8", notice.parameters)
+                text = notice.content.decode()
+                self.assertIn("\r\nContent-Type: message/global-headers\r\n", text)
+                self.assertIn("\r\nFinal-Recipient: utf-8; bén@rcpt.example\r\n", text)
+                self.assertIn("\r\nOriginal-Recipient: utf-8; andré@first.example\r\n", text)
+                self.assertIn("\r\nSubject: grüße\r\n", text)
 
 
 class HeadersInUtf8(Suite):

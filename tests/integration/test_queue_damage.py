@@ -1,9 +1,11 @@
 """The queue's files damaged between two starts: what is whole is delivered, what is lost is told, mail goes on."""
 import os
 import re
+import shutil
 import subprocess
 
 from harness import *
+from instance import mail_owner
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s"}
 TOLD = r"queue log damaged|not whole records"
@@ -132,6 +134,37 @@ class QueueDamage(Suite):
                     out.write("left here")
             return set(range(self.COUNT))
 
+        self.stopped(damage)
+
+    def test_links_among_the_files_lead_nowhere(self):
+        kept = b"somebody else's" + b"\0" * 100000
+
+        def damage(mx):
+            self.victims = [os.path.join(mx.dir, name) for name in ("linked", "named_twice")]
+            for path in self.victims:
+                with open(path, "wb") as out:
+                    out.write(kept)
+                if os.geteuid() == 0:
+                    shutil.chown(path, mail_owner())  # so that nothing but care keeps it from being written
+            for folder, name in ((self.folder(mx), "segment-"), (mx.path("spool", "spool"), "body-")):
+                os.symlink(self.victims[0], os.path.join(folder, name + "00000102"))
+                os.link(self.victims[1], os.path.join(folder, name + "00000103"))
+                os.symlink(os.path.join(mx.dir, "nowhere"), os.path.join(folder, name + "00000104"))
+            return set(range(self.COUNT))
+
+        def untouched(mx, peer, spared):
+            QueueDamage.check(self, mx, peer, spared)
+            large = mail("large", "0123456789abcdef\r\n" * 20000)  # has a file of its own
+            for _ in range(5):
+                send(mx.port, "ada@sender.example", ["u@rcpt.example"], large)
+            eventually(lambda: sum(m.content.endswith(large) for m in peer.messages) == 5, "the large ones arrive")
+            mx.wait_empty_queue()
+            for path in self.victims:
+                with open(path, "rb") as raw:
+                    self.assertEqual(raw.read(), kept, path)
+            self.assertFalse(os.path.exists(os.path.join(mx.dir, "nowhere")))
+
+        self.check = untouched
         self.stopped(damage)
 
     def test_a_file_of_the_wrong_owner_stops_mail_until_it_is_put_right(self):
