@@ -24,7 +24,7 @@ Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> ow
     return fail_errno(
         fmt::format("no account has uid {}, whose alias or include file it is", *owner), ENOENT);
   }
-  PEN_TRY_ASSIGN(auto found, mailbox::find_account(rules.default_privs));
+  PEN_TRY_ASSIGN(auto found, rules.account(rules.default_privs));
   if (!found || found->identity.uid == 0)
     return fail_errno(
         fmt::format("default_privs = {} is no unprivileged account", rules.default_privs), EPERM);
@@ -32,18 +32,18 @@ Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> ow
 }
 
 /// The account of a forward file's user, by its name: others may have the same uid.
-Result<mailbox::Account> account_named(const std::string& name) {
-  PEN_TRY_ASSIGN(auto found, mailbox::find_account(name));
+Result<mailbox::Account> account_named(const Rules& rules, const std::string& name) {
+  PEN_TRY_ASSIGN(auto found, rules.account(name));
   if (found) return *std::move(found);
   return fail_errno(fmt::format("there is no account {} any more", name), ENOENT);
 }
 
 /// The user's account; nullopt: there is none.
-Result<std::optional<mailbox::Account>> account_of(const std::string& base) {
+Result<std::optional<mailbox::Account>> account_of(const Rules& rules, const std::string& base) {
   const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos ||
                    base.starts_with('.') || base.find('\0') != std::string::npos;
   if (odd) return std::nullopt;
-  return mailbox::find_account(base);
+  return rules.account(base);
 }
 
 /// An :include: file, read in a process that is given up at `until`: the disk may hang. Without a reader it is named by
@@ -60,7 +60,7 @@ Result<OwnedText> read_include(const Rules& rules, const std::string& path,
   work.read_path = path;
   if (!administrators) {
     PEN_TRY_ASSIGN(const auto account,
-                   name.empty() ? account_for(rules, reader) : account_named(name));
+                   name.empty() ? account_for(rules, reader) : account_named(rules, name));
     PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
     work.read_limit = mailbox::kMaxUserInclude;
   }
@@ -141,7 +141,7 @@ class ToUser {
   }
 
   Outcome operator()() {
-    auto found = account_of(base_);
+    auto found = account_of(rules_, base_);
     if (!found) return settled(deferred("4.3.0", found.error().message()));
     auto way =
         transport(rules_.mailbox_transports, "mailbox_transport_maps", rules_.mailbox_transport);
@@ -414,8 +414,8 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
                                       const Direct& direct) {
   const Rules& rules = shared.rules;
   if (direct.kind == Direct::Kind::refused) return failed("5.7.1", direct.text);
-  const auto account =
-      direct.account.empty() ? account_for(rules, direct.owner) : account_named(direct.account);
+  const auto account = direct.account.empty() ? account_for(rules, direct.owner)
+                                              : account_named(rules, direct.account);
   if (!account)
     return deferred("4.3.5",
                     fmt::format("{}: {}", printable(direct.text, 100), account.error().message()));

@@ -72,8 +72,7 @@ Result<Expansion> expand_name(const Shared& shared, const std::string& address);
 /// list_owner() of an address.
 Result<std::string> owner_of(const Shared& shared, const std::string& address);
 
-/// Where "~/path" is: links in the home directory are followed, as in that of home_mailbox, because they are its user's
-/// own doing. Nothing changes for a path with "..". home: absolute.
+/// Where "~/path" is: as with home_mailbox, links in the home directory to directories of its user are followed. Nothing changes for a path with "..". home: absolute.
 void aim_below_home(const std::string& home, const std::string& path, mailbox::Target& target);
 
 /// To a user's mailbox, or on as the user has it. user: with extension. skip_forward: forward files and luser_relay do

@@ -1,9 +1,11 @@
 #pragma once
 /// The settings that local delivery goes by, as values.
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/mailbox/accounts.h"
 #include "lib/mailbox/store.h"
 #include "lib/map/map.h"
 #include "local/expand.h"
@@ -14,6 +16,9 @@ struct Rules {
   std::string myhostname, myorigin;
   std::string delimiters;  // recipient_delimiter
   ExpandRules expansion;   // all but the domain
+  // the account of a name, by its name; any thread
+  std::function<Result<std::optional<mailbox::Account>>(const std::string& name)> account =
+      [](const std::string& name) { return mailbox::find_account(name); };
   // whether an address of another domain is delivered by this service too; any thread
   std::function<Result<bool>(const std::string& address)> ours;
 

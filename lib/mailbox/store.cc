@@ -55,7 +55,20 @@ std::vector<std::string> components(std::string_view path) {
   return parts;
 }
 
-/// Opens (and, with create, makes) a directory step by step below base.
+/// What a link in a home directory leads to, if the link is the current user's or root's and the directory the user's:
+/// a link that somebody else made leads nobody's mail anywhere, and the user's own not into what is another's.
+Result<async::Fd> follow_link(int at, const std::string& name) {
+  struct stat link{}, directory{};
+  if (::fstatat(at, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0) return fail_errno("look at");
+  async::Fd fd(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::fstat(fd.get(), &directory) != 0) return fail_errno("follow");
+  const uid_t self = ::geteuid();
+  if ((link.st_uid != self && link.st_uid != 0) || directory.st_uid != self)
+    return fail_errno("a link to what is not the recipient's", EPERM);
+  return fd;
+}
+
+/// Opens (and, with create, makes) a directory step by step below base. follow: as follow_link() does.
 Result<async::Fd> open_below(const std::string& base, const std::vector<std::string>& parts,
                              std::size_t count, bool follow, bool create) {
   async::Fd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -64,7 +77,7 @@ Result<async::Fd> open_below(const std::string& base, const std::vector<std::str
   for (std::size_t i = 0; i < count; ++i) {
     shown += "/" + parts[i];
     if (parts[i] == "..") return fail_errno(shown, EINVAL);
-    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
+    constexpr int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
     int fd = ::openat(at.get(), parts[i].c_str(), flags);
     if (fd < 0 && errno == ENOENT && create) {
       if (::mkdirat(at.get(), parts[i].c_str(), 0700) != 0 && errno != EEXIST)
@@ -72,6 +85,12 @@ Result<async::Fd> open_below(const std::string& base, const std::vector<std::str
       // The new name must survive a power cut, or the mail below it would not.
       if (::fsync(at.get()) != 0) return fail_errno("sync directory above " + shown);
       fd = ::openat(at.get(), parts[i].c_str(), flags);
+    }
+    if (fd < 0 && follow && (errno == ENOTDIR || errno == ELOOP)) {
+      auto led = follow_link(at.get(), parts[i]);
+      if (!led) return std::unexpected(std::move(led).error().within("open directory " + shown));
+      at = *std::move(led);
+      continue;
     }
     if (fd < 0) return fail_errno("open directory " + shown);
     at = async::Fd(fd);
@@ -132,7 +151,8 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
   auto box = open_below(target.base, parts, parts.size(), target.follow_links, true);
   if (!box) return trouble(box.error(), "maildir delivery failed");
   struct stat st{};
-  if (::fstat(box->get(), &st) != 0 || (st.st_uid != ::geteuid() && !target.follow_links))
+  if (::fstat(box->get(), &st) != 0 ||
+      (st.st_uid != ::geteuid() && !(target.follow_links && target.any_owner)))
     return trouble("4.2.0",
                    fmt::format("maildir delivery failed: {}/{} does not belong to the recipient",
                                target.base, target.path));
@@ -265,17 +285,14 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
     if (!locked && !(other && locked.error().is_errno(EACCES)))
       return trouble(locked.error(), what);
   }
-  async::Fd file(::openat(
-      dir->get(), name.c_str(),
-      O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | (target.follow_links ? 0 : O_NOFOLLOW),
-      0600));
+  async::Fd file(::openat(dir->get(), name.c_str(),
+                          O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
   if (!file) return trouble(Error::from_errno(errno, "open"), what);
   if (auto locked = kernel_locks(file.get(), target.lock); !locked)
     return trouble(locked.error(), what);
   struct stat st{}, path_st{};
   if (::fstat(file.get(), &st) != 0 ||
-      ::fstatat(dir->get(), name.c_str(), &path_st,
-                target.follow_links ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
+      ::fstatat(dir->get(), name.c_str(), &path_st, AT_SYMLINK_NOFOLLOW) != 0)
     return trouble(Error::from_errno(errno, "stat"), what);
   if (!S_ISREG(st.st_mode)) return trouble("4.2.0", what + ": not a regular file");
   if (st.st_nlink != 1) return trouble("4.2.0", what + ": the file has more than one link");

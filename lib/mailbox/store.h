@@ -1,9 +1,10 @@
 #pragma once
 /// Writes one message into a Maildir or an mbox: blocking, as the current user. Runs in the forked child (child.h).
 ///
-/// Safety:  a path is a trusted base directory plus a relative part. Below the base no symbolic link is followed
-///          unless the target says so (the recipient's own home), mailboxes must be regular files with one link that
-///          belong to the current user: links planted in a shared spool directory have no effect.
+/// Safety:  a path is a trusted base directory plus a relative part. Below the base no symbolic link is followed,
+///          mailboxes must be regular files with one link that belong to the current user: links planted in a shared
+///          spool directory have no effect. In the recipient's own home (follow_links) one to a directory is, if it is
+///          his or root's and the directory his; a mailbox file is never a link (as Postfix's safe_open has it).
 /// Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves at most a file in tmp/.
 /// mbox:    locked, appended, fsynced; on any failure cut back to its former length.
 /// Result:  success only when the message is on stable storage.
@@ -39,8 +40,9 @@ struct Target {
   Form form = Form::maildir;
   std::string base;  // trusted directory, absolute; must exist
   std::string path;  // below base, no "..", empty only for a Maildir that is the base itself
-  bool follow_links = false;     // below base
-  bool any_owner = false;        // an mbox of somebody else that the current user may write
+  bool follow_links = false;  // below base, to directories of the current user
+  // an mbox of somebody else that the current user may write; with follow_links a Maildir too
+  bool any_owner = false;
   std::string shown;             // for the status in place of the form's name: "file: /x/y"
   std::uint64_t size_limit = 0;  // of the mailbox file (mbox) or of the message (Maildir); 0: none
   LockRules lock;

@@ -1,7 +1,9 @@
 #include "lib/mailbox/store.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "lib/async/fd.h"
 #include "lib/mailbox/content.h"
 #include "lib/testing/scratch.h"
 
@@ -57,6 +60,54 @@ struct Box {
   Target maildir, mbox;
   unsigned long long count = 0;
 };
+
+/// Another process that holds a lock on a file until it is released.
+class Holder {
+ public:
+  /// lock: takes it, by the descriptor of the file.
+  Holder(const std::string& path, bool (*lock)(int fd)) {
+    int held[2], until[2];
+    BOOST_REQUIRE(::pipe2(held, O_CLOEXEC) == 0);
+    BOOST_REQUIRE(::pipe2(until, O_CLOEXEC) == 0);
+    pid_ = ::fork();
+    BOOST_REQUIRE(pid_ >= 0);
+    char c = '1';
+    if (pid_ == 0) {
+      (void)::close(until[1]);
+      const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+      const bool ok = fd >= 0 && lock(fd) && ::write(held[1], &c, 1) == 1;
+      ::_exit(ok && ::read(until[0], &c, 1) == 0 ? 0 : 1);
+    }
+    (void)::close(held[1]);
+    (void)::close(until[0]);
+    until_ = async::Fd(until[1]);
+    const async::Fd begun(held[0]);
+    BOOST_REQUIRE(::read(begun.get(), &c, 1) == 1);
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  ~Holder() { release(); }
+  void release() {
+    if (pid_ < 0) return;
+    until_.reset();
+    int status = -1;
+    BOOST_TEST(::waitpid(pid_, &status, 0) == pid_);
+    BOOST_TEST(status == 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  async::Fd until_;
+};
+bool lock_by_fcntl(int fd) {
+  struct flock all{};
+  all.l_type = F_WRLCK;
+  all.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_SETLK, &all) == 0;
+}
+bool lock_by_flock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
 const std::string kMail = "Subject: x\r\n\r\nhello\r\nFrom here\r\n";
 }  // namespace
 
@@ -131,6 +182,39 @@ BOOST_AUTO_TEST_CASE(a_held_dotlock_defers_and_a_stale_one_is_removed) {
   BOOST_REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), old, 0) == 0);
   mbox.lock.attempts = 2;
   BOOST_TEST(put(mbox, kMail).dsn == "2.0.0");
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_of_the_kernel_that_another_process_holds_defers_until_it_is_released) {
+  struct Case {
+    const char *method, *other;
+    bool (*lock)(int fd);
+  };
+  for (const auto& [method, other, lock] :
+       {Case{"fcntl", "flock", lock_by_fcntl}, Case{"flock", "fcntl", lock_by_flock}}) {
+    const auto path = scratch.write(method, "");
+    mbox.path = method;
+    const auto with = [&](const std::string& methods) {
+      auto rules = parse_lock_rules(methods);
+      BOOST_REQUIRE(rules);
+      mbox.lock = *rules;
+      mbox.lock.attempts = 3;
+      mbox.lock.delay = seconds(0);
+      return put(mbox, kMail);
+    };
+    Holder holder(path, lock);
+    for (const auto& methods : {std::string(method), std::string("fcntl, flock, dotlock")}) {
+      const auto s = with(methods);
+      BOOST_TEST((s.action == mail::Action::deferred), methods + ": " + s.text);
+      BOOST_TEST(s.dsn == "4.2.0");
+      BOOST_TEST(s.text.contains("unable to lock for exclusive access"), s.text);
+    }
+    BOOST_TEST(read_file(path) == "");
+    BOOST_TEST(!fs::exists(path + ".lock"));
+    BOOST_TEST(with(other).dsn == "2.0.0");  // it is not asked for
+    holder.release();
+    BOOST_TEST(with(method).dsn == "2.0.0");
+    BOOST_TEST(with("fcntl, flock, dotlock").dsn == "2.0.0");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(links_planted_as_mailbox_have_no_effect) {

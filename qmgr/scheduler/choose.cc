@@ -224,7 +224,7 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
   for (const auto& member : level) {
     Destination* d = member->destination;
     if (dead(*d) || full(*d) || must_pause(*d) || !session_possible(*d)) continue;
-    if (holds_its_share(*d) || paced_elsewhere(*d, level)) continue;
+    if (holds_its_share(*d)) continue;
     if (best.count() > 0 && measured_lately(*d) && slow(*d, best)) continue;
     if (unproven(*d) && !may_probe) {
       if (d->holding == 0) into.waits = Waits::probe;  // else for what the first one meets

@@ -70,7 +70,6 @@ void Model::unassign(Job& j) {
     c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
     --c.destination->transport->in_hand;
     --c.destination->handed;
-    pace_ends(*j.route->cluster);
     --figures.in_hand;
   } else {
     j.in_line.unlink();
@@ -98,7 +97,6 @@ void Model::hand(Connection& c, Job& j) {
   if (c.spent()) spent.push_back(c.number);
   ++c.destination->transport->in_hand;
   ++c.destination->handed;
-  pace_begins(*j.route->cluster, *c.destination);
   ++figures.in_hand;
   prefetch(*c.handed.front());  // will be done next
   actions.emplace_back(HandJob{c.number, j.number, j.message->number,
@@ -255,10 +253,8 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   for (Job* j : again) {
     if (j->place == Job::Place::handed) unassign(*j);
   }
-  for (Job* j : lost) {
-    pause(*j->route->cluster);
-    unassign(*j);
-  }
+  for (Job* j : lost) unassign(*j);
+  if (!lost.empty()) pause(d);
   const std::uint64_t done = c.done;
   const bool had_work = !again.empty() || !lost.empty();
   unset_idle(c);

@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_SUITE(scheduler_liveness)
 BOOST_AUTO_TEST_CASE(every_recipient_comes_to_an_end_once_the_world_behaves) {
   // PEN_LIVENESS_SEED and PEN_LIVENESS_RUNS: more of it by hand.
   const std::uint64_t first = from_environment("PEN_LIVENESS_SEED", 1);
-  const std::uint64_t runs = from_environment("PEN_LIVENESS_RUNS", 1000);
+  const std::uint64_t runs = from_environment("PEN_LIVENESS_RUNS", 300);
   std::uint64_t delivered = 0;
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     BOOST_TEST_INFO_SCOPE("seed " << seed);

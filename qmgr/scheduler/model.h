@@ -15,7 +15,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -218,8 +217,6 @@ struct Destination {
   std::uint32_t holding = 0;    // connections not yet closed, those that take no more jobs included
   std::size_t waiting = 0;      // jobs on their backlogs that were not handed out
   std::uint32_t handed = 0;     // jobs in hand
-  std::uint32_t underway = 0;   // jobs in hand of routes with this host, where a rate delay counts
-  std::uint64_t turn = 0;       // rises with each job handed out here, over all hosts
   std::uint32_t allowance = 0;  // connections while it is new or just back; 0: no matter
   std::uint32_t elsewhere = 0;  // connections of other hosts
   SteadyTime heard_until{};     // until when that is taken for true
@@ -390,8 +387,8 @@ struct Model {
   // share.cc
   /// Its connections hold as many jobs as it may have of the active set: what comes now waits where it can be parked.
   bool holds_its_share(const Destination& d) const {
-    return options.share_limit != 0 && d.waiting + d.handed >= options.share_limit &&
-           !may_have_more(d);
+    return options.share_limit != 0 && d.transport->solo == nullptr &&
+           d.waiting + d.handed >= options.share_limit && !may_have_more(d);
   }
   /// It holds its share, and takes what it is given fast enough for another one.
   bool may_have_more(const Destination& d) const;
@@ -404,23 +401,12 @@ struct Model {
   static bool keeps_pace(const Destination& d) {
     return d.transport->limits.rate_delay.count() > 0;
   }
-  /// No delivery may begin now: one is in hand, or ended lately, there or at another host of its route.
+  /// No delivery may begin now.
   bool must_pause(const Destination& d) const {
-    return keeps_pace(d) && (d.underway > 0 || d.paused_until > now);
+    return keeps_pace(d) && (d.handed > 0 || d.paused_until > now);
   }
-  /// It keeps pace, and another host of the level has a connection: that one carries all there is.
-  static bool paced_elsewhere(const Destination& d,
-                              const std::vector<std::unique_ptr<Member>>& level);
-  /// A job of the cluster is handed out on a connection to d.
-  void pace_begins(Cluster& c, Destination& d);
-  /// It is in hand no longer.
-  void pace_ends(Cluster& c);
-  /// A delivery of the cluster ended, whatever its result. Before pace_ends().
-  void pause(Cluster& c);
-  void pause_until(Destination& d, SteadyTime end);
-  static std::tuple<SteadyTime, std::uint64_t, std::string> pause_place(const Destination& d) {
-    return {d.paused_until, d.turn, d.key};
-  }
+  /// A delivery ended, whatever its result.
+  void pause(Destination& d);
   void end_pauses();
   /// Forgets a destination that nothing refers to; one that pauses later.
   void drop_if_unused(Destination& d);
@@ -583,9 +569,7 @@ struct Model {
   List<Cluster> crowded;
   List<Cluster> left;
   std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes
-  // By end; of one end, who was served longest ago comes first.
-  std::map<std::tuple<SteadyTime, std::uint64_t, std::string>, Destination*> paused;
-  std::uint64_t next_turn = 1;
+  std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;
 
   void mark_dirty(Transport& t) {

@@ -199,7 +199,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   const bool held = s.holds_its_share(d);
   s.measured(c, service_time);
   ++s.figures.jobs_done;
-  s.pause(*j.route->cluster);
+  s.pause(d);
   s.drop(j);
   if (d.allowance > 0) {  // it bears what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
@@ -295,7 +295,7 @@ SteadyTime Scheduler::next_wake() const {
   const Model& s = *model_;
   SteadyTime next = kNever;
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
-  if (!s.paused.empty()) next = std::min(next, std::get<SteadyTime>(s.paused.begin()->first));
+  if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
   for (const auto& [name, t] : s.transports) {
     next = std::min(next, t->look_at_probes);
     if (const Connection* c = t->idle.front())

@@ -49,7 +49,7 @@ void Model::wait_for_session(const std::vector<std::unique_ptr<Member>>& level) 
   for (const auto& m : level) {
     Destination& d = *m->destination;
     if (!session_possible(d) && !dead(d) && d.holding < connection_limit(d) && !must_pause(d) &&
-        !holds_its_share(d) && !paced_elsewhere(d, level))
+        !holds_its_share(d))
       wait_for_session(d);
   }
 }
@@ -57,10 +57,7 @@ void Model::wait_for_session(const std::vector<std::unique_ptr<Member>>& level) 
 bool Model::wants_more(Destination& d) {
   if (dead(d) || d.holding >= connection_limit(d) || must_pause(d) || holds_its_share(d))
     return false;
-  bool wanted = false;
-  d.starved.for_each(
-      [&](const Member& m) { wanted = wanted || !paced_elsewhere(d, m.cluster->levels[m.level]); });
-  return wanted;
+  return !d.starved.empty();
 }
 
 void Model::leave_class_line(Destination& d) {

@@ -71,7 +71,7 @@ class DestdbRedis(Suite):
                 return len(seen) == count and all(e["connections"] + e["connections_elsewhere"] == 3 for e in seen) and seen
             seen = eventually(known, lambda: f"all know of three: {[self.shown(mx, peer) for mx in made]}")
             self.assertEqual(sum(e["connections"] for e in seen), 3)
-            self.assertEqual(len(peer.sessions), 3)
+            eventually(lambda: len(peer.sessions) == 3, lambda: f"three sessions: {len(peer.sessions)}")
             held.let_go()
             peer.wait_messages(6 * count, seconds=60)
             for mx in made:
