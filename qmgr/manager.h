@@ -147,9 +147,9 @@ class Manager {
   void committed(queue_log::Ticket ticket);
 
   // --- tools ---
-  /// Orders for one message, wherever it is. done(outcome) is called when the order is durable. One that brings a
-  /// message into the active set (flush, expire) waits for room there, in turn with the runners: the caller bounds how
-  /// many it gives before the first are done.
+  /// Orders for one message, wherever it is. done(outcome) is called when the order is durable. A flush, which
+  /// brings a message into the active set, waits for room there, in turn with the runners: the caller bounds how many it
+  /// gives before the first are done. The others that leave a message in the queue write it anew, and need space.
   using Done = std::function<void(ipc::queue::Outcome)>;
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
   /// Every message that waits for a retry is due now: one mark per retry log.

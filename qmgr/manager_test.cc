@@ -278,6 +278,114 @@ BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
+/// Gives an order and has it carried out as far as can be without time passing.
+void obeyed(Qmgr& qmgr, const std::string& id, ipc::queue::Verb verb) {
+  std::optional<ipc::queue::Outcome> outcome;
+  qmgr.manager_->order(*qmgr.where(id), verb, [&](ipc::queue::Outcome o) { outcome = o; });
+  qmgr.run();
+  BOOST_TEST_REQUIRE(outcome.has_value());
+  BOOST_TEST((*outcome == ipc::queue::Outcome::ok));
+}
+
+BOOST_AUTO_TEST_CASE(an_expired_message_on_hold_stays_there_and_comes_back_when_it_is_released) {
+  using ipc::queue::Verb;
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  qmgr->run();
+  obeyed(*qmgr, "A1", Verb::hold);
+  for (int times = 1; times <= 2; ++times) obeyed(*qmgr, "A1", Verb::expire);
+  BOOST_TEST(qmgr->where("A1")->place.log == queue_log::kHold);
+  BOOST_TEST(outside.notices.empty());
+  kill();
+  start();
+  const auto held = qmgr->where("A1");
+  BOOST_TEST_REQUIRE(held.has_value());
+  BOOST_TEST(held->place.log == queue_log::kHold);
+  BOOST_TEST(from_log(*qmgr->log_->read(held->place))->forced_expire);
+  qmgr->advance(seconds(20000));
+  BOOST_TEST(outside.notices.empty());
+  obeyed(*qmgr, "A1", Verb::release);
+  BOOST_TEST(outside.notices == std::vector<std::string>{"failure A1: later@a.example"},
+             boost::test_tools::per_element());
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_order_to_expire_and_release_brings_back_what_is_on_hold) {
+  using ipc::queue::Verb;
+  for (const bool expired_before : {false, true}) {
+    const std::string id = expired_before ? "A2" : "A1";
+    outside.notices.clear();
+    qmgr->send(id, "s@x.example", {"later@a.example"});
+    qmgr->run();
+    obeyed(*qmgr, id, Verb::hold);
+    if (expired_before) obeyed(*qmgr, id, Verb::expire);
+    obeyed(*qmgr, id, Verb::expire_release);
+    BOOST_TEST(outside.notices == std::vector<std::string>{"failure " + id + ": later@a.example"},
+               boost::test_tools::per_element());
+    BOOST_TEST(qmgr->listed() == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_order_to_expire_that_was_answered_outlives_a_crash) {
+  for (const bool at_work : {false, true}) {
+    BOOST_TEST_CONTEXT((at_work ? "it is on the wire" : "it waits for its retry")) {
+      const std::string id = at_work ? "A2" : "A1";
+      qmgr->send(id, "s@x.example", {"hang@a.example", "later@b.example"});
+      qmgr->run();
+      const auto end_delivery = [&] {
+        for (auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
+        qmgr->run();
+      };
+      if (!at_work) end_delivery();
+      std::optional<FaultStorage> answered;
+      qmgr->manager_->order(*qmgr->where(id), ipc::queue::Verb::expire, [&](ipc::queue::Outcome o) {
+        BOOST_TEST((o == ipc::queue::Outcome::ok));
+        Random random(3);
+        answered = disk.cut(FaultStorage::Cut::kill, random);
+      });
+      qmgr->run();
+      BOOST_TEST(answered.has_value() == !at_work);
+      end_delivery();
+      BOOST_TEST_REQUIRE(answered.has_value());
+      qmgr.reset();
+      disk = *std::move(answered);
+      outside.notices.clear();  // of after the crash
+      start();
+      BOOST_TEST(outside.notices == std::vector<std::string>{"failure " + id + ": later@b.example"},
+                 boost::test_tools::per_element());
+      BOOST_TEST(qmgr->listed() == 0U);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(of_two_orders_for_a_message_on_the_wire_the_later_stands) {
+  using ipc::queue::Verb;
+  const std::vector<std::vector<Verb>> held{
+      {Verb::expire, Verb::hold}, {Verb::hold, Verb::expire}, {Verb::requeue, Verb::hold}};
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const auto& orders = held[i];
+    const std::string id = "A" + std::to_string(i);
+    qmgr->send(id, "s@x.example", {"hang@a.example", "later@b.example"});
+    qmgr->run();
+    BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
+    std::size_t answers = 0;
+    for (const Verb verb : orders)
+      qmgr->manager_->order(*qmgr->where(id), verb, [&](ipc::queue::Outcome o) {
+        answers += o == ipc::queue::Outcome::ok;
+      });
+    qmgr->run();
+    BOOST_TEST(answers == 0U, "not before the delivery has ended");
+    for (auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
+    qmgr->run();
+    BOOST_TEST(answers == 2U);
+    const auto where = qmgr->where(id);
+    BOOST_TEST_REQUIRE(where.has_value());
+    BOOST_TEST(where->place.log == queue_log::kHold);
+    const bool expired = orders.front() != Verb::requeue;
+    BOOST_TEST(from_log(*qmgr->log_->read(where->place))->forced_expire == expired);
+    obeyed(*qmgr, id, Verb::remove);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_message_can_come_in_for_the_hold_log_and_be_released) {
   qmgr->hold = true;
   qmgr->send("A1", "s@x.example", {"ok@a.example"});

@@ -71,9 +71,10 @@ struct Active {
   bool restarted = false;  // it was being worked on when qmgr ended: so may a warning
   bool reporting = false;
   bool report_refused = false;  // this round: the bounce program could not take the report
+  // returned after the next try, however young; set by an order, and only told of when it is in the log
   bool forced_expire = false;
   bool parked = false;  // put off to make room: its age does not count for how long
-  enum class Order : std::uint8_t { none, remove, hold, requeue } order = Order::none;
+  enum class Order : std::uint8_t { none, remove, hold, requeue, expire } order = Order::none;
 
   struct Rare {
     std::unordered_map<std::uint32_t, std::string> rewritten;  // by the transport table, this round

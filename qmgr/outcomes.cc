@@ -160,7 +160,7 @@ void Manager::defer(Active& m) {
 }
 
 void Manager::give_order(Active& m, Active::Order order, std::function<void(bool)> done_with) {
-  if (m.order == Active::Order::none || order == Active::Order::remove) m.order = order;
+  if (m.order != Active::Order::remove) m.order = order;
   if (done_with) m.rare().ordered_by.push_back(std::move(done_with));
   const Ordinals back = scheduler_.withdraw(m.number);
   PEN_CHECK(m.outstanding >= back.size());
@@ -182,7 +182,7 @@ void Manager::obey(Active& m) {
   } else {
     ticket = must(log_.release(m.id(), to_log(m, body_of(m))));
     runners_[queue_log::kJournal].look = true;
-    log::info("{}: requeued", m.id());
+    log::info("{}: {}", m.id(), m.order == Active::Order::expire ? "expired" : "requeued");
   }
   when_durable(ticket, [this, waiting = std::move(m.rare().ordered_by)] {
     for (const auto& w : waiting) w(true);
@@ -215,8 +215,13 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
         give_order(m, Active::Order::requeue, report);
         return;
       case Verb::expire:
+      case Verb::expire_release: {
+        if (m.forced_expire && m.order == Active::Order::none) break;  // read so from the log
         m.forced_expire = true;
-        break;
+        const bool to_be_held = m.order == Active::Order::hold && verb == Verb::expire;
+        give_order(m, to_be_held ? Active::Order::hold : Active::Order::expire, report);
+        return;
+      }
       case Verb::release:  // it is not on hold, and is being tried
       case Verb::flush:
         break;
@@ -224,8 +229,8 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     done_with(Outcome::ok);
     return;
   }
-  if (log_.recovery() == queue_log::Recovery::done && !has_room() &&
-      (verb == Verb::expire || (verb == Verb::flush && where.place.log != queue_log::kHold))) {
+  if (log_.recovery() == queue_log::Recovery::done && !has_room() && verb == Verb::flush &&
+      where.place.log != queue_log::kHold) {
     orders_waiting_.push_back({where, verb, std::move(done_with)});
     return;
   }
@@ -271,8 +276,15 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     when_durable(*ticket, [report] { report(true); });
     return;
   }
-  if (verb == Verb::hold || verb == Verb::release || verb == Verb::requeue) {
-    if (verb == Verb::hold && where.place.log == queue_log::kHold) {
+  const bool held = where.place.log == queue_log::kHold;
+  if (verb != Verb::flush) {
+    auto m = from_log(queue_log::Stored(*stored));
+    if (expires(verb) && !m) {
+      done_with(Outcome::failed);
+      return;
+    }
+    const bool stays_held = held && verb == Verb::expire;
+    if ((verb == Verb::hold && held) || (stays_held && m->forced_expire)) {
       done_with(Outcome::ok);
       return;
     }
@@ -292,13 +304,16 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
       return;
     }
     queue_log::Envelope again = stored->envelope;
-    if (auto m = from_log(queue_log::Stored(*stored)))
+    if (m) {
+      if (expires(verb)) m->forced_expire = true;
       again = to_log(*m, m->body);  // folds results in
-    const auto ticket = must(verb == Verb::hold ? log_.hold(id, again) : log_.release(id, again));
-    log::info("{}: {}", id,
-              verb == Verb::hold      ? "placed on hold"
-              : verb == Verb::release ? "released from hold"
-                                      : "requeued");
+    }
+    const auto ticket =
+        must(verb == Verb::hold || stays_held ? log_.hold(id, again) : log_.release(id, again));
+    if (expires(verb)) log::info("{}: expired", id);
+    if (verb == Verb::hold) log::info("{}: placed on hold", id);
+    if (verb == Verb::requeue) log::info("{}: requeued", id);
+    if (held && !stays_held) log::info("{}: released from hold", id);
     runners_[queue_log::kJournal].look = true;
     when_durable(ticket, [this, report] {
       runners_[queue_log::kJournal].look = true;
@@ -306,8 +321,8 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     });
     return;
   }
-  // flush, expire: tried now, whatever its retry time is.
-  if (where.place.log == queue_log::kHold && verb == Verb::flush) {
+  // A flush: tried now, whatever its retry time is.
+  if (held) {
     done_with(Outcome::ok);
     return;
   }
@@ -320,9 +335,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     done_with(Outcome::failed);
     return;
   }
-  m->forced_expire = m->forced_expire || verb == Verb::expire;
-  const MessageNumber number = admit(std::move(m));
-  if (verb == Verb::flush) scheduler_.override_deferral(number);
+  scheduler_.override_deferral(admit(std::move(m)));
   done_with(Outcome::ok);
 }
 

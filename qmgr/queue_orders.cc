@@ -26,9 +26,7 @@ constexpr std::size_t kMissed =
 constexpr int kRounds = 5;  // how often
 constexpr auto kProgressEvery = milliseconds(250);
 
-bool writes_anew(Verb verb) {
-  return verb == Verb::hold || verb == Verb::release || verb == Verb::requeue;
-}
+bool writes_anew(Verb verb) { return verb != Verb::remove && verb != Verb::flush; }
 }  // namespace
 
 /// One request while it is carried out. Orders hold it: the last of them may end after the tool went.
@@ -49,7 +47,9 @@ struct QueueServer::Run {
   std::vector<std::string> missed;  // were not where they had been when their turn came
   queue_log::IdFilter met;          // of those that stay in the queue, and may be met again
 
-  static bool remembers(const Act& m) { return m.dry_run || m.verb == Verb::requeue; }
+  static bool remembers(const Act& m) {
+    return m.dry_run || m.verb == Verb::requeue || expires(m.verb);
+  }
   bool full() const { return window >= kWindow || bytes >= kWindowBytes; }
 };
 
@@ -70,6 +70,7 @@ bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log
     case Verb::remove:
     case Verb::requeue:
     case Verb::expire:
+    case Verb::expire_release:
       break;
   }
   if (l.later && !by_id && !run.again) {
@@ -277,7 +278,7 @@ async::Task<void> QueueServer::carry_out(Session& s, const Act& m, std::shared_p
 std::string QueueServer::refusal(const Act& m) const {
   if (m.verb != Verb::remove && (m.filter.places & bit_of(Place::maildrop)) != 0)
     return "what is in maildrop can be deleted; nothing else can be done with it there";
-  if (orders_only_ && !m.dry_run && (m.verb == Verb::flush || m.verb == Verb::expire))
+  if (orders_only_ && !m.dry_run && (m.verb == Verb::flush || expires(m.verb)))
     return "the mail system is not running: nothing is delivered or returned before it is started";
   if (m.queue_ids.size() > kMaxIds) return "too many queue ids in one request";
   return {};

@@ -32,8 +32,9 @@ constexpr const char* kHelp =
     "  -h ID    put on hold\n"
     "  -H ID    release from hold\n"
     "  -r ID    requeue: routed again, as new\n"
-    "  -e ID    expire: tried once more at once, then returned to the sender\n"
-    "  -f ID    the same\n"
+    "  -e ID    expire: tried once more at once, then returned to the sender; on hold: when "
+    "released\n"
+    "  -f ID    expire, and release from hold\n"
     "  -n, --dry-run   list the messages that would be acted on, and do nothing\n"
     "  -c DIR   the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
     "  -v       name each message that is asked for\n"
@@ -66,6 +67,7 @@ Words words(Verb verb) {
     case Verb::requeue:
       return {"Requeued", "Requeueing", "Would requeue"};
     case Verb::expire:
+    case Verb::expire_release:
       return {"Expired", "Expiring", "Would expire"};
     case Verb::flush:
       return {"Flushed", "Flushing", "Would flush"};
@@ -221,8 +223,10 @@ int main(int argc, char** argv) {
         add_order(orders, Verb::requeue, optarg);
         break;
       case 'e':
-      case 'f':
         add_order(orders, Verb::expire, optarg);
+        break;
+      case 'f':
+        add_order(orders, Verb::expire_release, optarg);
         break;
       case 'p':
       case 's':

@@ -60,14 +60,15 @@ namespace {
 
 /// Orders that make deliveries: nothing carries them out while the mail system is down.
 bool needs_deliveries(const ipc::queue::ToQmgr& request) {
-  using ipc::queue::Verb;
   const auto* act = std::get_if<ipc::queue::Act>(&request);
-  return act != nullptr && !act->dry_run && (act->verb == Verb::flush || act->verb == Verb::expire);
+  return act != nullptr && !act->dry_run &&
+         (act->verb == ipc::queue::Verb::flush || expires(act->verb));
 }
 
 /// Of a conversation that broke; one of our own that ended says it itself.
 std::string reason(const Error& error, std::optional<OfflineQmgr>& own) {
-  const bool ended = error.is(async::WaitError::closed) || error.is_errno(ECONNRESET);
+  const bool ended =
+      error.is(async::WaitError::closed) || error.is_errno(ECONNRESET) || error.is_errno(EPIPE);
   return own && ended ? own->failure() : error.message();
 }
 

@@ -56,7 +56,12 @@ struct List {
       false;  // Entries with domains instead of recipients: what the footers know, many times as fast
   PEN_FIELDS(request, site, queue_id, queue_ids, filter, brief)
 };
-enum class Verb : std::uint8_t { remove, hold, release, requeue, expire, flush };
+/// expire: the message is tried once more and then returned to its sender, as if it had grown too old; one on hold stays
+/// there, and is returned when it is released. expire_release: one on hold is released as well.
+enum class Verb : std::uint8_t { remove, hold, release, requeue, expire, flush, expire_release };
+inline constexpr bool expires(Verb verb) {
+  return verb == Verb::expire || verb == Verb::expire_release;
+}
 struct Act {
   std::uint64_t request = 0;
   Verb verb = Verb::flush;

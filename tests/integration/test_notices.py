@@ -2,7 +2,9 @@
 import collections
 import email
 import email.policy
+import os
 import re
+import subprocess
 
 from harness import *
 
@@ -127,6 +129,35 @@ class Notices(Suite):
                 self.assertIn("Grüße von mx.test.example\r\n", text)
                 self.assertEqual(whole["In-Reply-To"], email.message_from_bytes(content)["Message-ID"])
                 self.assertEqual(status[1]["Final-Recipient"], "rfc822; x@rcpt.example")
+
+    def test_success_and_first_tries_are_told_in_the_words_of_the_template_file(self):
+        with Peer() as back, Peer(["PIPELINING", "8BITMIME"]) as far:
+            with Instance(round_trip(back, far), start=False) as mx:
+                mx.set(bounce_template_file=mx.write("bounce.cf", "".join(
+                    f"{kind}_template = <<EOF\nFrom: Post <{kind}>\nSubject: Of {kind}\n\nThe words of {kind} by $myhostname\nEOF\n"
+                    for kind in ("success", "verify"))))
+                mx.start()
+                send(mx.port, "ada@sender.example", ["x@rcpt.example"], mail(), rcpt="NOTIFY=SUCCESS")
+                told = [report_of(back.wait_messages(1)[0])]
+                for number, words in enumerate((["-v"], ["-bv"]), 2):  # a message and a probe
+                    subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, *words, "-f", "ada@sender.example", "x@rcpt.example"],
+                                   input=b"Subject: s\n\ntext\n", stdout=subprocess.DEVNULL, check=True, timeout=60)
+                    told.append(report_of(back.wait_messages(number)[-1]))
+                for kind, (whole, text, status, _) in zip(("success", "verify", "verify"), told):
+                    self.assertEqual((whole["Subject"], whole["From"]), (f"Of {kind}", f"Post <{kind}@mx.test.example>"))
+                    self.assertIn(f"The words of {kind} by mx.test.example\r\n", text)
+                    self.assertEqual(status[1]["Final-Recipient"], "rfc822; x@rcpt.example")
+
+    def test_bounce_size_limit_says_up_to_where_the_whole_message_is_returned(self):
+        with Peer() as back, Peer() as far:
+            far.replies["RCPT"] = "550 5.1.1 nobody"
+            with Instance(round_trip(back, far, bounce_size_limit="4000")) as mx:
+                for number, (lines, kind) in enumerate(((20, "message/rfc822"), (100, "text/rfc822-headers")), 1):
+                    send(mx.port, "ada@sender.example", ["x@rcpt.example"], mail(f"of {lines} lines", body=("x" * 60 + "\r\n") * lines))
+                    notice = back.wait_messages(number)[-1]
+                    self.assertEqual(report_of(notice)[3].get_content_type(), kind)
+                    self.assertEqual(notice.content.count(b"x" * 60 + b"\r\n"), lines if kind == "message/rfc822" else 0)
+                    self.assertIn(b"Subject: of %d lines\r\n" % lines, notice.content)
 
     def test_no_notice_is_lost_when_bounce_or_qmgr_is_killed(self):
         with Peer() as back, Peer() as far:

@@ -1,9 +1,11 @@
 """Orders for one message, for sets and for all; listings that stream; the log as text."""
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
+import threading
 
 from harness import *
 
@@ -250,6 +252,128 @@ class Orders(Suite):
             self.assertEqual(hurt.returncode, os.EX_DATAERR, hurt.stdout)
             self.assertRegex(hurt.stdout, rf"DAMAGE {use}:{offset} \d+ bytes: ")
             self.assertEqual(mx.tool("penqueue", "--log", os.path.join(log, "gone")).returncode, os.EX_NOINPUT)
+
+
+class Gate:
+    """What a Peer answers to RCPT: of addresses with "wait" nothing before open(), then that they are to come later."""
+
+    def __init__(self):
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, session, line):
+        if "wait" in line:
+            self.reached.set()
+            self.opened.wait(120)
+        return "450 4.2.1 later"
+
+    def open(self):
+        self.opened.set()
+
+
+class Expired(Suite):
+    """pensuper -e and -f, with what is deferred, at work or on hold."""
+    queued, places, json = Orders.queued, Orders.places, Orders.json
+
+    def setUp(self):
+        self.back, self.far, self.gate = Peer(), Peer(), Gate()
+        self.far.replies["RCPT"] = "450 4.2.1 later"
+        for end in (self.back.close, self.far.close, self.gate.open):
+            self.addCleanup(end)
+
+    def instance(self):
+        hops = {"sender.example": f"smtp:[127.0.0.1]:{self.back.port}", "rcpt.example": f"smtp:[127.0.0.1]:{self.far.port}"}
+        return Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "minimal_backoff_time": "1h",
+                         "maximal_backoff_time": "1h"})
+
+    def returned(self, *recipients):
+        """Just these were returned to ada, each for itself."""
+        got = self.back.wait_messages(len(recipients))
+        self.assertEqual({(m.sender, *m.recipients) for m in got}, {("", "ada@sender.example")})
+        self.assertEqual(sorted(re.search(rb"Final-Recipient: rfc822; (\S+)", m.content)[1].decode() for m in got),
+                         sorted(recipients))
+
+    def entry(self, mx, identity):
+        entry, = self.json(mx, identity)
+        return entry["queue_name"], entry["forced_expire"]
+
+    def test_what_is_on_hold_stays_there_and_comes_back_when_it_is_released(self):
+        with self.instance() as mx:
+            held, other = self.queued(mx, [("ada@sender.example", f"{name}@rcpt.example") for name in ("held", "other")])
+            mx.tool("pensuper", "-h", held, check=True)
+            self.assertEqual(self.entry(mx, held), ("hold", False))
+            self.assertIn("Expired: 2 messages", mx.tool("pensuper", "-e", "ALL", check=True).stderr)
+            self.returned("other@rcpt.example")
+            self.assertEqual(self.entry(mx, held), ("hold", True))
+            self.assertIn(f"{held}! ", mx.tool("penqueue", "-p", check=True).stdout)
+            mx.kill_all()
+            mx.start()
+            self.assertEqual(self.entry(mx, held), ("hold", True), "a restart changes nothing")
+            self.assertIn("Released from hold: 1 message\n", mx.tool("pensuper", "-H", held, check=True).stderr)
+            self.returned("other@rcpt.example", "held@rcpt.example")
+            mx.wait_empty_queue()
+
+    def test_f_brings_back_what_is_on_hold_at_once(self):
+        with self.instance() as mx:
+            names = ("one", "two", "kept", "waits")
+            one, two, kept, waits = self.queued(mx, [("ada@sender.example", f"{name}@rcpt.example") for name in names])
+            mx.tool("pensuper", "-h", one, "-h", two, "-h", kept, check=True)
+            mx.tool("pensuper", "-e", two, check=True)
+            done = mx.tool("pensuper", "-f", "-", stdin=f"{one}\n{two}\n{waits}\n", check=True)
+            self.assertIn("Expired: 3 messages", done.stderr)
+            self.returned("one@rcpt.example", "two@rcpt.example", "waits@rcpt.example")
+            eventually(lambda: [e["queue_id"] for e in mx.queue()] == [kept], "the other one alone is left")
+            self.assertEqual(self.entry(mx, kept), ("hold", False))
+
+    def test_an_order_that_was_reported_outlives_the_queue_manager(self):
+        with self.instance() as mx:
+            waits, = self.queued(mx, [("ada@sender.example", "wait@rcpt.example")])
+            self.far.replies["RCPT"] = self.gate
+            self.assertIn("Expired: 1 message\n", mx.tool("pensuper", "-e", waits, check=True).stderr)
+            self.assertTrue(self.gate.reached.wait(60), "it is tried once more")
+            self.assertEqual(self.entry(mx, waits), ("active", True))
+            self.assertEqual(mx.kill("qmgr"), 1)
+            self.gate.open()
+            self.returned("wait@rcpt.example")
+            mx.wait_empty_queue()
+
+
+class Progress(Suite):
+    def test_a_terminal_shows_how_far_an_order_for_some_thousand_messages_is(self):
+        gate, many = Gate(), 2000
+        self.addCleanup(gate.open)
+        with Peer() as far, Peer() as nobody_there:
+            far.replies["RCPT"] = gate
+            hops = {"rcpt.example": f"smtp:[127.0.0.1]:{nobody_there.port}", "wait.example": f"smtp:[127.0.0.1]:{far.port}"}
+            nobody_there.close()
+            with Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "minimal_backoff_time": "1h",
+                           "maximal_backoff_time": "1h"}) as mx:
+                with Client(mx.port) as client:
+                    for i in range(many):
+                        client.raw(f"MAIL FROM:<ada@one.example>\r\nRCPT TO:<r{i}@rcpt.example>\r\nDATA\r\n".encode())
+                        self.assertEqual([client.reply()[:3] for _ in range(3)], ["250", "250", "354"])
+                        client.raw(mail() + b".\r\n")
+                        self.assertRegex(client.reply(), "^250 ")
+                send(mx.port, "ada@one.example", ["u@wait.example"], mail())
+                self.assertTrue(gate.reached.wait(60), "a delivery for which the order waits")
+                ours, theirs = pty.openpty()
+                try:
+                    order = subprocess.Popen([os.path.join(BIN, "pensuper"), "-c", mx.etc, "-h", "ALL"], stderr=theirs)
+                    os.close(theirs)
+                    shown = b""
+                    while not re.search(rb"\rPlacing on hold: \[#{30}\] 100%%  %d messages" % many, shown):
+                        shown += os.read(ours, 65536)
+                    gate.open()
+                    try:
+                        while part := os.read(ours, 65536):
+                            shown += part
+                    except OSError:
+                        pass  # nobody has the terminal any more
+                    self.assertEqual(order.wait(60), 0)
+                finally:
+                    os.close(ours)
+                self.assertTrue(shown.decode().endswith(f"\r\033[Kpensuper: Placed on hold: {many + 1} messages\r\n"), shown[-300:])
+                quiet = mx.tool("pensuper", "-d", "ALL", check=True)
+                self.assertEqual(quiet.stderr, f"pensuper: Deleted: {many + 1} messages\n", "what is no terminal is shown the end alone")
 
 
 if __name__ == "__main__":

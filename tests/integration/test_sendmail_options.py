@@ -53,6 +53,23 @@ class Options(test_submission.Submission):
             self.assertEqual(self.sendmail(mx, "-q30m"), "")
             self.assertFalse(answers(mx.port))
 
+    def test_q_tries_what_is_deferred_and_qI_one_message(self):
+        with Peer() as peer:
+            peer.replies["RCPT"] = "450 4.2.1 later"
+            with self.instance({**relay_to(peer), "minimal_backoff_time": "1h", "maximal_backoff_time": "1h"}) as mx:
+                for name in ("a", "b", "c"):
+                    self.sendmail(mx, f"{name}@rcpt.example")
+                eventually(lambda: [e["queue_name"] for e in mx.queue()] == ["deferred"] * 3, "all are deferred")
+                peer.replies.clear()
+                one, = (e["queue_id"] for e in mx.queue() if e["recipients"][0]["address"] == "b@rcpt.example")
+                self.sendmail(mx, f"-qI{one}")
+                self.assertEqual(peer.wait_messages(1)[0].recipients, ["b@rcpt.example"])
+                eventually(lambda: one not in {e["queue_id"] for e in mx.queue()}, "it has left the queue")
+                self.assertEqual([e["queue_name"] for e in mx.queue()], ["deferred"] * 2)
+                self.sendmail(mx, "-q")
+                mx.wait_empty_queue()
+                self.assertEqual(sorted(m.recipients[0] for m in peer.messages), ["a@rcpt.example", "b@rcpt.example", "c@rcpt.example"])
+
     def test_options_that_do_not_go_together_are_refused(self):
         to = "ada@virtual.test.example"
         with self.instance(start=False) as mx:
