@@ -476,6 +476,21 @@ BOOST_AUTO_TEST_CASE(dsn_parameters_are_carried_on) {
   BOOST_TEST(rig.queue.stored[0].content.find(" with UTF8SMTP id ") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(what_force_mime_input_conversion_made_7_bit_is_not_declared_8_bit) {
+  const auto stored_as = [](bool convert, const std::string& label) {
+    Open rig;
+    rig.intake.settings.seven_bit = convert;
+    rig.say("MAIL FROM:<s@x> BODY=8BITMIME\r\n" + kRcpt + "DATA\r\n");
+    rig.say("Content-Transfer-Encoding: " + label + "\r\n\r\n\xc3\xa4\r\n.\r\n");
+    BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
+    return rig.queue.stored[0].envelope.body_type;
+  };
+  using enum mail::BodyType;
+  BOOST_TEST((stored_as(true, "8bit") == seven_bit));
+  BOOST_TEST((stored_as(true, "7bit") == eight_bit_mime));  // it says so, and so it was left
+  BOOST_TEST((stored_as(false, "8bit") == eight_bit_mime));
+}
+
 BOOST_AUTO_TEST_CASE(local_clients_get_missing_fields_and_remote_ones_do_not) {
   Rig rig("local_header_rewrite_clients = permit_mynetworks\n");
   rig.connect("127.0.0.1");

@@ -11,9 +11,12 @@ namespace pen::intake {
 
 using Line = mail::HeaderScanner::Line;
 
+// RFC 5322 section 2.1.1, without CRLF: beyond this it is no text.
+constexpr std::size_t kMaxTextLine = 998;
+
 /// Content on its way to its 7-bit form, and back in lines.
 struct ContentBuilder::Conversion {
-  mail::SevenBitForm form{false};  // what says nothing of itself stays as it is
+  mail::SevenBitForm form{mail::SevenBitForm::LabelledOnly{}};
   mail::BdatScanner lines{{.replace_bare_cr = false}};
   std::string out;
   struct Sink {
@@ -191,6 +194,13 @@ mail::BodyFacts ContentBuilder::finish() {
   }
   if (!in_body_) end_header(false);
   return std::move(facts_).finish();
+}
+
+mail::BodyType true_body_type(mail::BodyType declared, const mail::BodyFacts& facts) {
+  using enum mail::BodyType;
+  if (declared == binary_mime && (facts.nul || facts.longest_line > kMaxTextLine)) return declared;
+  if (declared != binary_mime && declared != eight_bit_mime) return declared;
+  return facts.eight_bit_header || facts.eight_bit_body ? eight_bit_mime : seven_bit;
 }
 
 }  // namespace pen::intake

@@ -104,6 +104,8 @@ class ContentBuilder {
   /// The header, ours included, has characters beyond ASCII, and they are UTF-8. With find_utf8, after finish(); of a
   /// header that went to a spool in part the rest counts.
   bool utf8_header() const { return utf8_header_; }
+  /// What was declared of the content need not hold any more: true_body_type() says what does.
+  bool converts() const { return conversion_ != nullptr; }
 
   /// Ends the content: an unfinished line is ended, an unfinished header completed.
   mail::BodyFacts finish();
@@ -156,5 +158,9 @@ class ContentBuilder {
   bool dropping_ = false;  // the present header field is left out
   bool line_open_ = false;
 };
+
+/// What is to be declared of content that was made 7-bit, by what it has become (RFC 6152, RFC 3030): no more than the
+/// client declared, and as much of that as is left to declare.
+mail::BodyType true_body_type(mail::BodyType declared, const mail::BodyFacts& facts);
 
 }  // namespace pen::intake

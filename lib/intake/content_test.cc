@@ -134,9 +134,34 @@ BOOST_AUTO_TEST_CASE(force_mime_input_conversion_makes_parts_7_bit_that_say_they
   }
   for (const std::string text :
        {"A: 1\r\n\r\n\xe9\r\n", "Content-Transfer-Encoding: 7bit\r\n\r\n\xe9\r\n", "",
-        "Subject: a\r\n folded\r\n", "A: 1\r\n\r\nno end"})
+        "Subject: a\r\n folded\r\n", "A: 1\r\n\r\nno end",
+        "Content-Type: multipart/alternative; boundary=b\r\n\r\n"
+        "--b\r\nContent-Type: text/plain\r\n\r\na=b \r\n"
+        "--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n",
+        "Content-Type: multipart/encrypted; boundary=b\r\n\r\n"
+        "--b\r\nContent-Type: application/pgp-encrypted\r\n\r\nVersion: 1\r\n"
+        "--b\r\nContent-Type: application/octet-stream\r\n\r\n=x\r\n--b--\r\n"})
     for (const std::size_t piece : {1U, 3U, 100U})
       BOOST_TEST(build(text, piece, options).content == build(text, piece).content);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_made_7_bit_is_declared_as_what_it_is) {
+  using enum mail::BodyType;
+  mail::BodyFacts plain, eight, eight_header, nul, longest, longer;
+  eight.eight_bit_body = eight_header.eight_bit_header = nul.nul = true;
+  longest.longest_line = 998;
+  longer.longest_line = 999;
+  BOOST_TEST((true_body_type(binary_mime, plain) == seven_bit));
+  BOOST_TEST((true_body_type(binary_mime, eight) == eight_bit_mime));
+  BOOST_TEST((true_body_type(binary_mime, longest) == seven_bit));
+  // A part without a label may still be binary.
+  BOOST_TEST((true_body_type(binary_mime, longer) == binary_mime));
+  BOOST_TEST((true_body_type(binary_mime, nul) == binary_mime));
+  BOOST_TEST((true_body_type(eight_bit_mime, longer) == seven_bit));
+  BOOST_TEST((true_body_type(eight_bit_mime, eight) == eight_bit_mime));
+  BOOST_TEST((true_body_type(eight_bit_mime, eight_header) == eight_bit_mime));
+  BOOST_TEST((true_body_type(seven_bit, eight) == seven_bit));
+  BOOST_TEST((true_body_type(unspecified, plain) == unspecified));
 }
 
 BOOST_AUTO_TEST_CASE(a_header_in_utf_8_is_told_from_one_in_another_charset) {

@@ -368,6 +368,8 @@ async::Task<Commit> Message::commit(async::Until until) {
                          std::ranges::any_of(envelope_.recipients, beyond_ascii);
   }
   envelope_.body = body.take_facts();
+  if (body.content().converts())
+    envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
   EnqueueAnswer answer =
       co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);
   switch (answer.outcome) {

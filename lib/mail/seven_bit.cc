@@ -202,7 +202,7 @@ void SevenBitForm::end_header(std::string& out) {
   bool encode_it = labelled_eight;
   if (top_)
     encode_it = encode_it || eight_bit_;
-  else if (label_ == Label::none)
+  else if (label_ == Label::none && !labelled_only_)
     encode_it =
         !type.starts_with("message/") && std::ranges::none_of(multiparts_, &Multipart::is_signed);
   if (!encode_it) return;

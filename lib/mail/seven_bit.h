@@ -10,6 +10,8 @@
 ///          part: if the body has 8-bit bytes), and nothing else: parts labelled 7bit or encoded already pass as
 ///          they are, except that a whole message labelled 7bit whose body has 8-bit bytes counts as labelled 8bit.
 ///          Labels of enclosing parts become 7bit.
+///          With LabelledOnly, parts labelled 8bit or binary are encoded and nothing else: what has no label is 7bit by
+///          definition, and where it is not, it passes all the same.
 ///          Below a multipart/signed parts without a label pass too: without one they are 7bit (RFC 2045 section 6.1), as
 ///          signed parts have to be (RFC 1847 section 2.1), and a signature does not survive another encoding. Where a
 ///          part there says 8bit, it is encoded all the same and the signature breaks.
@@ -20,7 +22,8 @@
 /// Bounds:  a header field or a line that may be a delimiter is held whole, up to kMaxHeld; kMaxDepth nested multiparts
 ///          with boundaries up to kMaxBoundary. What goes beyond is passed as it is. Where a header has several boundaries,
 ///          any of them may be the one that a reader goes by: all count.
-/// Source:  RFC 6152 section 3, RFC 2045, RFC 2046; Postfix's disable_mime_output_conversion.
+/// Source:  RFC 6152 section 3, RFC 2045, RFC 2046; Postfix's disable_mime_output_conversion and, for LabelledOnly,
+///          force_mime_input_conversion.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -32,6 +35,9 @@ class SevenBitForm {
  public:
   /// eight_bit: the body of the message has 8-bit bytes (BodyFacts).
   explicit SevenBitForm(bool eight_bit) : eight_bit_(eight_bit) {}
+  /// For content of which nothing is known yet.
+  struct LabelledOnly {};
+  explicit SevenBitForm(LabelledOnly /*mode*/) : eight_bit_(false), labelled_only_(true) {}
   /// Appends to out.
   void feed(std::string_view chunk, std::string& out);
   void finish(std::string& out);
@@ -66,6 +72,7 @@ class SevenBitForm {
   void flush_base64(std::string& out);
 
   bool eight_bit_;
+  bool labelled_only_ = false;
   In in_ = In::header;
   std::string held_;                   // the line that is not decided
   bool line_open_ = false;             // the line's start was decided; the rest follows

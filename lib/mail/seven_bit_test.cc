@@ -157,6 +157,39 @@ BOOST_AUTO_TEST_CASE(signed_parts_without_a_label_keep_their_signature) {
       "--s\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n--s--\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(with_labelled_only_parts_without_a_label_pass) {
+  const auto labelled_only = [](std::string_view text) {
+    SevenBitForm form{SevenBitForm::LabelledOnly{}};
+    std::string out;
+    form.feed(text, out);
+    form.finish(out);
+    return out;
+  };
+  const std::string unlabelled[] = {
+      "\r\n\xc3\xa4\r\n",
+      "Content-Type: multipart/alternative; boundary=b\r\n\r\n"
+      "--b\r\nContent-Type: text/plain\r\n\r\na=b \r\n"
+      "--b\r\nContent-Type: text/html\r\n\r\n<p a=\"b\">\r\n--b--\r\n",
+      "Content-Type: multipart/encrypted; boundary=b; "
+      "protocol=\"application/pgp-encrypted\"\r\n\r\n"
+      "--b\r\nContent-Type: application/pgp-encrypted\r\n\r\nVersion: 1\r\n"
+      "--b\r\nContent-Type: application/octet-stream\r\n\r\n-----BEGIN PGP "
+      "MESSAGE-----\r\n=x\r\n--b--\r\n",
+      "Content-Type: multipart/digest; boundary=b\r\n\r\n--b\r\n\r\nSubject: "
+      "one\r\n\r\na=b\r\n--b--\r\n",
+      "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n\xc3\xa4\r\n--b--\r\n",
+      "Content-Type: message/rfc822\r\n\r\nSubject: in\r\nContent-Type: image/x\r\n\r\na=b\r\n",
+  };
+  for (const std::string& text : unlabelled) BOOST_TEST(labelled_only(text) == text);
+  // A label inside counts by itself, and for what is around it.
+  const std::string top =
+      "Content-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: ";
+  const std::string plain =
+      "--b\r\nContent-Type: text/plain\r\n\r\na=b\r\n--b\r\nContent-Transfer-Encoding: ";
+  BOOST_TEST(labelled_only(top + "8bit\r\n\r\n" + plain + "8bit\r\n\r\n\xc3\xa4\r\n--b--\r\n") ==
+             top + "7bit\r\n\r\n" + plain + "quoted-printable\r\n\r\n=C3=A4\r\n--b--\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(of_several_boundaries_all_count) {
   const std::string part = "Content-Transfer-Encoding: 8bit\r\n\r\n\xc3\xa4\r\n";
   const std::string encoded = "Content-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n";

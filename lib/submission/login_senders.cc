@@ -10,8 +10,15 @@
 namespace pen::submission {
 namespace {
 
+/// Rewriting finds a domain in it (swap_bangpath, allow_percent_hack), so that what follows a delimiter is not an
+/// extension: jo+x%other.example becomes jo+x@other.example. So even where both are off, for they may be on tomorrow.
+bool hides_domain(std::string_view sender) {
+  return !mail::has_domain(sender) && sender.find_first_of("%!") != std::string_view::npos;
+}
+
 /// External form, without the extension.
 std::string without_extension(std::string_view sender, std::string_view delimiters) {
+  if (hides_domain(sender)) return std::string(sender);
   const std::string local = mail::unquote_local(mail::local_part(sender));
   std::string address = mail::quote_local(mail::split_extension(local, delimiters).user);
   if (mail::has_domain(sender)) {

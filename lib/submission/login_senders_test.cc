@@ -51,6 +51,23 @@ BOOST_AUTO_TEST_CASE(local_login_sender_maps_permit_what_is_listed) {
   BOOST_TEST(!site.may("nobody", "nobody"));
 }
 
+BOOST_AUTO_TEST_CASE(an_extension_that_names_another_domain_is_none) {
+  const Site site(
+      "inline:{ { jo = jo jo@example.com } { root = * } { gate = bo+x%there.example @here.example "
+      "} }");
+  BOOST_TEST(site.may("jo", "jo+x"));
+  for (const char* sender :
+       {"jo+x%victim.org", "jo+a!root", "jo+!root", "jo+x!root%victim.org", "jo+x\\%victim.org",
+        "jo+x%victim.org@", "jo+x%victim.org@.", "@jo+x%victim.org", "jo%victim.org", "jo!root"})
+    BOOST_TEST(!site.may("jo", sender), sender);
+  BOOST_TEST(site.may("root", "jo+x%victim.org"));
+  BOOST_TEST(site.may("gate", "bo+x%there.example"));
+  BOOST_TEST(!site.may("gate", "bo+y%there.example"));
+  // With a domain it is that domain's to say what the rest means.
+  BOOST_TEST(site.may("jo", "jo+x%victim.org@example.com"));
+  BOOST_TEST(site.may("gate", "jo+x%victim.org@here.example"));
+}
+
 BOOST_AUTO_TEST_CASE(empty_address_local_login_sender_maps_lookup_key_stands_for_the_null_sender) {
   Site site("inline:{ { jo = none } { bo = <> } }");
   site.senders.null_pattern = "none";

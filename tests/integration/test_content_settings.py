@@ -87,6 +87,22 @@ class Completed(Settings):
         plain = text("Subject: unlabelled", body=UTF8 + b"\r\nnumber 2")
         send(mx.port, "me@sender.example", [ADA], plain)
         self.assertEqual(self.arrived(mx, 2), plain.replace(b"\r\n", b"\n"))
+        parts = text("MIME-Version: 1.0", 'Content-Type: multipart/encrypted; boundary="b"', body="\r\n".join([
+            "--b", "Content-Type: application/pgp-encrypted", "", "Version: 1",
+            "--b", "Content-Type: multipart/alternative; boundary=c", "", "--c", "Content-Type: text/plain", "", "a=b number 3",
+            "--c", "Content-Type: application/octet-stream", "", "=x", "--c--", "--b--"]))
+        send(mx.port, "me@sender.example", [ADA], parts)
+        self.assertEqual(self.arrived(mx, 3), parts.replace(b"\r\n", b"\n"))
+
+    def test_what_force_mime_input_conversion_changed_is_sent_as_7_bit(self):
+        with Peer() as peer:
+            mx = self.running({"force_mime_input_conversion": "yes", **relay_to(peer, "rcpt.example")})
+            for label in ("8bit", "7bit"):  # the second one is not true, and stays
+                send(mx.port, ADA, [f"{label}@rcpt.example"], text("Content-Transfer-Encoding: " + label, body=UTF8),
+                     mail="BODY=8BITMIME")
+            peer.wait_messages(2)
+            self.assertEqual({m.recipients[0]: "BODY=8BITMIME" in m.parameters for m in peer.messages},
+                             {"8bit@rcpt.example": False, "7bit@rcpt.example": True})
 
 
 class Refusing(Settings):
@@ -171,12 +187,12 @@ class Senders(Settings):
     def test_local_login_sender_maps(self):
         me = pwd.getpwuid(os.getuid()).pw_name
         with self.instance({"recipient_delimiter": "+", "local_login_sender_maps": inline(
-                {me: "jo@sender.example @list.example"})}) as mx:
-            for sender in ("jo@sender.example", "jo+x@sender.example", "any@list.example"):
+                {me: "jo jo@sender.example @list.example"})}) as mx:
+            for sender in ("jo", "jo+x", "jo@sender.example", "jo+x@sender.example", "any@list.example"):
                 self.sendmail(mx, "-f", sender, ADA)
-            for sender in ("bo@sender.example", me, "<>"):
+            for sender in ("bo@sender.example", me, "<>", "jo+x%victim.example", "jo+a!root"):
                 self.assertIn("local_login_sender_maps", self.sendmail(mx, "-f", sender, ADA, status=os.EX_NOPERM))
-            mx.virtual_box("ada").wait(3)
+            mx.virtual_box("ada").wait(5)
             mx.set(local_login_sender_maps="texthash:/nonexistent")
             self.sendmail(mx, "-f", "jo@sender.example", ADA, status=os.EX_TEMPFAIL)
             mx.set(local_login_sender_maps=inline({"nobody": "*"}))
