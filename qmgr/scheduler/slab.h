@@ -3,7 +3,7 @@
 ///
 /// Why:     an allocation and a hash node for each of a million jobs cost more than what the scheduler does with them:
 ///          each is another cache line, and on pages of 4 KiB another walk of the page tables, that nobody touched
-///          lately. Blocks are huge pages where the system grants them (huge_pages.h).
+///          lately. Blocks after the first ones are huge pages where the system grants them (huge_pages.h).
 /// Use:     T begins its life by make(number…) and ends by destroy(). Pointers stay valid until then. A number has the
 ///          slot in its low half and, above it, how often the slot was used: find() knows a number that has gone from
 ///          the one that came after it. Numbers are never 0.
