@@ -64,15 +64,15 @@ bool Model::schedule(Job& j, bool from_pool) {
   if ((j.isolated || j.message->isolated) && t.solo != &j) {
     j.place = Job::Place::alone;
     t.alone.push_back(&j);
-    run_alone(t);
+    mark_dirty(t);
     return true;
   }
-  if (!t.up || draining) {
+  if (!t.up || draining || (t.exclusive() && t.solo != &j)) {
     pool(j, Waits::worker, from_pool);
     return false;
   }
   Cluster& c = *j.route->cluster;
-  if (!from_pool && c.pooled > 0 &&
+  if (!from_pool && c.pooled > 0 && t.solo == nullptr &&
       (t.free() == 0 || (!c.full.empty() && now < c.looked + kLookAgain))) {
     // Others wait already, for a worker or because all destinations are at their limits: nothing to look for, and
     // looking walks over every connection. Whichever connection has room takes from the pool. (Limits that were learned
@@ -115,6 +115,8 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
                             microseconds best) const {
   const auto& level = cluster.levels[index];
   const Transport& t = *cluster.transport;
+  const bool alone =
+      t.solo != nullptr;  // then it is for this one: limits that keep the peace mean nothing
   Chosen out;
   bool working = false;
   Connection* roomy = nullptr;   // the most recent active connection that is not backlogged
@@ -146,7 +148,7 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
     return out;
   }
   // 2. and 3. A new worker, or a free ride.
-  if (options.fairness.allowed(concurrency, t.free())) {
+  if (alone || options.fairness.allowed(concurrency, t.free())) {
     if (idle != nullptr) {
       out.rule = Choice::idle;
       out.connection = idle;
@@ -154,14 +156,15 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
     }
     if (t.free() > 0) {
       const std::uint32_t probes = free_probes(t);
-      pick_new(level, best, probes > 0 && options.fairness.allowed(concurrency, probes), out);
+      pick_new(level, best, alone || (probes > 0 && options.fairness.allowed(concurrency, probes)),
+               out);
       if (!out.candidates.empty()) return out;
     }
   }
   out.rule = Choice::wait;
   if (newest != nullptr) {
     Connection* ride = pick_ride(level, *newest);
-    if (ride->jobs() < std::size_t{options.backlog_threshold} * options.ride_limit) {
+    if (alone || ride->jobs() < std::size_t{options.backlog_threshold} * options.ride_limit) {
       out.rule = Choice::ride;
       out.connection = ride;
     }
@@ -183,13 +186,15 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
     assign(j, *chosen.connection);
     return Outcome::assigned;
   }
+  Transport& t = *j.route->cluster->transport;
+  if (chosen.rule == Choice::wait && t.solo == &j && t.free() == 0 && make_room_for_solo(t))
+    return try_level(j, index, from_pool);
   if (chosen.rule == Choice::wait) {
     if (chosen.waits == Waits::limits && options.session_class)
       wait_for_session(j.route->cluster->levels[index]);
     pool(j, chosen.waits, from_pool);
     return Outcome::pooled;
   }
-  Transport& t = *j.route->cluster->transport;
   Destination& d =
       *(chosen.candidates.size() == 1 ? chosen.candidates.front()
                                       : chosen.candidates[random.below(chosen.candidates.size())]);

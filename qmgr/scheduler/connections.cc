@@ -108,7 +108,7 @@ void Model::hand_out(Connection& c) {
   if (c.state != Connection::State::open || draining) return;
   if (must_pause(*c.destination)) return;  // end_pauses() goes on
   Transport& t = *c.destination->transport;
-  if (t.solo != nullptr || !t.alone.empty()) {  // nothing moves but the job that runs alone
+  if (t.exclusive()) {
     Job* j = t.solo;
     if (j != nullptr && j->connection == &c && j->place == Job::Place::backlog && t.in_hand == 0) {
       if (j->expiry <= now) {
@@ -135,17 +135,41 @@ void Model::hand_out(Connection& c) {
 }
 
 void Model::run_alone(Transport& t) {
-  if (t.solo != nullptr || t.alone.empty() || t.in_hand > 0) return;
-  t.solo = t.alone.front();
-  t.alone.pop_front();
-  t.solo->place = Job::Place::forming;
-  schedule(*t.solo);
+  if (t.solo == nullptr) {
+    if (t.in_hand > 0) return;
+    t.solo = t.alone.front();
+    t.alone.pop_front();
+  } else if (t.solo->place == Job::Place::pooled) {
+    unpool(*t.solo);
+  } else {
+    return;
+  }
+  Job& j = *t.solo;
+  j.place = Job::Place::forming;
+  schedule(j, true);
+  // The others of its cluster would look in vain as well.
+  if (t.solo == &j && j.place == Job::Place::pooled) j.route->cluster->left.unlink();
 }
 
-void Model::solo_ended(Transport& t) {
-  t.solo = nullptr;
-  run_alone(t);
-  if (t.solo != nullptr || !t.alone.empty()) return;
+bool Model::make_room_for_solo(Transport& t) {
+  PEN_CHECK(t.in_hand == 0, "a job runs beside one that runs alone");
+  Connection* oldest = nullptr;
+  t.all.for_each([&](Connection& c) {
+    if (oldest == nullptr && c.state != Connection::State::retiring) oldest = &c;
+  });
+  if (oldest == nullptr) return false;  // one that retires is about to go
+  retire(*oldest);
+  return true;
+}
+
+void Model::alone_ended(Transport& t) {
+  mark_dirty(t);
+  if (!t.exclusive()) t.resumes = true;
+}
+
+void Model::resume(Transport& t) {
+  if (!t.resumes) return;
+  t.resumes = false;
   std::vector<Connection*> all;
   t.all.for_each([&](Connection& c) { all.push_back(&c); });
   for (Connection* c : all) hand_out(*c);
@@ -290,7 +314,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
     schedule(*j);
   }
   recheck(d);
-  if (t.in_hand == 0) run_alone(t);
+  if (t.exclusive()) mark_dirty(t);
   --d.references;
   drop_if_unused(d);
 }
@@ -304,15 +328,16 @@ void Model::drop(Job& j) {
     unassign(j);
     if (c.jobs() == 0) set_idle(c);
   }
+  const bool alone = t.solo == &j || j.place == Job::Place::alone;
+  if (t.solo == &j) t.solo = nullptr;
   if (j.place == Job::Place::alone) std::erase(t.alone, &j);
   end_joining(j);
   --m.job_count;
   RouteSet& route = *j.route;
-  const bool solo = t.solo == &j;
   const JobNumber number = j.number;
   jobs.destroy(number);
   release(route);
-  if (solo) solo_ended(t);
+  if (alone) alone_ended(t);
 }
 
 void Model::settle() {

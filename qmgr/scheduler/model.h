@@ -137,8 +137,11 @@ struct Transport {
   std::size_t wanted_probes = 0;       // PoolShares that wait for one
   SteadyTime look_at_probes = kNever;  // when the patience with one of them may end
   std::deque<Job*> alone;              // jobs that must run with no other in hand
-  Job* solo = nullptr;
-  bool dirty = false;  // workers may have become free
+  Job* solo = nullptr;                 // the one of them whose turn it is
+  bool dirty = false;                  // workers may have become free
+  bool resumes = false;  // nothing runs alone any more: connections wait to be given jobs
+  /// A job runs alone, or waits for those in hand to end: no other job moves.
+  bool exclusive() const { return solo != nullptr || !alone.empty(); }
   /// Workers that a job could get: idle ones count, they can be closed.
   std::uint32_t free() const {
     if (limits.workers == 0) return 1'000'000;
@@ -503,8 +506,14 @@ struct Model {
   void unassign(Job& j);
   void hand_out(Connection& c);
   void hand(Connection& c, Job& j);
+  /// The next job that is to run alone begins if nothing is in hand; the one that has begun looks again for a connection.
   void run_alone(Transport& t);
-  void solo_ended(Transport& t);
+  /// Closes a connection for it; with nothing else in hand each may go. False: none is left.
+  bool make_room_for_solo(Transport& t);
+  /// A job that ran alone, or was to, has gone.
+  void alone_ended(Transport& t);
+  /// What lies ready on connections since the last of them ended is handed out.
+  void resume(Transport& t);
   void set_idle(Connection& c);
   void unset_idle(Connection& c);
   void retire(Connection& c);

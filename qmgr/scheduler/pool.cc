@@ -137,6 +137,8 @@ bool Model::may_open(const Destination& d) const {
 }
 
 void Model::unblock(Destination& d) {
+  if (const Job* solo = d.transport->solo; solo != nullptr && solo->place == Job::Place::pooled)
+    mark_dirty(*d.transport);  // whoever is woken below, it goes first
   Member* const last = d.starved.back();
   while (Member* m = d.starved.front()) {
     d.starved.rotate();
@@ -228,6 +230,7 @@ bool Model::steal(Connection& c) {
     }
   }
   if (victim == nullptr) return false;
+  if (victim->destination != c.destination && holds_its_share(*c.destination)) return false;
   Job& j = *victim->round.front()->waiting.front();
   if (j.route->cluster->transport->solo == &j) return false;
   const Cluster& wanted = *j.route->cluster;
@@ -247,6 +250,11 @@ void Model::pump_workers() {
     dirty.pop_back();
     t.dirty = false;
     if (!t.up || draining) continue;
+    if (t.exclusive()) {
+      run_alone(t);
+      continue;
+    }
+    resume(t);
     // Those that wait on after all, for the same as before, end the round: nothing is free for them.
     const auto serve = [this](Claim& claimed, Waits waits) {
       Job& j = *claimed.shares.front()->jobs.front();

@@ -25,6 +25,7 @@
 ///   learned HOST works | retry IN      what they know
 ///   rule NAME …                        defer_destinations names these from now on
 ///   flushed MSG                        the message was flushed: defer_transports does not hold it
+///   suspect MSG                        every job of it runs alone
 ///   isolate CONN | withdraw MSG COUNT | advance D
 ///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN |
 ///          step_by_step CONN HOST          as open, and without pipelining
@@ -581,6 +582,8 @@ class World {
     } else if (verb == "rule") {
       rule_ = std::set<std::string, std::less<>>(w.begin() + 1, w.end());
       if (rule_.empty()) rule_.insert("nobody");
+    } else if (verb == "suspect") {
+      core().isolate_message(message(w.at(1)).number);
     } else if (verb == "flushed") {
       core().override_deferral(message(w.at(1)).number);
     } else if (verb == "flush") {

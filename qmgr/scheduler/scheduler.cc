@@ -207,7 +207,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
     s.unblock(d);
   }
   if (held && !s.holds_its_share(d)) s.unblock(d);
-  if (t.in_hand == 0) s.run_alone(t);
+  if (t.exclusive()) s.mark_dirty(t);
   if (auto still = s.connections.find(connection); still != s.connections.end()) {
     if (c.state == Connection::State::retiring) {
       if (c.handed.empty()) s.erase(c);
@@ -256,12 +256,12 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
   Transport& t = s.transport(name);
   std::vector<JobNumber> waiting;
   s.jobs.for_each([&](const Job& j) {
-    if (j.route->cluster->transport == &t && j.place == Job::Place::pooled)
+    if (j.route->cluster->transport == &t &&
+        (j.place == Job::Place::pooled || j.place == Job::Place::alone))
       waiting.push_back(j.number);
   });
   for (const JobNumber number : waiting) {
-    Job* const j = s.jobs.find(number);  // the end of one may set another moving
-    if (j != nullptr && j->place == Job::Place::pooled) s.defer(*j, status, "none");
+    if (Job* const j = s.jobs.find(number)) s.defer(*j, status, "none");
   }
   s.settle();
 }
