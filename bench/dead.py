@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What dead hosts in the mix cost the live ones, on the running suite with real sockets.
 
-    bench/dead.py [--messages 20000] [--hosts 50] [--workers 100] [--rounds 3] [--reply MS] [--dir DIR]
+    bench/dead.py [--messages 100000] [--hosts 50] [--workers 100] [--rounds 3] [--reply MS] [--dir DIR]
 
 Mail for 1,000 domains on so many hosts, of which three in ten are dead: the kernel drops connections to them, as a
 firewall does. Live hosts take MS milliseconds (40) for each reply, so that the workers limit the throughput and not the
@@ -93,7 +93,7 @@ def measure(args, dead):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--hosts", type=int, default=50)
     parser.add_argument("--workers", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)

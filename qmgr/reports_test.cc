@@ -121,9 +121,9 @@ BOOST_AUTO_TEST_CASE(a_report_of_a_failed_notice_is_not_made_again_when_qmgr_die
   start(options);
   qmgr->notice_goes_to = "later@local.example";
   qmgr->bounce_waits = true;
-  qmgr->send("B1", "", {"no@a.example"});
-  qmgr->run();
   qmgr->send("A1", "s@x.example", {"hang@a.example"});
+  qmgr->run();
+  qmgr->send("B1", "", {"no@a.example"});
   qmgr->run();
   qmgr->reports_.swap(qmgr->reports_held);
   qmgr->run();

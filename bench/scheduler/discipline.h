@@ -27,6 +27,7 @@ struct Limits {
   std::uint32_t destination_recipients = 50;   // default_destination_recipient_limit
   milliseconds idle_age{2000};                 // smtp_connection_cache_time_limit
   std::size_t active_messages = 20'000;  // qmgr_message_active_limit: the simulation sees to it
+  bool share_limit = true;  // active_share_limit, of which only ours knows: a quarter; false: none
   /// session_classes, for who knows them; nullptr: there are none.
   std::shared_ptr<const sessions::Classes> session_classes;
 };

@@ -120,7 +120,8 @@ class Penstock final : public Discipline {
   // As main.cf has them when nothing is set.
   static qmgr::Options options(const Limits& limits) {
     qmgr::Options o;
-    o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
+    if (limits.share_limit)
+      o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
     o.fairness.max_message_concurrency = 4;
     o.fairness.scale_max_concurrency = 10;
     if (limits.session_classes != nullptr) {  // every mask here is a name, or all

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "lib/base/file_lock.h"
@@ -276,6 +277,12 @@ Result<void> PosixStorage::read(Slot slot, std::uint64_t offset, MutableBytes in
     offset += static_cast<std::uint64_t>(n);
   }
   return {};
+}
+
+void PosixStorage::will_read(Slot slot, std::uint64_t offset, std::uint64_t size) {
+  if (const auto file = impl_->get(slot))
+    std::ignore = ::posix_fadvise((*file)->fd(), static_cast<off_t>(offset),
+                                  static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }
 
 Result<void> PosixStorage::drop_cache(Slot slot) {

@@ -35,6 +35,7 @@ class PosixStorage final : public Storage {
   Result<void> write(Slot slot, std::uint64_t offset, Bytes bytes) override;
   Result<void> sync(Slot slot) override;
   Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) override;
+  void will_read(Slot slot, std::uint64_t offset, std::uint64_t size) override;
   Result<void> drop_cache(Slot slot) override;
   /// segment-00000007 becomes damaged-segment-00000007, or ….1, ….2 if there is one already.
   Result<void> set_aside(Slot slot) override;

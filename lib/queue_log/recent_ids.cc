@@ -55,8 +55,8 @@ const RecentIds::Accepted* RecentIds::find(const Key& key) const {
   return known != nullptr ? known : older_.find(key);
 }
 
-void RecentIds::add(std::string_view queue_id, const Accepted& accepted) {
-  if (const Key key = key_of(queue_id); find(key) == nullptr) add_new(key, accepted);
+void RecentIds::add(const Key& key, const Accepted& accepted) {
+  if (find(key) == nullptr) add_new(key, accepted);
 }
 
 void RecentIds::add_new(const Key& key, const Accepted& accepted) {

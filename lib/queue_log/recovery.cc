@@ -432,14 +432,13 @@ Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryRepo
   if (!r.resolving) {
     r.resolving = true;
     PEN_TRY(choose_segments_to_empty(r, s));
-    r.next = r.seen.begin();
   }
   const std::uint64_t appended = s.figures.appended_bytes;
-  for (; r.next != r.seen.end(); ++r.next) {
+  for (; r.next < r.seen.in_order().size(); ++r.next) {
     if (used + (s.figures.appended_bytes - appended) >= budget) return false;
     if (s.logs[kJournal].pending.size() > s.options.max_batch) return false;
     used += 64;
-    auto done = resolve_message(r, s, r.next->first, r.next->second, report);
+    auto done = resolve_message(r, s, *r.seen.in_order()[r.next], report);
     if (!done && done.error().is(QueueLogError::no_space)) return false;
     if (!done) return std::unexpected(std::move(done).error());
   }
@@ -451,8 +450,8 @@ void pass_what_was_read(const RecoveryState& r, QueueLog::State& s) {
   Position& at = s.runners[kJournal].at;
   if (at < r.suffix) return;
   Position first = s.scan_end;
-  for (const auto& [id, seen] : r.seen)
-    for (const auto& copy : seen.copies)
+  for (const auto* seen : r.seen.in_order())
+    for (const auto& copy : seen->copies)
       if (!copy.garbage && s.segments.contains(copy.position.use) &&
           s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
         first = std::min(first, copy.position);

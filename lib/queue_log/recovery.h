@@ -9,15 +9,14 @@
 /// 4. settling: a sync of every log and new restart positions; then runners may start.
 #include <map>
 #include <memory>
-#include <memory_resource>
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "lib/queue_log/log_reader.h"
 #include "lib/queue_log/queue_log.h"
+#include "lib/queue_log/seen_messages.h"
 
 namespace pen::queue_log {
 
@@ -34,39 +33,10 @@ struct RecoveryState {
   std::vector<Source> sources;
   std::size_t source = 0;
 
-  struct Copy {
-    Position position;
-    std::uint32_t generation = 0;
-    std::uint32_t epoch = 0;
-    std::size_t bytes = 0;  // of the record's body; 0: not read
-    bool garbage = false;
-    bool started = false;  // known from a START, not from reading the envelope
-    Position replaces;
-    // its START was in the journal's last, unsynced write: what it says need not hold
-    bool torn_start = false;
-  };
-  /// What was read of one message.
-  struct Seen {
-    using allocator_type = std::pmr::polymorphic_allocator<>;
-    explicit Seen(const allocator_type& memory) : copies(memory) {}
-
-    std::pmr::vector<Copy> copies;
-    std::vector<DeliveryResult> deliveries;
-    std::uint32_t newest_delivery = 0;      // generation
-    std::optional<std::uint32_t> finished;  // generations up to this one are done with
-  };
-  struct IdHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view id) const { return std::hash<std::string_view>()(id); }
-  };
-  using SeenMap = std::pmr::unordered_map<std::pmr::string, Seen, IdHash, std::equal_to<>>;
-  /// Made if this is the first record of that message.
-  Seen& seen_of(std::string_view queue_id);
-
-  // Of `seen`, which only grows: given back at once when recovery ends.
-  std::pmr::monotonic_buffer_resource memory{std::size_t{64} << 10};
-  SeenMap seen{&memory};
-  SeenMap::iterator next;
+  using Copy = SeenMessages::Copy;
+  using Seen = SeenMessages::Seen;
+  SeenMessages seen;
+  std::size_t next = 0;  // of seen.in_order(), when they are resolved
   bool resolving = false;
   // of the last hole in the journal that is an unfinished write
   std::optional<std::uint32_t> torn_epoch;
@@ -82,8 +52,8 @@ void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& read
 /// Once, between reading and resolving: on a full disk, which segments are to be emptied.
 Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& state);
 /// Decides about one message. no_space: nothing was done, ask again.
-Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, std::string_view queue_id,
-                             RecoveryState::Seen& seen, RecoveryReport& report);
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, RecoveryState::Seen& seen,
+                             RecoveryReport& report);
 /// Breakage::append_after_torn_tail.
 Result<void> append_after_torn_tail(QueueLog::State& state);
 

@@ -34,12 +34,12 @@ Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogI
           "record body is malformed"};
 }
 
-}  // namespace
-
-RecoveryState::Seen& RecoveryState::seen_of(std::string_view queue_id) {
-  if (const auto known = seen.find(queue_id); known != seen.end()) return known->second;
-  return seen.try_emplace(std::pmr::string(queue_id, &memory)).first->second;
+RecoveryState::Seen& seen_of(RecoveryState& r, const QueueLog::State& s,
+                             std::string_view queue_id) {
+  return r.seen.of(queue_id, s.accepted.key_of(queue_id).low);
 }
+
+}  // namespace
 
 void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, LogId log) {
   const LogReader::Record& record = reader.record();
@@ -52,7 +52,9 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
         s.note({log, s.slot_of(record.position.use), record.position.use, record.position.offset, 4,
                 std::string(view->queue_id), "odd garbage mark, taken as live"},
                false);
-      auto& seen = r.seen_of(view->queue_id);
+      const RecentIds::Key key = s.accepted.key_of(view->queue_id);
+      s.accepted.prefetch(key);
+      auto& seen = r.seen.of(view->queue_id, key.low);
       auto& copy = copy_at(seen, record.position, view->generation);
       copy.generation = view->generation;
       copy.epoch = record.epoch;
@@ -61,22 +63,24 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       copy.replaces = view->replaces;
       if (!record.garbage)
         for (auto use = record.position.use; use <= reader.at().use; ++use) ++r.live[use];
-      s.accepted.add(view->queue_id, {0, record.position});
+      s.accepted.add(key, {0, record.position});
       return;
     }
     case RecordType::start: {
       auto body = decode<StartBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      auto& copy = copy_at(r.seen_of(body->queue_id), body->envelope, body->generation);
+      const RecentIds::Key key = s.accepted.key_of(body->queue_id);
+      auto& seen = r.seen.of(body->queue_id, key.low);
+      auto& copy = copy_at(seen, body->envelope, body->generation);
       copy.started = true;
       copy.torn_start = r.torn_epoch == record.epoch;
-      s.accepted.add(body->queue_id, {0, body->envelope});
+      s.accepted.add(key, {0, body->envelope});
       return;
     }
     case RecordType::delivery: {
       auto body = decode<DeliveryBody>(as_text(record.body));
       if (!body || body->queue_id.empty() || !body->ordinals.well_formed()) return bad();
-      auto& seen = r.seen_of(body->queue_id);
+      auto& seen = seen_of(r, s, body->queue_id);
       seen.newest_delivery = std::max(seen.newest_delivery, body->generation);
       seen.deliveries.push_back({std::move(body->ordinals), std::move(body->payload)});
       return;
@@ -84,13 +88,13 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
     case RecordType::finish: {
       auto body = decode<FinishBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      finish_up_to(r.seen_of(body->queue_id), body->generation);
+      finish_up_to(seen_of(r, s, body->queue_id), body->generation);
       return;
     }
     case RecordType::tombstone: {
       auto body = decode<TombstoneBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      auto& seen = r.seen_of(body->queue_id);
+      auto& seen = seen_of(r, s, body->queue_id);
       copy_at(seen, body->envelope, body->generation);
       if (!broken(Breakage::forget_tombstones)) finish_up_to(seen, body->generation);
       return;
@@ -159,12 +163,12 @@ Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const Queu
     copy.epoch = record.epoch;
     copy.bytes = reader.body().size();
     copy.replaces = view->replaces;
-    if (const auto seen = r.seen.find(view->queue_id); seen != r.seen.end()) {
-      for (const auto& known : seen->second.copies)
+    if (const auto* seen = r.seen.find(view->queue_id, s.accepted.key_of(view->queue_id).low)) {
+      for (const auto& known : seen->copies)
         if (known.position == at) copy.started = known.started;
       if (copy.started) continue;  // resolved in any case
       // An end or a delivery without its START: a write that a crash cut, which leaves this version where it is.
-      if (begun_or_over(seen->second, copy)) return std::nullopt;
+      if (begun_or_over(*seen, copy)) return std::nullopt;
     }
     waiting.emplace_back(view->queue_id, copy);
   }
@@ -182,11 +186,11 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
   std::map<SegmentUse, std::uint64_t> live;
   std::set<SegmentUse> fixed;  // a message in parts stays where it is
   std::uint64_t begun = 0;     // written anew in any case
-  for (const auto& [id, seen] : r.seen)
-    for (const auto& copy : seen.copies) {
+  for (const auto* seen : r.seen.in_order())
+    for (const auto& copy : seen->copies) {
       if (copy.bytes == 0 || copy.garbage) continue;
-      if (begun_or_over(seen, copy))
-        begun += seen.finished && copy.generation <= *seen.finished ? 0 : cost_of(copy);
+      if (begun_or_over(*seen, copy))
+        begun += seen->finished && copy.generation <= *seen->finished ? 0 : cost_of(copy);
       else if (copy.bytes > max_body(s.options.segment_size))
         fixed.insert(copy.position.use);
       else
@@ -229,7 +233,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
     if (found == before.end()) continue;
     r.read_whole[use] = true;
     for (auto& [id, copy] : found->second) {
-      auto& known = copy_at(r.seen_of(id), copy.position, copy.generation);
+      auto& known = copy_at(seen_of(r, s, id), copy.position, copy.generation);
       known = copy;
       ++r.live[use];
     }
@@ -237,8 +241,9 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
   return {};
 }
 
-Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, std::string_view queue_id,
-                             RecoveryState::Seen& seen, RecoveryReport& report) {
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen,
+                             RecoveryReport& report) {
+  const std::string_view queue_id = seen.queue_id;
   auto& copies = seen.copies;
   auto done_with = [&](const RecoveryState::Copy& c) {
     return seen.finished && c.generation <= *seen.finished;

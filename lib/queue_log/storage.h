@@ -43,6 +43,8 @@ class Storage {
   virtual Result<void> sync(Slot slot) = 0;
   /// Fills `into`, which must lie inside the slot.
   virtual Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) = 0;
+  /// These bytes will be read next, so the disk may begin. A hint: nothing depends on it, errors come with the read.
+  virtual void will_read(Slot /*slot*/, std::uint64_t /*offset*/, std::uint64_t /*size*/) {}
   /// Forgets cached pages, so that the next read shows what the disk holds. Call after sync(): recovery's tool.
   virtual Result<void> drop_cache(Slot slot) = 0;
   /// Takes the slot out of the queue and leaves its bytes to a person: list() does not show it any more, allocate() may

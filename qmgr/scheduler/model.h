@@ -74,6 +74,7 @@ struct Claim {
   List<PoolShare> shares;
   bool probe;
   WorkerQueue<Claim>& queue() const;
+  std::size_t& wanted() const;
 };
 
 /// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
@@ -134,7 +135,8 @@ struct Transport {
   WorkerQueue<Claim> probe_waiting;
   List<Connection> probes;  // being opened to hosts that are not known to work, oldest first
   std::uint32_t probing = 0;
-  std::size_t wanted_probes = 0;       // PoolShares that wait for one
+  std::size_t wanted_workers = 0;      // PoolShares that wait for one
+  std::size_t wanted_probes = 0;       // the same, for a probe
   SteadyTime look_at_probes = kNever;  // when the patience with one of them may end
   std::deque<Job*> alone;              // jobs that must run with no other in hand
   Job* solo = nullptr;                 // the one of them whose turn it is
@@ -152,6 +154,10 @@ struct Transport {
 
 inline WorkerQueue<Claim>& Claim::queue() const {
   return probe ? transport->probe_waiting : transport->waiting;
+}
+
+inline std::size_t& Claim::wanted() const {
+  return probe ? transport->wanted_probes : transport->wanted_workers;
 }
 
 struct Member {

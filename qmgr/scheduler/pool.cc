@@ -44,7 +44,7 @@ void Model::wait_for(PoolShare& s, Waits waits, bool at_front) {
   ++c.awake;
   s.claim = &claim(*s.party, *s.cluster->transport, waits == Waits::probe);
   s.claim->shares.push_back(s.waiting);
-  if (s.claim->probe) ++s.claim->transport->wanted_probes;
+  ++s.claim->wanted();
   s.claim->queue().add(s.claim->entry);
 }
 
@@ -59,7 +59,7 @@ void Model::end_wait(PoolShare& s) {
     return;
   }
   --c.awake;
-  if (s.claim->probe) --s.claim->transport->wanted_probes;
+  --s.claim->wanted();
   if (s.claim->shares.empty()) s.claim->queue().remove(s.claim->entry);
   s.claim = nullptr;
 }

@@ -67,7 +67,8 @@ void Model::probe_ended(Connection& c) {
 }
 
 void Model::abandon_probes(Transport& t) {
-  const std::size_t wanted = t.wanted_probes + (t.free() == 0 ? t.waiting.size() : 0);
+  // Who waits while workers are free holds as many as are his share, and among those the probes that bring him nothing.
+  const std::size_t wanted = t.wanted_probes + t.wanted_workers;
   std::vector<Connection*> overdue;
   SteadyTime next = kNever;
   t.probes.for_each([&](Connection& c) {
