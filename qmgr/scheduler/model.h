@@ -240,7 +240,8 @@ struct Destination {
 
 /// Who takes turns with others, and whose workers are counted: a message, or all messages of one source (sources.cc).
 struct Party {
-  std::uint64_t seq = 0;
+  std::uint64_t seq =
+      0;  // of its first wait for a worker: answers overtake each other; 0: it has not waited
   std::uint32_t routing = 0;            // look-ups under way
   std::uint32_t concurrency = 0;        // connections that hold jobs of it
   std::uint32_t most_workers = kNoCap;  // of one transport

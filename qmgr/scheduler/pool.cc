@@ -20,6 +20,7 @@ Claim& Model::claim(Party& p, Transport& t, bool probe) {
   if (p.claim && !p.more_claims) p.more_claims = std::make_unique<Party::Claims>();
   Claim& c = p.claim ? *p.more_claims->emplace_back(std::make_unique<Claim>(&p, &t, probe))
                      : p.claim.emplace(&p, &t, probe);
+  if (p.seq == 0) p.seq = next_seq++;
   c.entry.seq = p.seq;
   c.entry.concurrency = p.concurrency;
   c.entry.most = p.most_workers;

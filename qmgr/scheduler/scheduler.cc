@@ -190,7 +190,6 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   if (known == nullptr) return;
   Job& j = *known;
   prefetch(*j.message);
-  s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   PEN_CHECK(j.place == Job::Place::handed, "a result for a job that was not handed out");
   Connection& c = *j.connection;
   const ConnectionNumber connection = c.number;
@@ -200,6 +199,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   s.measured(c, service_time);
   ++s.figures.jobs_done;
   s.pause(d);
+  s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   s.drop(j);
   if (d.allowance > 0) {  // it bears what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;

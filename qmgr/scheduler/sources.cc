@@ -51,7 +51,7 @@ void Model::join(Message& m, SourceNumber number, std::size_t recipients) {
     }
   }
   m.party = &m.own.emplace();
-  m.party->seq = m.party->routing_entry.seq = next_seq++;
+  m.party->routing_entry.seq = next_seq++;
 }
 
 void Model::leave(Message& m) {

@@ -41,7 +41,7 @@ class WorkerQueue {
   struct Entry : Link {
     explicit Entry(T* owner) : self(owner) {}
     T* self;
-    std::uint64_t seq = 0;          // order of admission
+    std::uint64_t seq = 0;          // order of admission, or of the first wait
     std::uint32_t concurrency = 0;  // as of the last update()
     std::uint32_t most = kNoCap;    // workers that it may hold, however many are free
     // Its own place: to leave from the midst of a million costs no search.
