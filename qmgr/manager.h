@@ -278,7 +278,9 @@ class Manager {
   void find_discharges();
 
   struct Tries {
-    int moving = 5;   // commits that a message on its way between two logs is waited for
+    /// Commits that a message on its way between two logs is waited for: each of those in hand when it set out ends
+    /// before the one that takes it there.
+    int moving = 2 * queue_log::QueueLog::kBatchesAtOnce;
     int space = 100;  // commits that may bring a free segment
   };
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, Tries tries);
