@@ -17,6 +17,7 @@ import argparse
 import os
 import statistics
 import struct
+import subprocess
 import tempfile
 
 import compare
@@ -102,6 +103,15 @@ def measure(make, build, clients, delay, messages, *pace):
             sink.stop()
 
 
+def bare_loop(build, group, delay):
+    """The disk's own limit with one sync after the other: messages a second that a bare loop appends and syncs in such groups."""
+    with tempfile.TemporaryDirectory(prefix="pen-bare-", dir="/var/tmp") as scratch:
+        environment = {**os.environ, "LD_PRELOAD": os.path.join(build, "bench", "slowsync.so"), "SLOWSYNC_US": str(int(delay * 1000))}
+        told = subprocess.run([os.path.join(build, "bench", "queue_bench"), "writer", scratch, "-n", str(100 * group), "--groups",
+                               str(group)], env=environment, check=True, capture_output=True, text=True).stdout
+        return float(told.splitlines()[-1].split()[3])
+
+
 def report(name, runs):
     """Prints the medians of the runs and returns them."""
     medians = {}
@@ -128,6 +138,7 @@ def main():
         "none": lambda clients, delay: ceiling(args.build, clients, args.messages),
     }
     names = args.peers.split(",")
+    rows = []
     for delay in map(float, args.delays.split(",")):
         for clients in map(int, args.clients.split(",")):
             runs = {name: [] for name in names}
@@ -135,7 +146,8 @@ def main():
                 for name in names:
                     runs[name].append(run[name](clients, delay))
             print(f"\n{clients} clients, {delay:g} ms added to each sync: median (least - most) of {args.rounds}")
-            rate = {name: report(name, runs[name])["accepted/s"] for name in names}
+            figures = {name: report(name, runs[name]) for name in names}
+            rate = {name: figures[name]["accepted/s"] for name in names}
             if "none" in names and "penstock" in names:
                 print(f"  part of the ceiling {rate['penstock'] / rate['none']:10.2f}")
             if "postfix" not in names or "penstock" not in names:
@@ -144,7 +156,21 @@ def main():
             if asked := ASKED.get((clients, delay)):
                 pace = ("--rate", round(asked * rate["postfix"]))
                 print(f"  paced: {asked} times Postfix, {pace[1]} messages/s")
-                report("paced", [run["penstock"](clients, delay, *pace) for _ in range(args.rounds)])
+                paced = report("paced", [run["penstock"](clients, delay, *pace) for _ in range(args.rounds)])
+                ours, theirs = figures["penstock"], figures["postfix"]
+                group = max(1, round(1000 / ours["syncs/1000"]))
+                rows.append([clients, "as is" if delay == 0 else f"+{delay:g} ms", f"{rate['penstock']:,.0f}", f"{rate['postfix']:,.0f}",
+                             f"{rate['penstock'] / rate['postfix']:.1f}", asked,
+                             f"{ours['cpu ms/message']:.2f} / {theirs['cpu ms/message']:.2f}", f"{ours['syncs/1000']:.0f}",
+                             f"{ours['answer p50 ms']:.1f} / {ours['answer p99 ms']:.1f}",
+                             f"{paced['accepted/s']:,.0f}, {paced['answer p99 ms']:.1f}",
+                             f"{bare_loop(args.build, group, delay):,.0f} ({group})", f"{rate['none']:,.0f}" if "none" in rate else ""])
+    if rows:
+        print("\n| clients | sync | Penstock, msg/s | Postfix, msg/s | times | asked | CPU ms per message, Penstock / Postfix | Penstock's "
+              "syncs per 1,000 | answer p50 / p99, ms | paced: msg/s, p99 | bare loop, msg/s (group) | ceiling, msg/s |\n"
+              "| ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | --- | --- | --- | ---: |")
+        for row in rows:
+            print("| " + " | ".join(map(str, row)) + " |")
 
 
 if __name__ == "__main__":

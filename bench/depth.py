@@ -32,9 +32,10 @@ class Peak(threading.Thread):
         return self.most
 
 
-def turn(mx, sink, messages):
+def turn(mx, sink, messages, size=4096, clients=20):
+    """So many messages through to the sink: accepted and relayed a second."""
     before, began = sink.count(), time.monotonic()
-    load = mx.load("-c", 20, "-n", messages, "-s", 4096)
+    load = mx.load("-c", clients, "-n", messages, "-s", size)
     told = json.loads(load.communicate()[0].splitlines()[-1])
     accepted = time.monotonic() - began
     while sink.count() < before + messages:

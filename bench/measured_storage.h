@@ -44,6 +44,9 @@ class MeasuredStorage final : public queue_log::Storage {
     counts.read += into.size();
     return inner_.read(slot, offset, into);
   }
+  void will_read(queue_log::Slot slot, std::uint64_t offset, std::uint64_t size) override {
+    inner_.will_read(slot, offset, size);
+  }
   Result<void> drop_cache(queue_log::Slot slot) override { return inner_.drop_cache(slot); }
   Result<void> set_aside(queue_log::Slot slot) override { return inner_.set_aside(slot); }
 

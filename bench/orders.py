@@ -135,6 +135,8 @@ def act(messages, directory):
             bench.tool("pensuper", order, "ALL", "--domain", "d9.far.example")
         for order in ("-h", "-H", "-r", "-h", "-d"):
             bench.tool("pensuper", order, "ALL")
+            if order == "-H" and (left := mx.tool("pensuper", "-n", "-H", "ALL", check=True).stdout.count("\n")) > 1:
+                raise AssertionError(f"{left - 1} messages are still on hold")
         load.terminate()
         told = json.loads(load.communicate()[0].splitlines()[-1])
         print(f"other mail meanwhile: {told['per_s']} a second taken, {told['refused']} refused; the answer to "

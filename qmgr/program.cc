@@ -348,6 +348,10 @@ async::Task<void> Program::next_commit() {
 async::Task<void> Program::keep_hold_log_short() {
   constexpr std::size_t kSlice = std::size_t{256} << 10;
   for (;;) {
+    if (manager_->orders_for_many > 0) {
+      static_cast<void>(co_await loop_.sleep(seconds(1)));
+      continue;
+    }
     const SteadyTime began = loop_.clock().now();
     const auto before = log_.figures().appended_bytes;
     const auto step = log_.compact_held(kSlice);

@@ -1,5 +1,6 @@
 /// Orders of tools for one message, for a set, for all: bounded in what is not yet durable, whatever their number.
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -156,6 +157,15 @@ async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& ru
 
 async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_ptr<Run> run) {
   const WallTime began = loop_.clock().wall_now();
+  struct ForMany {
+    explicit ForMany(int& n) : number(n) { ++number; }
+    ForMany(const ForMany&) = delete;
+    ForMany& operator=(const ForMany&) = delete;
+    ~ForMany() { --number; }
+    int& number;
+  };
+  std::optional<ForMany> for_many;
+  if (m.queue_ids.empty()) for_many.emplace(manager_.orders_for_many);
   if (m.queue_ids.empty() && Run::remembers(m)) run->met = queue_log::IdFilter(kMetBytes);
   bool there = co_await look_through(s, m, run, m.queue_ids, began);
   for (int round = 0; there && round < kRounds && !run->missed.empty(); ++round) {

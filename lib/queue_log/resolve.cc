@@ -53,6 +53,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
                 std::string(view->queue_id), "odd garbage mark, taken as live"},
                false);
       const RecentIds::Key key = s.accepted.key_of(view->queue_id);
+      r.seen.prefetch(key.low);
       s.accepted.prefetch(key);
       auto& seen = r.seen.of(view->queue_id, key.low);
       auto& copy = copy_at(seen, record.position, view->generation);
@@ -291,6 +292,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
   if (working) {
     EnvelopeBody body = *std::move(working);
     const std::uint32_t generation = best->generation;
+    std::uint64_t deliveries = 0;
     for (auto& delivery : seen.deliveries) {
       if (!worked_on) break;
       if (broken(Breakage::forget_deliveries)) break;
@@ -299,13 +301,14 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
       if (still == body.remaining) continue;
       body.remaining = std::move(still);
       body.results.push_back(delivery);
-      ++report.deliveries;
+      ++deliveries;
     }
     body.generation = generation + 1;
     body.appended = s.clock.wall_now();
     body.replaces = best->position;
     body.interval = 0;
     PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], view_of(body)));
+    report.deliveries += deliveries;
     s.note_fresh(replacement);
     ++(worked_on ? report.working : report.moved);
   }

@@ -87,6 +87,7 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
   if (offset < buffer_start_ || offset + wanted > buffer_start_ + buffer_.size()) {
     const std::size_t size =
         std::min<std::size_t>(std::max(wanted, ahead_), std::size_t{limit_} - offset);
+    const bool steady = ahead_ == kChunk && wanted < kChunk;
     ahead_ = std::min(ahead_ * 2, kChunk);
     std::size_t kept = 0;
     if (offset >= buffer_start_ && offset < buffer_start_ + buffer_.size()) {
@@ -105,8 +106,7 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
     }
     bytes_read_ += rest.size();
     // Who reads chunk after chunk need not wait for the disk: it brings the next one meanwhile.
-    if (const std::uint32_t end = offset + static_cast<std::uint32_t>(size);
-        size >= kChunk && end < limit_)
+    if (const std::uint32_t end = offset + static_cast<std::uint32_t>(size); steady && end < limit_)
       storage_.will_read(segment_.slot, end, std::min<std::uint64_t>(kChunk, limit_ - end));
   }
   return as_bytes(buffer_).subspan(offset - buffer_start_);

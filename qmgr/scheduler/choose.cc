@@ -98,25 +98,23 @@ bool Model::schedule(Job& j, bool from_pool) {
   return true;
 }
 
-Model::Chosen Model::choose(const Cluster& cluster, std::size_t index,
-                            std::uint64_t concurrency) const {
+Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
+                            bool alone) const {
   const auto& level = cluster.levels[index];
   const microseconds best = level.size() > 1 ? best_service_time(level) : microseconds(0);
   if (best.count() > 0) {
     // First without those that are much slower; they get what the others have no room for.
-    Chosen chosen = choose(cluster, index, concurrency, best);
+    Chosen chosen = choose(cluster, index, concurrency, alone, best);
     if (chosen.connection != nullptr ? chosen.rule != Choice::ride : !chosen.candidates.empty())
       return chosen;
   }
-  return choose(cluster, index, concurrency, microseconds(0));
+  return choose(cluster, index, concurrency, alone, microseconds(0));
 }
 
 Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
-                            microseconds best) const {
+                            bool alone, microseconds best) const {
   const auto& level = cluster.levels[index];
   const Transport& t = *cluster.transport;
-  const bool alone =
-      t.solo != nullptr;  // then it is for this one: limits that keep the peace mean nothing
   Chosen out;
   bool working = false;
   Connection* roomy = nullptr;   // the most recent active connection that is not backlogged
@@ -180,13 +178,14 @@ std::uint64_t concurrency_of(const Party& p) {
 }  // namespace
 
 Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
-  const Chosen chosen = choose(*j.route->cluster, index, concurrency_of(*j.message->party));
+  Transport& t = *j.route->cluster->transport;
+  const Chosen chosen =
+      choose(*j.route->cluster, index, concurrency_of(*j.message->party), t.solo == &j);
   if (chosen.rule == Choice::nothing) return Outcome::dead;
   if (chosen.connection != nullptr) {
     assign(j, *chosen.connection);
     return Outcome::assigned;
   }
-  Transport& t = *j.route->cluster->transport;
   if (chosen.rule == Choice::wait && t.solo == &j && t.free() == 0 && make_room_for_solo(t))
     return try_level(j, index, from_pool);
   if (chosen.rule == Choice::wait) {

@@ -9,6 +9,11 @@ namespace pen::qmgr::scheduler {
 
 using ipc::delivery::Trouble;
 
+namespace {
+// How long everything else waits for limits that keep a job that runs alone from its connection.
+constexpr seconds kSoloPatience{10};
+}  // namespace
+
 void Model::concurrency_changed(Party& p, int by) {
   p.concurrency = static_cast<std::uint32_t>(static_cast<std::int64_t>(p.concurrency) + by);
   p.each_claim([&](Claim& c) {
@@ -145,10 +150,49 @@ void Model::run_alone(Transport& t) {
     return;
   }
   Job& j = *t.solo;
+  if (t.solo_until == kNever) t.solo_until = now + kSoloPatience;
   j.place = Job::Place::forming;
   schedule(j, true);
+  if (t.solo != &j || j.place != Job::Place::pooled) return;
   // The others of its cluster would look in vain as well.
-  if (t.solo == &j && j.place == Job::Place::pooled) j.route->cluster->left.unlink();
+  j.route->cluster->left.unlink();
+  free_leases_for(j);
+}
+
+void Model::free_leases_for(const Job& solo) {
+  const Transport& t = *solo.route->cluster->transport;
+  const auto wanted = [&](const SessionClass* s) {
+    if (s == nullptr || !s->full) return false;
+    const auto& levels = solo.route->cluster->levels;
+    return std::any_of(levels.begin(), levels.end(), [s](const auto& level) {
+      return std::any_of(level.begin(), level.end(),
+                         [s](const auto& m) { return m->destination->session_class == s; });
+    });
+  };
+  std::vector<Connection*> holders;
+  t.all.for_each([&](Connection& c) {
+    if (c.state != Connection::State::retiring && wanted(c.destination->session_class))
+      holders.push_back(&c);
+  });
+  for (Connection* c : holders) retire(*c);
+}
+
+void Model::give_up_solo(Transport& t) {
+  if (t.solo_until > now) return;
+  t.solo_until = kNever;
+  Job* const j = t.solo;
+  if (j == nullptr) return;
+  const bool stands =
+      j->place == Job::Place::pooled ||
+      (j->place == Job::Place::backlog && j->connection->state == Connection::State::open);
+  if (stands)
+    defer(*j,
+          {mail::Action::deferred,
+           "4.4.5",
+           "it is to be delivered alone, and no connection was to be had for it",
+           {},
+           {}},
+          "none");
 }
 
 bool Model::make_room_for_solo(Transport& t) {
@@ -163,6 +207,7 @@ bool Model::make_room_for_solo(Transport& t) {
 }
 
 void Model::alone_ended(Transport& t) {
+  t.solo_until = kNever;
   mark_dirty(t);
   if (!t.exclusive()) t.resumes = true;
 }
@@ -173,6 +218,9 @@ void Model::resume(Transport& t) {
   std::vector<Connection*> all;
   t.all.for_each([&](Connection& c) { all.push_back(&c); });
   for (Connection* c : all) hand_out(*c);
+  for (Connection* c : all) {  // one may have taken another's jobs
+    if (c->jobs() == 0) set_idle(*c);
+  }
 }
 
 void Model::set_idle(Connection& c) {

@@ -55,7 +55,7 @@ Explanation Model::explain(RouteSet& r) const {
     for (const auto& m : level) out.push_back(state_of(*m->destination));
   }
   for (; e.level < c.levels.size(); ++e.level) {
-    const Chosen chosen = choose(c, e.level, 0);
+    const Chosen chosen = choose(c, e.level, 0, false);
     if (chosen.rule == Choice::nothing) continue;
     e.choice = chosen.rule;
     if (chosen.connection != nullptr) e.chosen.push_back(chosen.connection->destination->key);

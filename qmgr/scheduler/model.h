@@ -74,7 +74,6 @@ struct Claim {
   List<PoolShare> shares;
   bool probe;
   WorkerQueue<Claim>& queue() const;
-  std::size_t& wanted() const;
 };
 
 /// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
@@ -135,12 +134,12 @@ struct Transport {
   WorkerQueue<Claim> probe_waiting;
   List<Connection> probes;  // being opened to hosts that are not known to work, oldest first
   std::uint32_t probing = 0;
-  std::size_t wanted_workers = 0;      // PoolShares that wait for one
-  std::size_t wanted_probes = 0;       // the same, for a probe
+  std::size_t wanted_probes = 0;       // PoolShares that wait for one
   SteadyTime look_at_probes = kNever;  // when the patience with one of them may end
   std::deque<Job*> alone;              // jobs that must run with no other in hand
   Job* solo = nullptr;                 // the one of them whose turn it is
   bool dirty = false;                  // workers may have become free
+  SteadyTime solo_until = kNever;      // if it has no connection by then it is deferred
   bool resumes = false;  // nothing runs alone any more: connections wait to be given jobs
   /// A job runs alone, or waits for those in hand to end: no other job moves.
   bool exclusive() const { return solo != nullptr || !alone.empty(); }
@@ -154,10 +153,6 @@ struct Transport {
 
 inline WorkerQueue<Claim>& Claim::queue() const {
   return probe ? transport->probe_waiting : transport->waiting;
-}
-
-inline std::size_t& Claim::wanted() const {
-  return probe ? transport->wanted_probes : transport->wanted_workers;
 }
 
 struct Member {
@@ -241,7 +236,7 @@ struct Destination {
 /// Who takes turns with others, and whose workers are counted: a message, or all messages of one source (sources.cc).
 struct Party {
   std::uint64_t seq =
-      0;  // of its first wait for a worker: answers overtake each other; 0: it has not waited
+      0;  // of its first wait for a connection: answers overtake each other; 0: it has not waited
   std::uint32_t routing = 0;            // look-ups under way
   std::uint32_t concurrency = 0;        // connections that hold jobs of it
   std::uint32_t most_workers = kNoCap;  // of one transport
@@ -465,7 +460,8 @@ struct Model {
     std::vector<Destination*> candidates;  // for a new connection: one of them
     Waits waits = Waits::worker;           // if the rule is to wait
   };
-  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency) const;
+  /// alone: for the job that runs alone, which the limits that keep the peace do not hold up.
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone) const;
   enum class Outcome : std::uint8_t { assigned, pooled, dead };
   /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
   bool schedule(Job& j, bool from_pool = false);
@@ -473,7 +469,7 @@ struct Model {
   Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
                         const Connection& newest) const;
   /// best: destinations that are slow beside it are left out; 0: none is.
-  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency,
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone,
                 microseconds best) const;
   void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
                 bool may_probe, Chosen& into) const;
@@ -517,6 +513,10 @@ struct Model {
   void run_alone(Transport& t);
   /// Closes a connection for it; with nothing else in hand each may go. False: none is left.
   bool make_room_for_solo(Transport& t);
+  /// The connections that hold the leases it wants close: none of them may do anything until it ran.
+  void free_leases_for(const Job& solo);
+  /// Defers it when its patience has ended and it has no connection that it may use.
+  void give_up_solo(Transport& t);
   /// A job that ran alone, or was to, has gone.
   void alone_ended(Transport& t);
   /// What lies ready on connections since the last of them ended is handed out.

@@ -20,8 +20,7 @@ Claim& Model::claim(Party& p, Transport& t, bool probe) {
   if (p.claim && !p.more_claims) p.more_claims = std::make_unique<Party::Claims>();
   Claim& c = p.claim ? *p.more_claims->emplace_back(std::make_unique<Claim>(&p, &t, probe))
                      : p.claim.emplace(&p, &t, probe);
-  if (p.seq == 0) p.seq = next_seq++;
-  c.entry.seq = p.seq;
+  c.entry.seq = p.shared ? next_seq++ : p.seq;
   c.entry.concurrency = p.concurrency;
   c.entry.most = p.most_workers;
   return c;
@@ -29,6 +28,7 @@ Claim& Model::claim(Party& p, Transport& t, bool probe) {
 
 void Model::wait_for(PoolShare& s, Waits waits, bool at_front) {
   s.waits = waits;
+  if (s.party->seq == 0) s.party->seq = next_seq++;
   Cluster& c = *s.cluster;
   if (waits == Waits::limits) {
     if (c.full.empty()) {
@@ -45,7 +45,7 @@ void Model::wait_for(PoolShare& s, Waits waits, bool at_front) {
   ++c.awake;
   s.claim = &claim(*s.party, *s.cluster->transport, waits == Waits::probe);
   s.claim->shares.push_back(s.waiting);
-  ++s.claim->wanted();
+  if (s.claim->probe) ++s.claim->transport->wanted_probes;
   s.claim->queue().add(s.claim->entry);
 }
 
@@ -60,7 +60,7 @@ void Model::end_wait(PoolShare& s) {
     return;
   }
   --c.awake;
-  --s.claim->wanted();
+  if (s.claim->probe) --s.claim->transport->wanted_probes;
   if (s.claim->shares.empty()) s.claim->queue().remove(s.claim->entry);
   s.claim = nullptr;
 }

@@ -7,7 +7,7 @@
 ///   eighth is kept for them: what nobody has tried yet is not starved by what works;
 /// - what waits for a probe stands in a line of its own, where allowed_new_worker() counts free probes instead of free
 ///   workers: a big envelope to hosts that nobody knows leaves probes for others;
-/// - when others want its worker, a probe that had no answer for longer than our patience ends like a timeout. Hosts that
+/// - when others want its worker, or those whose mail it carries wait because they have their share of them, a probe that had no answer for longer than our patience ends like a timeout. Hosts that
 ///   work answer in well under a second or two; 4 s are time for two more tries of TCP (after 1 s and 3 s). The patience
 ///   doubles with each failure: a host that is slow to greet is not given up early for ever;
 /// - messages that wait for probes are parked beyond their share of the active set (share.cc).
@@ -67,8 +67,24 @@ void Model::probe_ended(Connection& c) {
 }
 
 void Model::abandon_probes(Transport& t) {
-  // Who waits while workers are free holds as many as are his share, and among those the probes that bring him nothing.
-  const std::size_t wanted = t.wanted_probes + t.wanted_workers;
+  const bool moves = t.up && !draining && !t.exclusive();
+  const std::size_t wanted = moves ? t.wanted_probes + (t.free() == 0 ? t.waiting.size() : 0) : 0;
+  // Who waits while workers are free holds his share of them, and among those the probes that bring him nothing.
+  std::unordered_map<const Party*, std::size_t> own;
+  const auto in_its_own_way = [&](const Connection& c) {
+    if (!moves || c.round.empty()) return false;
+    Party& p = *c.round.front()->party;
+    auto [at, fresh] = own.try_emplace(&p, 0);
+    if (fresh) {
+      p.each_claim([&](Claim& claimed) {
+        if (claimed.transport == &t && !claimed.probe)
+          claimed.shares.for_each([&](PoolShare&) { ++at->second; });
+      });
+    }
+    if (at->second == 0) return false;
+    --at->second;
+    return true;
+  };
   std::vector<Connection*> overdue;
   SteadyTime next = kNever;
   t.probes.for_each([&](Connection& c) {
@@ -76,7 +92,7 @@ void Model::abandon_probes(Transport& t) {
     const SteadyTime due = (c.asks ? now : c.opened_at) + patience(*c.destination);
     if (due > now) {
       next = std::min(next, due);
-    } else if (overdue.size() < wanted) {
+    } else if (overdue.size() < wanted || in_its_own_way(c)) {
       overdue.push_back(&c);
     } else {
       next = std::min(next, now + kLookAgain);

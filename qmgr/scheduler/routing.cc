@@ -109,6 +109,7 @@ void Model::formed(Job& j) {
 void Model::reroute(Job& j) {
   // A job not begun at its expiry is routed again.
   Message& m = *j.message;
+  if (j.isolated) m.isolated = true;
   for (const std::uint32_t ordinal : j.ordinals.all()) m.unrouted.push_back(ordinal);
   drop(j);
   wants_routes(m);

@@ -109,9 +109,6 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
   m.jobs.for_each([&](Job& j) {
     if (j.place != Job::Place::handed) waiting.push_back(&j);
   });
-  // One that has its transport to itself goes last: its end sets the others there moving, and they might be handed out.
-  std::partition(waiting.begin(), waiting.end(),
-                 [](const Job* j) { return j->route->cluster->transport->solo != j; });
   for (Job* j : waiting) {
     const Ordinals its = j->ordinals.all();
     back.insert(back.end(), its.begin(), its.end());
@@ -279,6 +276,7 @@ void Scheduler::tick() {
   s.end_pauses();
   for (auto& [name, t] : s.transports) {
     if (t->look_at_probes <= s.now) s.abandon_probes(*t);
+    s.give_up_solo(*t);
     while (Connection* c = t->idle.front()) {
       if (c->idle_since + t->limits.idle_age > s.now) break;
       s.retire(*c);
@@ -297,7 +295,7 @@ SteadyTime Scheduler::next_wake() const {
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
   if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
   for (const auto& [name, t] : s.transports) {
-    next = std::min(next, t->look_at_probes);
+    next = std::min({next, t->look_at_probes, t->solo_until});
     if (const Connection* c = t->idle.front())
       next = std::min(next, c->idle_since + t->limits.idle_age);
     if (const Connection* c = t->by_age.front())

@@ -48,15 +48,13 @@ void Model::wait_for_session(Destination& d, bool first) {
 void Model::wait_for_session(const std::vector<std::unique_ptr<Member>>& level) {
   for (const auto& m : level) {
     Destination& d = *m->destination;
-    if (!session_possible(d) && !dead(d) && d.holding < connection_limit(d) && !must_pause(d) &&
-        !holds_its_share(d))
+    if (!session_possible(d) && !dead(d) && !full(d) && !must_pause(d) && !holds_its_share(d))
       wait_for_session(d);
   }
 }
 
 bool Model::wants_more(Destination& d) {
-  if (dead(d) || d.holding >= connection_limit(d) || must_pause(d) || holds_its_share(d))
-    return false;
+  if (dead(d) || full(d) || must_pause(d) || holds_its_share(d)) return false;
   return !d.starved.empty();
 }
 

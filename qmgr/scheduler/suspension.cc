@@ -75,7 +75,8 @@ void Model::judge_again(RouteSet& r) {
 
 void Model::suspend(Destination& d) {
   ++d.references;  // stays while its connections go
-  for (Connection* c : std::vector<Connection*>(d.connections)) retire(*c);
+  // What one leaves to others may close an idle one for a worker.
+  while (!d.connections.empty()) retire(*d.connections.front());
   recheck(d);
   --d.references;
   drop_if_unused(d);
