@@ -164,7 +164,7 @@ class Sharing {
     bool is_unused = false;
     bool busy() const {
       return !held.empty() || !wants.empty() || asking != 0 || telling != 0 || untold != 0 ||
-             queued;
+             queued || probe != kNever;  // who was refused is to be told when to look again
     }
   };
 
