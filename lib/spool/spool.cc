@@ -1,6 +1,7 @@
 #include "lib/spool/spool.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -48,6 +49,10 @@ bool not_ours(const Error& error) {
          error.is_errno(EEXIST);
 }
 
+std::size_t descriptor_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
 }  // namespace
 
 Result<std::optional<Spool::Header>> Spool::read_header(int fd) {
@@ -85,7 +90,8 @@ Spool::Spool(std::unique_ptr<Files> files, std::uint64_t reserve,
     : files_(std::move(files)),
       reserve_(reserve),
       new_use_(std::move(new_use)),
-      pool_(Pool::kMaxLeases, keep) {}
+      pool_(Pool::kMaxLeases, keep),
+      max_open_(std::clamp<std::size_t>(descriptor_limit() / 8, 16, kMaxOpen)) {}
 Spool::~Spool() = default;
 
 Result<std::unique_ptr<Spool>> Spool::open(const std::string& directory, std::uint64_t reserve) {
@@ -119,7 +125,7 @@ Result<void> Spool::create(FileNumber file) {
 
 /// A descriptor that is closed takes no lock from a receiver: its own copy keeps that.
 void Spool::make_room_to_open() {
-  if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
+  if (open_.size() >= max_open_) open_.erase(open_.begin());
 }
 
 Result<int> Spool::writable(FileNumber file) {
@@ -246,7 +252,7 @@ Result<async::Fd> Spool::open_to_read(BodyRef ref) {
   auto reader = readers_.find(file_of(ref));
   if (reader == readers_.end()) {
     PEN_TRY_ASSIGN(async::Fd opened, files_->open(file_of(ref), false));
-    if (readers_.size() >= kMaxOpen) readers_.erase(readers_.begin());
+    if (readers_.size() >= max_open_) readers_.erase(readers_.begin());
     reader = readers_.emplace(file_of(ref), std::move(opened)).first;
   }
   PEN_TRY_ASSIGN(const auto header, header_of(reader->second.get()));

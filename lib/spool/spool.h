@@ -137,10 +137,13 @@ class Spool {
     std::uint64_t size = 0;
     bool locked = false;  // and so nobody but holders of leases of this descriptor can write
   };
-  std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most kMaxOpen
-  // Read-only ones, of which delivery programs get copies: at most kMaxOpen too. They take no lock.
+  std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most max_open_
+  // Read-only ones, of which delivery programs get copies: at most max_open_ too. They take no lock.
   std::unordered_map<FileNumber, async::Fd> readers_;
-  static constexpr std::size_t kMaxOpen = 256;
+  /// As many as a steady stream of large messages has in turn (a file comes back a second after its message went); an
+  /// eighth of the process's descriptors at most, so that connections have theirs.
+  static constexpr std::size_t kMaxOpen = 1024;
+  std::size_t max_open_;
   static constexpr seconds kPeriod{900};
   static constexpr std::size_t kRemovedAtOnce =
       8;  // an unlink of a large file can take milliseconds
