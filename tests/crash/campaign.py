@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import *  # noqa: E402
 from in_flight import Arrival, in_maildir, judge, queue_id_of, synced  # noqa: E402
-from test_crash import system_user  # noqa: E402
+from test_crash import GRACE, system_user  # noqa: E402
 from test_poison import Killer  # noqa: E402
 from tools import Load, Sink  # noqa: E402
 
@@ -159,7 +159,7 @@ class Campaign:
         arrivals += self.in_maildir(self.mx.virtual_box("box"), "virtual")
         arrivals += self.in_maildir(self.mx.spool_box(self.user), "local")
         arrivals += self.notices(acknowledged)
-        verdict = judge(acknowledged, arrivals, kills, results)
+        verdict = judge(acknowledged, arrivals, kills, results, GRACE)
         self.counts.update(acknowledged=len(acknowledged), arrived=verdict.arrived, doubled=verdict.doubled,
                            resent=verdict.resent, kills=len(kills), killed_by_poison=self.killer.kills)
         self.counts["worst"] = verdict.worst
