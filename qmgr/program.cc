@@ -521,6 +521,11 @@ std::vector<ipc::queue::StatusLine> Program::status() const {
   add("segments_used", l.segments_used);
   add("segments_free", l.segments_free);
   add("suffix_bytes", l.suffix_bytes);
+  if (spool_ != nullptr) {
+    const auto bodies = spool_->figures();
+    add("spool_files", bodies.files);
+    add("spool_files_free", bodies.free);
+  }
   out.push_back({"accepting", manager_->accepting() ? "yes" : "no"});
   out.push_back({"recovered", recovered() ? "yes" : "no"});
   return out;
