@@ -70,6 +70,12 @@ class FailingDisk(Suite):
             self.assertIsNone(without_trace(m.content, sent[m.recipients[0].partition("@")[0]]))
 
     def test_a_log_that_cannot_be_synced(self):
+        self.log_fails("sync", "fdatasync")
+
+    def test_a_log_that_cannot_be_written(self):
+        self.log_fails("write", "write")
+
+    def log_fails(self, what, call):
         down = Peer()
         port = down.port
         down.close()  # nothing leaves for now
@@ -82,14 +88,14 @@ class FailingDisk(Suite):
                 client.expect("MAIL FROM:<ada@sender.example>", "250")
                 client.expect("RCPT TO:<waiting@rcpt.example>", "250")
                 client.expect("DATA", "354")
-                self.fails(("sync", LOG))
+                self.fails((what, LOG))
                 client.raw(waiting + b".\r\n")
                 mx.wait_log("error: the disk of queue_log_directory does not take or give data.*look at the kernel's log")
-                mx.wait_log("fatal: .*fdatasync .*/spool/log/.*Input/output error")
+                mx.wait_log(f"fatal: .*{call} .*/spool/log/.*Input/output error")
                 self.assertFalse(self.attempt(mx, "givenup", given_up, timeout=1))
                 # It is started again and again, and says so each time.
                 eventually(lambda: mx.log().count("does not take or give data") >= 3, "three starts in vain")
-                self.assertEqual(select.select([client.socket], [], [], 0)[0], [], "an answer while nothing can be synced")
+                self.assertEqual(select.select([client.socket], [], [], 0)[0], [], "an answer while nothing is kept")
                 self.fails()
                 # smtpd has kept the message, and gives it to the next qmgr under the same id.
                 self.assertRegex(client.reply(), "^250 ")
