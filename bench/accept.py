@@ -40,7 +40,7 @@ class SyncCounter:
     def __init__(self, path):
         self.path = path
         with open(path, "wb") as out:
-            out.write(bytes(8))
+            out.write(bytes(16))
         os.chmod(path, 0o666)
 
     def read(self):

@@ -1,42 +1,109 @@
-// Preloaded into a mail server, makes every sync take longer and counts them, so that two servers can be compared on the
-// same slow disk:
+// Preloaded into a mail server, makes its disk worse: every sync takes longer, and syncs and writes fail when told to.
 //
-//   LD_PRELOAD=.../slowsync.so SLOWSYNC_US=2000 SLOWSYNC_COUNT=FILE program …
+//   LD_PRELOAD=.../slowsync.so SLOWSYNC_US=2000 SLOWSYNC_COUNT=FILE SLOWSYNC_FAULTS=FILE SLOWSYNC_SEED=1 program …
 //
-// SLOWSYNC_US: added to each call, in microseconds. SLOWSYNC_COUNT: a file of at least 8 bytes that all processes may
-// write; its first 8 bytes are the number of calls so far, over all of them. Either may be left out.
+// SLOWSYNC_US: added to each sync, in microseconds, so that two servers can be compared on the same slow disk.
+// SLOWSYNC_COUNT: a file of at least 16 bytes that all processes may write; its first 8 bytes are the number of syncs so
+// far, over all of them, the next 8 that of the faults below.
+// SLOWSYNC_FAULTS: a file that is read at each call; it may come, change and go while the programs run. A line of it is
+// a fault and a part of a path; the calls on files whose path has that part
+//   sync PART    fail with EIO (fsync, fdatasync), and nothing is synced
+//   write PART   fail with EIO (pwrite), and nothing is written
+//   short PART   write the first half of what they are given (pwrite), at random in one of two
+// SLOWSYNC_SEED: of that chance, the same in every process; 1 if left out.
+// Each may be left out.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <string_view>
 
 namespace {
 
+struct Counters {
+  unsigned long syncs, faults;
+};
+
 long added = 0;
-unsigned long* calls = nullptr;
+const char* faults = nullptr;
+unsigned long chance = 1;
+Counters* counters = nullptr;
 
 [[gnu::constructor]] void begin() {
   if (const char* us = std::getenv("SLOWSYNC_US")) added = std::strtol(us, nullptr, 10);
+  if (const char* seed = std::getenv("SLOWSYNC_SEED")) chance = std::strtoul(seed, nullptr, 10);
+  faults = std::getenv("SLOWSYNC_FAULTS");
   const char* file = std::getenv("SLOWSYNC_COUNT");
   if (file == nullptr) return;
   const int fd = ::open(file, O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
-  void* const map = ::mmap(nullptr, 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const map = ::mmap(nullptr, sizeof(Counters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   ::close(fd);
-  if (map != MAP_FAILED) calls = static_cast<unsigned long*>(map);
+  if (map != MAP_FAILED) counters = static_cast<Counters*>(map);
 }
 
 void one_sync() {
   const int kept = errno;
-  if (calls != nullptr) __atomic_fetch_add(calls, 1, __ATOMIC_RELAXED);
+  if (counters != nullptr) __atomic_fetch_add(&counters->syncs, 1, __ATOMIC_RELAXED);
   timespec left{added / 1'000'000, added % 1'000'000 * 1000};
   while (added > 0 && ::nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
   errno = kept;
+}
+
+/// Whether a line of the file of faults is this one, for the file that `fd` is.
+bool told_to(std::string_view fault, int fd) {
+  if (faults == nullptr) return false;
+  const int kept = errno;
+  char told[1024], link[64], path[PATH_MAX];
+  ssize_t size = -1, length = -1;
+  if (const int list = ::open(faults, O_RDONLY | O_CLOEXEC); list >= 0) {
+    size = ::read(list, told, sizeof told);
+    ::close(list);
+  }
+  if (size > 0) {
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    length = ::readlink(link, path, sizeof path);
+  }
+  errno = kept;
+  if (size <= 0 || length <= 0) return false;
+  const std::string_view name(path, static_cast<std::size_t>(length));
+  std::string_view rest(told, static_cast<std::size_t>(size));
+  while (!rest.empty()) {
+    const auto end = rest.find('\n');
+    const auto line = rest.substr(0, end);
+    rest = end == rest.npos ? std::string_view() : rest.substr(end + 1);
+    if (line.size() > fault.size() + 1 && line.starts_with(fault) && line[fault.size()] == ' ' &&
+        name.find(line.substr(fault.size() + 1)) != name.npos)
+      return true;
+  }
+  return false;
+}
+
+bool fault(std::string_view which, int fd) {
+  if (!told_to(which, fd)) return false;
+  if (counters != nullptr) __atomic_fetch_add(&counters->faults, 1, __ATOMIC_RELAXED);
+  return true;
+}
+
+/// SplitMix64: one draw for each call, whatever the thread.
+bool heads() {
+  constexpr unsigned long kStep = 0x9e3779b97f4a7c15;
+  unsigned long x = __atomic_add_fetch(&chance, kStep, __ATOMIC_RELAXED);
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111eb;
+  return ((x ^ (x >> 31U)) & 1U) != 0;
+}
+
+int io_error() {
+  errno = EIO;
+  return -1;
 }
 
 }  // namespace
@@ -44,10 +111,12 @@ void one_sync() {
 extern "C" {
 int fsync(int fd) {
   one_sync();
+  if (fault("sync", fd)) return io_error();
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
 int fdatasync(int fd) {
   one_sync();
+  if (fault("sync", fd)) return io_error();
   return static_cast<int>(::syscall(SYS_fdatasync, fd));
 }
 int syncfs(int fd) noexcept {
@@ -61,5 +130,13 @@ int sync_file_range(int fd, off_t from, off_t bytes, unsigned flags) {
 int msync(void* address, size_t bytes, int flags) {
   if ((flags & MS_SYNC) != 0) one_sync();
   return static_cast<int>(::syscall(SYS_msync, address, bytes, flags));
+}
+ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
+  if (fault("write", fd)) return io_error();
+  if (size > 1 && faults != nullptr && heads() && fault("short", fd)) size /= 2;
+  return ::syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t offset) {
+  return pwrite(fd, bytes, size, offset);
 }
 }

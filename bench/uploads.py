@@ -27,7 +27,7 @@ def main():
     with BodySink() as sink, tempfile.TemporaryDirectory(prefix="pen-uploads-", dir=args.dir) as where:
         with Instance({**relay_to(sink), "message_size_limit": "52428800", "smtpd_client_connection_count_limit": "0"},
                       directory=where) as mx:
-            told = upload(mx, args.clients, args.size)
+            told = upload(mx, [args.size] * args.clients)
             sink.wait(args.clients - len(told.refused), 600)
             mx.wait_empty_queue(60)
             total = args.clients * args.size / (1 << 20)

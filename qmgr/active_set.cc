@@ -96,7 +96,7 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     } else if (e.is(QueueLogError::too_large)) {
       answer(Outcome::refused, e.message());
     } else {
-      ports_.fatal(e.message());
+      ports_.fatal(e);
     }
     return;
   }
@@ -210,7 +210,9 @@ std::string Manager::body_of(Active& m) {
   if (m.body_kept) return m.body;
   auto stored = must(log_.read(m.place));
   auto again = from_log(std::move(stored));
-  if (!again) ports_.fatal(m.id() + ": the queue log no longer holds what it held");
+  if (!again)
+    ports_.fatal(Error(queue_log::QueueLogError::damaged,
+                       m.id() + ": the queue log no longer holds what it held"));
   return std::move(again->body);
 }
 
@@ -253,7 +255,7 @@ bool Manager::run_log(queue_log::LogId id) {
   auto due = log_.next_due(id, now());
   if (!due) {
     if (due.error().is(QueueLogError::recovering)) return false;
-    ports_.fatal(due.error().message());
+    ports_.fatal(due.error());
   }
   r.look = due->more || due->message.has_value();
   r.next = due->next;

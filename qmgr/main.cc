@@ -1,5 +1,6 @@
 /// qmgr: the queue manager. See man/qmgr.8.
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/base/log.h"
 #include "lib/base/random.h"
@@ -148,7 +149,8 @@ Result<service::Hooks> start(service::Context& c) {
     PEN_TRY(add_delivery_options(c, program_options));
   }
   // Everything lives until the process ends: nothing depends on a destructor.
-  auto advise = [](const std::string& directory) {
+  auto advise = [](const std::string& directory, const Error& why) {
+    if (why.is_errno(EIO)) return qmgr::advise_on_bad_disk(directory);
     log::error(
         "{} cannot be used, for the reason in the next line. Nothing in it was changed. Its files "
         "belong to mail_owner with mode 0600; qmgr starts by itself when the reason is gone. "
@@ -162,7 +164,7 @@ Result<service::Hooks> start(service::Context& c) {
                                           "is down, or an older queue manager, has not ended yet"));
   }
   if (!storage) {
-    advise(s.queue_log_directory);
+    advise(s.queue_log_directory, storage.error());
     return fail(std::move(storage).error());
   }
   static Random ids(secure_random_u64());
@@ -175,7 +177,7 @@ Result<service::Hooks> start(service::Context& c) {
   auto* kept = storage->release();
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
   if (!log) {
-    advise(s.queue_log_directory);
+    advise(s.queue_log_directory, log.error());
     return fail(std::move(log).error());
   }
   if (const auto in_use = (*log)->report().segment_size; in_use != options.segment_size) {
@@ -186,7 +188,7 @@ Result<service::Hooks> start(service::Context& c) {
   }
   auto spool = spool::Spool::open(s.spool_directory);
   if (!spool) {
-    advise(s.spool_directory);
+    advise(s.spool_directory, spool.error());
     return fail(std::move(spool).error());
   }
   const WallTime now = c.loop().clock().wall_now();

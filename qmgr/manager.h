@@ -84,7 +84,8 @@ class Ports {
   virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// New mail can or cannot be taken.
   virtual void queue_state(bool accepting) = 0;
-  [[noreturn]] virtual void fatal(const std::string& why) = 0;
+  /// The queue log failed: the process ends, and recovery reads what is really there.
+  [[noreturn]] virtual void fatal(const Error& why) = 0;
 };
 
 class Manager {
@@ -291,7 +292,7 @@ class Manager {
   void when_durable(queue_log::Ticket ticket, std::move_only_function<void()> then);
   template <class T>
   T must(Result<T> r) {
-    if (!r) ports_.fatal(r.error().message());
+    if (!r) ports_.fatal(r.error());
     if constexpr (!std::is_void_v<T>) return *std::move(r);
   }
   Active* find(MessageNumber n);

@@ -271,6 +271,7 @@ class Qmgr : public Ports {
   }
   void close_connection(const std::string&, ConnectionNumber) override {}
   void hand_job(const std::string&, ipc::delivery::Job& job, async::Fd) override {
+    handed.push_back(job.queue_id);
     job_bodies_[job.job] = job.inline_body;
     job.inline_body = {};
     work_.push_back(job);
@@ -283,8 +284,8 @@ class Qmgr : public Ports {
   Result<async::Fd> open_body(std::uint64_t, const std::string&) override { return async::Fd(); }
   void release_body(std::uint64_t, const std::string&) override {}
   void queue_state(bool a) override { states.push_back(a); }
-  [[noreturn]] void fatal(const std::string& why) override {
-    BOOST_FAIL("fatal: " << why);
+  [[noreturn]] void fatal(const Error& why) override {
+    BOOST_FAIL("fatal: " << why.message());
     std::abort();
   }
 
@@ -313,6 +314,8 @@ class Qmgr : public Ports {
   bool hold = false;
   mail::Purpose purpose = mail::Purpose::mail;
   std::vector<std::string> ways_asked;  // the transports that routes were asked for
+  std::vector<std::string>
+      handed;  // the ids of the jobs, in the order in which they were handed out
   std::size_t routes_asked = 0;
   bool routes_for_domains = false;
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,

@@ -124,6 +124,19 @@ BOOST_AUTO_TEST_CASE(a_deferred_recipient_is_tried_again_at_growing_intervals) {
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(each_try_comes_after_as_long_as_the_message_is_old_within_the_bounds) {
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  qmgr->run();
+  std::vector<int> tries;  // seconds after its arrival
+  for (int second = 0; second <= 17000; ++second) {
+    if (second > 0) qmgr->advance(seconds(1));
+    if (qmgr->handed.size() > tries.size()) tries.push_back(second);
+  }
+  const std::vector<int> expected{0, 300, 600, 1200, 2400, 4800, 8800, 12800, 16800};
+  BOOST_TEST(tries == expected, boost::test_tools::per_element());
+  BOOST_TEST(qmgr->handed.size() == expected.size());
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_says_when_to_come_back_is_believed_within_bounds) {
   const auto tries = [&] { return qmgr->manager_->figures().deferred; };
   qmgr->later_text = "greylisted, try again in 1000 seconds";
@@ -167,6 +180,35 @@ BOOST_AUTO_TEST_CASE(more_mail_than_the_active_set_holds_follows_from_the_log) {
   for (int i = 0; i < 20; ++i)
     BOOST_TEST(delivered("A" + std::to_string(i) + " ok@a.example") == 1);
   BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(new_and_deferred_mail_are_admitted_by_turns) {
+  ManagerOptions options;
+  options.active_messages = 2;
+  start(options);
+  constexpr int kEach = 8;
+  for (int i = 0; i < kEach; ++i)
+    qmgr->send("D" + std::to_string(i), "s@x.example", {"later@a.example"});
+  qmgr->run();
+  // Nothing more is admitted until one of these is answered.
+  for (const char* id : {"H0", "H1"}) qmgr->send(id, "s@x.example", {"hang@a.example"});
+  qmgr->run();
+  BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 2U);
+  qmgr->handed.clear();
+  outside.clock.advance(seconds(301));  // the deferred ones are due
+  for (int i = 0; i < kEach; ++i)
+    qmgr->send("N" + std::to_string(i), "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST_REQUIRE(qmgr->handed.empty());
+  qmgr->all_well = true;
+  qmgr->answer(qmgr->in_hand.front());  // one place for all that wait
+  qmgr->run();
+  BOOST_TEST_REQUIRE(qmgr->handed.size() == std::size_t{2 * kEach});
+  int ahead = 0;  // of the new by the deferred
+  for (const auto& id : qmgr->handed) {
+    ahead += id.starts_with("D") ? 1 : -1;
+    BOOST_TEST(std::abs(ahead) <= 1, "at " << id);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_tarpit_keeps_its_share_of_the_active_set_and_makes_room_for_others) {

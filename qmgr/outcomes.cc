@@ -244,8 +244,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   }
   auto stored = log_.read(where.place);
   if (!stored) {
-    if (stored.error().is(queue_log::QueueLogError::io_error))
-      ports_.fatal(stored.error().message());
+    if (stored.error().is(queue_log::QueueLogError::io_error)) ports_.fatal(stored.error());
     done_with(stored.error().is(queue_log::QueueLogError::not_found) ? Outcome::not_found
                                                                      : Outcome::failed);
     return;
@@ -254,7 +253,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   const auto later = [&](const Error& e) {
     // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
     if (!e.is(queue_log::QueueLogError::not_found) && !e.is(queue_log::QueueLogError::recovering))
-      ports_.fatal(e.message());
+      ports_.fatal(e);
     if (tries.moving-- == 0) {
       done_with(Outcome::failed);
       return;

@@ -4,12 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "qmgr/orphan_pass.h"
 
 namespace pen::qmgr {
+
+void advise_on_bad_disk(std::string_view where) {
+  log::error(
+      "the disk of {} does not take or give data, see the next line: look at the kernel's log, and "
+      "repair or replace the disk. The queue is as it was at the last sync, and new mail is put "
+      "off "
+      "meanwhile. When the disk works, qmgr goes on by itself: it is started again within a minute",
+      where);
+}
 
 Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
                  queue_log::QueueLog& log, spool::Spool* spool, destdb::DestDb& destinations)
@@ -20,7 +30,7 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       destinations_(destinations),
       pool_(loop, 1),
       random_(options_.seed),
-      writer_(loop, log, storage, [this](const Error& e) { fatal(e.message()); }),
+      writer_(loop, log, storage, [this](const Error& e) { fatal(e); }),
       router_(loop, options_.path(ipc::kRewriteSocket), [this] { poke(); }),
       bounce_(loop, options_.path(ipc::kBounceSocket), [this] { poke(); }),
       shared_(options_.cluster
@@ -105,7 +115,10 @@ void Program::start() {
   loop_.spawn("destinations", keep_destinations());
 }
 
-void Program::fatal(const std::string& why) { log::fatal("{}", why); }
+void Program::fatal(const Error& why) {
+  if (why.is_errno(EIO)) advise_on_bad_disk("queue_log_directory");
+  log::fatal("{}", why.message());
+}
 
 void Program::poke() {
   if (poked_) return;
@@ -151,7 +164,7 @@ async::Task<void> Program::recover() {
   for (;;) {
     auto step = log_.recover_step(1U << 20);
     report_damage();
-    if (!step) fatal("recovery of the queue: " + step.error().message());
+    if (!step) fatal(std::move(step).error().within("recovery of the queue"));
     if (*step == queue_log::Recovery::done) break;
     writer_.kick();
     const auto now_at = log_.report().bytes_read + log_.figures().appended_bytes;
@@ -355,7 +368,7 @@ async::Task<void> Program::keep_hold_log_short() {
     const SteadyTime began = loop_.clock().now();
     const auto before = log_.figures().appended_bytes;
     const auto step = log_.compact_held(kSlice);
-    if (!step) fatal(step.error().message());
+    if (!step) fatal(step.error());
     if (log_.figures().appended_bytes != before) log_.save_positions();  // gives segments back
     switch (*step) {
       case queue_log::QueueLog::Compaction::idle:
@@ -512,6 +525,11 @@ std::vector<ipc::queue::StatusLine> Program::status() const {
   add("segments_used", l.segments_used);
   add("segments_free", l.segments_free);
   add("suffix_bytes", l.suffix_bytes);
+  if (spool_ != nullptr) {
+    const auto bodies = spool_->figures();
+    add("spool_files", bodies.files);
+    add("spool_files_free", bodies.free);
+  }
   out.push_back({"accepting", manager_->accepting() ? "yes" : "no"});
   out.push_back({"recovered", recovered() ? "yes" : "no"});
   return out;

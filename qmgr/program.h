@@ -31,6 +31,9 @@
 
 namespace pen::qmgr {
 
+/// Logs what to do about an EIO of the files under `where`. The error itself is for the caller to log, in the next line.
+void advise_on_bad_disk(std::string_view where);
+
 struct ProgramOptions {
   ManagerOptions manager;
   Options scheduler;
@@ -81,7 +84,7 @@ class Program final : public Ports {
                    const ipc::Destination& destination) override;
   void release_session(ConnectionNumber connection) override;
   void queue_state(bool accepting) override { enqueue_.queue_state(accepting); }
-  [[noreturn]] void fatal(const std::string& why) override;
+  [[noreturn]] void fatal(const Error& why) override;
 
  private:
   DeliveryAgent& agent(const std::string& transport);

@@ -241,8 +241,7 @@ void Manager::renew(Active& m) {
   std::string body = body_of(m);
   auto renewed = log_.renew(m.id(), to_log(m, body));
   if (!renewed) {
-    if (!renewed.error().is(queue_log::QueueLogError::no_space))
-      ports_.fatal(renewed.error().message());
+    if (!renewed.error().is(queue_log::QueueLogError::no_space)) ports_.fatal(renewed.error());
     return;
   }
   m.place = *renewed;
@@ -260,7 +259,7 @@ void Manager::find_discharges() {
   if (!discharges_known_) {
     if (!discharge_scan_) discharge_scan_ = log_.scan();
     auto some = discharge_scan_->step(100);
-    if (!some) ports_.fatal(some.error().message());
+    if (!some) ports_.fatal(some.error());
     for (const auto& l : *some) {
       // Notices come from the null sender, those about notices from double_bounce_sender.
       if ((!l.sender.empty() && !iequals(l.sender, options_.double_bounce_sender)) ||

@@ -40,6 +40,22 @@ struct SingleLog : Queue {
 
 BOOST_AUTO_TEST_SUITE(queue_log)
 
+BOOST_AUTO_TEST_CASE(intervals_double_from_the_shortest_to_the_longest) {
+  using Ladder = std::vector<seconds>;
+  const auto same = [](const Ladder& made, const Ladder& expected) { return made == expected; };
+  BOOST_TEST(same(retry_ladder(seconds(300), seconds(4000)),
+                  {seconds(300), seconds(600), seconds(1200), seconds(2400), seconds(4000)}));
+  BOOST_TEST(
+      same(retry_ladder(seconds(300), seconds(1200)), {seconds(300), seconds(600), seconds(1200)}));
+  BOOST_TEST(same(retry_ladder(seconds(300), seconds(301)), {seconds(300), seconds(301)}));
+  BOOST_TEST(same(retry_ladder(seconds(300), seconds(300)), {seconds(300)}));
+  BOOST_TEST(same(retry_ladder(seconds(300), seconds(60)), {seconds(300)}));
+  BOOST_TEST(same(retry_ladder(seconds(0), seconds(0)), {seconds(1)}));
+  const Ladder longest = retry_ladder(seconds(1), seconds(std::int64_t{1} << 40));
+  BOOST_TEST(longest.size() == 32U);  // of which each has a log
+  BOOST_TEST((longest.back() == seconds(std::int64_t{1} << 40)));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_deferred_message_is_due_after_its_interval_in_its_retry_log, Queue) {
   recover();
   accept(envelope("one"));

@@ -289,6 +289,11 @@ class Instance:
         with QueueClient(self.path("spool", "public", "qmgr")) as client:
             return client.list()
 
+    def figures(self):
+        """What qmgr counts: name -> text."""
+        with QueueClient(self.path("spool", "public", "qmgr")) as client:
+            return client.status()
+
     def flush(self):
         """Every deferred message is tried again now."""
         with QueueClient(self.path("spool", "public", "qmgr")) as client:

@@ -113,3 +113,12 @@ class QueueClient:
                 if outcome != "ok":
                     raise RuntimeError(f"flush: {outcome}")
                 return r.varint()
+
+    def status(self):
+        """qmgr's figures: name -> text."""
+        self._send(varint(3), varint(1))
+        while True:
+            r = self._frame()
+            if r.varint() == 3:
+                r.varint()
+                return {r.text(): r.text() for _ in range(r.varint())}

@@ -229,7 +229,7 @@ class Crash(Suite):
     def test_kill_master_and_start_again(self):
         with Peer() as peer, Instance(relay_to(peer)) as mx:
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail("before"))
-            self.assertEqual(mx.kill("master"), 1)
+            self.assertGreaterEqual(mx.kill("master"), 1)  # a child that it has just forked bears its name still
             eventually(lambda: not mx.pids().get("master"), "master gone")
             mx.start()
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail("after"))

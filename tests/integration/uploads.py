@@ -1,8 +1,8 @@
 """Many large messages at once, slowly, and a sink that says whether they arrived as they were sent.
 
 Use:     with BodySink() as sink, Instance({**relay_to(sink)}) as mx:
-             figures = upload(mx, clients=1000, size=3 << 20)      # Figures: peaks while all were open
-             sink.wait(1000); sink.bodies == figures.sent          # key -> digest
+             figures = upload(mx, [3 << 20] * 1000)                # a size for each client; Figures: peaks while all were open
+             sink.wait(1000); sink.bodies == figures.sent          # key -> digest; keys count from `first`
 All clients have begun their content, beyond what stays in memory, before one of them goes on: so every upload is open at
 once. No message ends before every client is in its last slice.
 """
@@ -21,6 +21,16 @@ def slice_of(key):
     """CRLF lines, none with a dot in front, different for each key."""
     line = (f"{key:08d}".encode() + hashlib.sha256(str(key).encode()).hexdigest().encode()).ljust(LINE - 2, b"x") + b"\r\n"
     return line * LINES
+
+
+def pieces_of(key, size):
+    """The content of a key, of exactly so many bytes, in lines."""
+    piece = slice_of(key)
+    whole = max(0, size // len(piece) - 1)
+    for _ in range(whole):
+        yield piece
+    last = size - whole * len(piece) - 2
+    yield (piece * 2)[:last].rstrip(b"\r\n").ljust(last, b"y") + b"\r\n"
 
 
 class BodySink:
@@ -111,19 +121,19 @@ def spool(mx):
     return len(found), sum(s.st_blocks * 512 for s in found)
 
 
-def upload(mx, clients, size):
-    return asyncio.run(_upload(mx, clients, size))
+def upload(mx, sizes, first=0):
+    return asyncio.run(_upload(mx, sizes, first))
 
 
-async def _upload(mx, clients, size):
+async def _upload(mx, sizes, first):
     figures, began = Figures(), asyncio.Semaphore(0)
     go, started = asyncio.Event(), time.monotonic()
 
-    async def one(key):
-        piece, pieces = slice_of(key), max(1, size // (LINE * LINES))
-        digest = hashlib.sha256()
-        for _ in range(pieces):
+    async def one(key, size):
+        digest, pieces = hashlib.sha256(), 0
+        for piece in pieces_of(key, size):
             digest.update(piece)
+            pieces += 1
         figures.sent[key] = digest.hexdigest()
         reader, writer = await asyncio.open_connection("127.0.0.1", mx.port)
         try:
@@ -136,7 +146,7 @@ async def _upload(mx, clients, size):
                     figures.refused.append(reply)
                     return
             writer.write(f"Subject: large\r\nX-Key: {key}\r\n\r\n".encode())
-            for n in range(pieces):
+            for n, piece in enumerate(pieces_of(key, size)):
                 writer.write(piece)
                 await writer.drain()
                 if n == min(8, pieces - 1):
@@ -155,13 +165,13 @@ async def _upload(mx, clients, size):
             await asyncio.sleep(0.5)
 
     async def open_all():
-        for _ in range(clients):
+        for _ in sizes:
             await began.acquire()
         figures.sample(mx)
         go.set()
 
     watching = asyncio.create_task(watch())
-    tasks = [asyncio.create_task(one(key)) for key in range(clients)]
+    tasks = [asyncio.create_task(one(key, size)) for key, size in enumerate(sizes, first)]
     await open_all()
     await asyncio.gather(*tasks)
     watching.cancel()
