@@ -21,7 +21,8 @@ struct BatchStep {
   Slot slot = 0;
   std::uint64_t offset = 0;  // allocate: the size
   std::string bytes;
-  bool failed = false;  // allocate: no space; set_aside: not renamed
+  bool failed = false;     // allocate: no space; set_aside: not renamed
+  std::string error = {};  // set_aside: why not
 };
 
 class Batch {

@@ -50,7 +50,10 @@ Result<void> Batch::step(Storage& storage) {
       }
       return {};
     case BatchStep::Kind::set_aside:
-      step.failed = !storage.set_aside(step.slot);
+      if (auto moved = storage.set_aside(step.slot); !moved) {
+        step.failed = true;
+        step.error = moved.error().message();
+      }
       return {};
   }
   return {};
@@ -360,8 +363,13 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
     failed_ = true;
     return fail(QueueLogError::io_error, executed.error().message(), executed.error().sys_errno());
   }
-  for (const BatchStep& step : batch.steps_)
-    if (step.kind == BatchStep::Kind::set_aside && !step.failed) s.damaged.erase(step.slot);
+  for (BatchStep& step : batch.steps_) {
+    if (step.kind != BatchStep::Kind::set_aside) continue;
+    if (step.failed)
+      s.note_left(step.slot, std::move(step.error));
+    else
+      s.damaged.erase(step.slot);
+  }
   const auto take_back = [&](const Flight& flight) {
     s.apply(flight);
     if (flight.covers != 0) committed_ = flight.covers;

@@ -43,6 +43,18 @@ void QueueLog::State::note_lost(const Place& envelope) {
         "an envelope that should be here is unreadable"});
 }
 
+void QueueLog::State::note_left(Slot slot, std::string why) {
+  note({kJournal,
+        slot,
+        0,
+        0,
+        0,
+        {},
+        "the damaged segment is not used, but could not be renamed, which the next start tries "
+        "again (" +
+            why + ")"});
+}
+
 void QueueLog::State::note_unfinished(LogReader& reader) {
   for (const auto& u : reader.take_unfinished())
     if (noted.size() < RecoveryReport::kMaxDamage && noted.emplace(u.at.use, u.at.offset).second)

@@ -13,7 +13,6 @@
 namespace pen::queue_log {
 namespace {
 
-std::string segment_name(Slot slot) { return fmt::format("segment-{:08}", slot); }
 std::string at(std::uint64_t use, std::uint32_t offset) {
   return fmt::format("{}:{}", use, offset);
 }
@@ -76,6 +75,11 @@ void Dump::damaged(const std::string& where, std::uint64_t bytes, const std::str
   line_(fmt::format("DAMAGE {} {} bytes: {}", where, bytes, what));
 }
 
+void Dump::other_version(const std::string& where, std::uint32_t version) {
+  ++other_versions_;
+  line_(fmt::format("{} {}", where, tell_other_version(version)));
+}
+
 Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
   bool any_bytes = false;
   int readable = 0;
@@ -88,6 +92,11 @@ Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
     if (!got && !got.error().is_errno(EIO)) return got;
     if (!got)
       damaged(fmt::format("positions copy {}", copy), bytes.size(), "the disk cannot read it");
+    if (const auto version = other_version_of_positions(as_bytes(bytes))) {
+      any_bytes = true;
+      other_version(fmt::format("positions copy {}", copy), *version);
+      continue;
+    }
     const auto p = decode_positions(as_bytes(bytes));
     if (!p) {
       const bool unused = all_zero(as_bytes(bytes));
@@ -109,10 +118,10 @@ Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
                         log_name(log.interval), at(log.runner), at(log.end), log.oldest));
     if (options_.verbose)
       for (const SavedSegment& s : p->segments)
-        line_(fmt::format("positions copy {}: use {} in {}", copy, s.use, segment_name(s.slot)));
+        line_(fmt::format("positions copy {}: use {} in {}", copy, s.use, slot_name(s.slot)));
     if (!saved_ || p->sequence > saved_->sequence) saved_ = *p;
   }
-  if (readable == 0 && any_bytes)
+  if (readable == 0 && any_bytes && other_versions_ == 0)
     damaged("positions", file_size, "no copy is readable; recovery reads every segment");
   return {};
 }
@@ -120,27 +129,31 @@ Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
 Result<std::optional<SegmentHeader>> Dump::header(Storage& storage, Slot slot,
                                                   std::uint64_t file_size) {
   if (file_size < kDataStart) {
-    damaged(segment_name(slot), kDataStart - file_size,
+    damaged(slot_name(slot), kDataStart - file_size,
             fmt::format("the file is cut short: {} bytes are left", file_size));
     return std::nullopt;
   }
   std::byte block[kDataStart];
   if (auto got = storage.read(slot, 0, block); !got) {
     if (!got.error().is_errno(EIO)) return std::unexpected(std::move(got).error());
-    damaged(segment_name(slot), kDataStart, "the disk cannot read the header");
+    damaged(slot_name(slot), kDataStart, "the disk cannot read the header");
+    return std::nullopt;
+  }
+  if (const auto version = other_version_of_header(block)) {
+    other_version(slot_name(slot), *version);
     return std::nullopt;
   }
   auto found = decode_segment_header(block);
   if (!found) {
     if (all_zero(block))
-      line_(fmt::format("{}: never used", segment_name(slot)));
+      line_(fmt::format("{}: never used", slot_name(slot)));
     else
-      damaged(segment_name(slot), kDataStart,
-              "neither copy of the header is one of this version; nothing of it can be read");
+      damaged(slot_name(slot), kDataStart,
+              "neither copy of the header is whole; nothing of it can be read");
     return std::nullopt;
   }
   if (found->size < kMinSegment || found->size > kMaxSegment) {
-    damaged(segment_name(slot), kDataStart, "the header's size is impossible");
+    damaged(slot_name(slot), kDataStart, "the header's size is impossible");
     return std::nullopt;
   }
   return found;
@@ -190,7 +203,7 @@ Result<void> Dump::directory(Storage& storage) {
     PEN_TRY(records(storage, h, used[i].size, around));
   }
   for (const Found& f : other)
-    line_(fmt::format("{}: free, last used for log {} as use {}", segment_name(f.slot),
+    line_(fmt::format("{}: free, last used for log {} as use {}", slot_name(f.slot),
                       log_name(f.header.interval), f.header.use));
   return {};
 }
@@ -198,7 +211,7 @@ Result<void> Dump::directory(Storage& storage) {
 Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64_t file_size,
                            const Surroundings& around) {
   line_(fmt::format("{}: log {} use {} epoch {} size {} key {:016x} oldest use {}",
-                    segment_name(h.slot), log_name(h.interval), h.use, h.epoch, h.size, h.key,
+                    slot_name(h.slot), log_name(h.interval), h.use, h.epoch, h.size, h.key,
                     h.oldest));
   std::uint32_t limit = 0;
   if (file_size < h.size) {

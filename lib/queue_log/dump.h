@@ -35,6 +35,8 @@ class Dump {
   std::uint64_t records() const { return records_; }
   std::uint64_t damage() const { return damage_; }  // places that are not as they were written
   std::uint64_t damaged_bytes() const { return damaged_bytes_; }
+  /// Headers and copies of the positions that another version of the format wrote: of what follows them nothing is shown.
+  std::uint64_t other_versions() const { return other_versions_; }
 
  private:
   struct Surroundings {
@@ -46,12 +48,13 @@ class Dump {
                        const Surroundings& around);
   void record(const SegmentHeader& segment, const SegmentReader& reader);
   Result<std::optional<SegmentHeader>> header(Storage& storage, Slot slot, std::uint64_t file_size);
+  void other_version(const std::string& where, std::uint32_t version);
   void damaged(const std::string& where, std::uint64_t bytes, const std::string& what);
 
   Options options_;
   Line line_;
   std::optional<SavedPositions> saved_;
-  std::uint64_t records_ = 0, damage_ = 0, damaged_bytes_ = 0;
+  std::uint64_t records_ = 0, damage_ = 0, damaged_bytes_ = 0, other_versions_ = 0;
 };
 
 }  // namespace pen::queue_log

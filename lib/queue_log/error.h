@@ -6,6 +6,7 @@
 /// io_error      the disk: the log is dead from now on, the process ends, recovery reads what is really there
 /// damaged       a record that was asked for by position is not readable: report it and go on
 /// not_found     no such message is being worked on, or no such record at that place (any more)
+/// other_version the storage holds a queue of another version of the format: nothing was touched, the process ends
 /// recovering    deliveries wait until recovery has ended (new mail does not)
 #include <string_view>
 
@@ -13,7 +14,15 @@
 
 namespace pen::queue_log {
 
-enum class QueueLogError { no_space = 1, too_large, io_error, damaged, not_found, recovering };
+enum class QueueLogError {
+  no_space = 1,
+  too_large,
+  io_error,
+  damaged,
+  not_found,
+  recovering,
+  other_version
+};
 inline std::string_view error_module(QueueLogError) { return "queue log"; }
 inline std::string_view describe(QueueLogError e) {
   switch (e) {
@@ -29,6 +38,8 @@ inline std::string_view describe(QueueLogError e) {
       return "no such message";
     case QueueLogError::recovering:
       return "recovery has not ended";
+    case QueueLogError::other_version:
+      return "another version of the queue's format";
   }
   return "unknown";
 }

@@ -202,6 +202,7 @@ BOOST_AUTO_TEST_CASE(flipped_bits_anywhere_are_never_silent) {
       q.disk.flip(positions ? kPositionsSlot : some_slot(q), q.random.below(positions ? 600 : 8192),
                   static_cast<unsigned char>(1U << q.random.below(8)));
     }
+    if (seed % 3 == 0) q.disk.set_aside_errno = EIO;
     q.start();
     q.check("seed " + std::to_string(seed));
     lost += q.lost;
@@ -218,6 +219,7 @@ BOOST_AUTO_TEST_CASE(sectors_that_cannot_be_read_are_never_silent_and_never_in_t
     for (auto n = 1 + q.random.below(3); n > 0; --n)
       q.disk.make_unreadable(q.random.chance(0.1) ? kPositionsSlot : some_slot(q),
                              q.random.below(16) * 512, 512);
+    if (seed % 3 == 0) q.disk.set_aside_errno = EIO;
     q.start();
     q.check("seed " + std::to_string(seed));
     lost += q.lost;
@@ -315,6 +317,51 @@ BOOST_AUTO_TEST_CASE(a_segment_is_set_aside_once_wherever_the_power_is_cut) {
   q.disk.before_operation = nullptr;
   BOOST_TEST(q.disk.aside() == 1u);
   BOOST_TEST(cuts > 50u);
+}
+
+BOOST_AUTO_TEST_CASE(a_segment_that_cannot_be_set_aside_is_told_and_not_used_again) {
+  for (const bool header : {false, true}) {
+    Queue q(7, 30);
+    q.save();
+    const auto [slot, at] = q.some_message();
+    q.log.reset();
+    q.disk = q.disk.cut(FaultStorage::Cut::none, q.random);
+    if (header) {
+      q.disk.flip(slot, 20, 1);
+      q.disk.flip(slot, kSectorSize + 20, 1);
+    } else {
+      q.disk.flip(slot, at.offset + 50, 1);
+    }
+    const std::string bytes = q.disk.content(slot);
+    q.disk.set_aside_errno = EIO;
+    q.start();
+    q.check("not set aside");
+    for (int i = 0; i < 60; ++i) q.accept("N" + std::to_string(i));
+    q.drain();
+    const Damage* told = q.damage("could not be renamed");
+    BOOST_REQUIRE(told != nullptr);
+    BOOST_TEST(told->slot == slot);
+    BOOST_TEST(told->what.find("Input/output error") != std::string::npos, told->what);
+    BOOST_TEST(q.disk.aside() == 0u);
+    // Its records may still be marked while they are needed, nothing else.
+    if (header) BOOST_TEST((q.disk.content(slot) == bytes));
+    const std::string left = q.disk.content(slot);
+    // The next start cannot either, the one after it can.
+    for (const bool works : {false, true}) {
+      q.log.reset();
+      q.disk = q.disk.cut(FaultStorage::Cut::none, q.random);
+      q.disk.set_aside_errno = works ? 0 : EIO;
+      q.start();
+      q.accept(works ? "last" : "next");
+      q.save();
+      BOOST_TEST((q.damage("could not be renamed") == nullptr) == works);
+      BOOST_TEST(q.disk.aside() == (works ? 1u : 0u));
+      BOOST_TEST(q.disk.has(slot) == !works);
+      if (!works) BOOST_TEST((q.disk.content(slot) == left));
+    }
+    const auto out = q.drain();
+    BOOST_TEST((out.contains("last") && out.contains("next")));
+  }
 }
 
 /// Whether live messages whose mark was hit are still delivered.

@@ -1,5 +1,7 @@
 #include "lib/queue_log/format.h"
 
+#include <algorithm>
+
 // On x86 the library's own choice of the widest instructions there are: a third of the time for 4 KiB.
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 #include <xxh_x86dispatch.h>
@@ -28,11 +30,11 @@ std::uint64_t key_of(const SegmentHeader& segment) {
 
 constexpr std::size_t kHeaderUsed = 64;  // checksum covers what comes before it
 
-std::string one_header(const SegmentHeader& h) {
+std::string one_header(const SegmentHeader& h, std::uint32_t version) {
   std::string out(kSectorSize, '\0');
   auto* p = reinterpret_cast<std::byte*>(out.data());
   store_le(p, kSegmentMagic);
-  store_le(p + 8, kFormatVersion);
+  store_le(p + 8, version);
   store_le(p + 12, h.slot);
   store_le(p + 16, h.size);
   store_le(p + 20, h.epoch);
@@ -44,11 +46,16 @@ std::string one_header(const SegmentHeader& h) {
   return out;
 }
 
-std::optional<SegmentHeader> read_one_header(const std::byte* p) {
+/// Magic, version and checksum are at these places in every version. nullopt: they are not right.
+std::optional<std::uint32_t> version_of_header(const std::byte* p) {
   if (load_le<std::uint64_t>(p) != kSegmentMagic) return std::nullopt;
   if (load_le<std::uint64_t>(p + kHeaderUsed) != hash(p, kHeaderUsed, kSegmentMagic))
     return std::nullopt;
-  if (load_le<std::uint32_t>(p + 8) != kFormatVersion) return std::nullopt;
+  return load_le<std::uint32_t>(p + 8);
+}
+
+std::optional<SegmentHeader> read_one_header(const std::byte* p) {
+  if (version_of_header(p) != kFormatVersion) return std::nullopt;
   SegmentHeader h;
   h.slot = load_le<std::uint32_t>(p + 12);
   h.size = load_le<std::uint32_t>(p + 16);
@@ -63,9 +70,29 @@ std::optional<SegmentHeader> read_one_header(const std::byte* p) {
 
 }  // namespace
 
-std::string encode_segment_header(const SegmentHeader& header) {
-  const std::string one = one_header(header);
+std::string encode_segment_header(const SegmentHeader& header, std::uint32_t version) {
+  const std::string one = one_header(header, version);
   return one + one;
+}
+
+std::optional<std::uint32_t> other_version_of_header(Bytes block) {
+  if (block.size() < kDataStart) return std::nullopt;
+  for (const std::size_t copy : {std::size_t{0}, kSectorSize}) {
+    const auto version = version_of_header(block.data() + copy);
+    if (version && *version != kFormatVersion) return version;
+  }
+  return std::nullopt;
+}
+
+std::string tell_other_version(std::uint32_t version) {
+  return "was written by version " + std::to_string(version) +
+         " of the queue's format, and this program reads version " + std::to_string(kFormatVersion);
+}
+
+std::string slot_name(Slot slot) {
+  if (slot == kPositionsSlot) return "positions";
+  const std::string number = std::to_string(slot);
+  return "segment-" + std::string(8 - std::min<std::size_t>(number.size(), 8), '0') + number;
 }
 
 std::optional<SegmentHeader> decode_segment_header(Bytes block) {
@@ -173,7 +200,9 @@ std::string encode_positions(const SavedPositions& positions) {
   return out + body;
 }
 
-std::optional<SavedPositions> decode_positions(Bytes copy) {
+namespace {
+/// What magic and checksum say is whole, of whatever version.
+std::optional<Bytes> body_of_positions(Bytes copy) {
   if (copy.size() < 24 || load_le<std::uint64_t>(copy.data()) != kPositionsMagic)
     return std::nullopt;
   const auto size = load_le<std::uint64_t>(copy.data() + 8);
@@ -181,9 +210,27 @@ std::optional<SavedPositions> decode_positions(Bytes copy) {
   const Bytes body = copy.subspan(24, size);
   if (load_le<std::uint64_t>(copy.data() + 16) != hash(body.data(), body.size(), kPositionsMagic))
     return std::nullopt;
-  auto positions = decode<SavedPositions>(as_text(body));
+  return body;
+}
+}  // namespace
+
+std::optional<SavedPositions> decode_positions(Bytes copy) {
+  const auto body = body_of_positions(copy);
+  if (!body) return std::nullopt;
+  auto positions = decode<SavedPositions>(as_text(*body));
   if (!positions || positions->version != kFormatVersion) return std::nullopt;
   return positions;
+}
+
+std::optional<std::uint32_t> other_version_of_positions(Bytes copy) {
+  const auto body = body_of_positions(copy);
+  if (!body) return std::nullopt;
+  // The first field in every version; what follows it may be anything.
+  std::uint32_t version = 0;
+  Decoder decoder(as_text(*body));
+  decoder.get(version);
+  if (!decoder.ok() || version == kFormatVersion) return std::nullopt;
+  return version;
 }
 
 }  // namespace pen::queue_log

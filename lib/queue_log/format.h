@@ -50,11 +50,20 @@ struct SegmentHeader {
       0;  // of the log it belongs to: seconds; 0 the journal, or one of the next two
   std::uint64_t oldest = 0;  // first use that its log still needed then
 };
-/// kDataStart bytes.
-std::string encode_segment_header(const SegmentHeader& header);
+/// kDataStart bytes. `version`: another one only for tests.
+std::string encode_segment_header(const SegmentHeader& header,
+                                  std::uint32_t version = kFormatVersion);
 /// Of both copies the one with the highest use. nullopt: neither is valid (a slot never used, or
 /// torn at first use).
 std::optional<SegmentHeader> decode_segment_header(Bytes block);
+/// The version of the format that wrote the block, or a copy of the positions, if that is not ours: one with the right
+/// magic and checksum, in either copy of the header. It is no damage, and not ours to write over.
+std::optional<std::uint32_t> other_version_of_header(Bytes block);
+std::optional<std::uint32_t> other_version_of_positions(Bytes copy);
+/// A sentence about it for people, after the name of the file.
+std::string tell_other_version(std::uint32_t version);
+/// "positions", "segment-00000007": the slot's file.
+std::string slot_name(Slot slot);
 
 struct RecordHeader {
   std::uint32_t mark = 0;

@@ -111,7 +111,7 @@ class QueueLog {
  public:
   /// Reads the restart positions and every segment's header, opens a fresh journal segment; after
   /// it append() works. Errors: errno of the storage, no_space when not even one segment can be
-  /// had, damaged when the storage holds another format version.
+  /// had, other_version (then nothing was written or renamed).
   static Result<std::unique_ptr<QueueLog>> open(Storage& storage, Options options,
                                                 const Clock& clock, Random& random);
   ~QueueLog();

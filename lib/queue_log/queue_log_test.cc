@@ -2,7 +2,9 @@
 #include <map>
 #include <set>
 
+#include "lib/base/codec.h"
 #include "lib/queue_log/breakage.h"
+#include "lib/queue_log/format.h"
 #include "lib/queue_log/queue_fixture.h"
 #include "lib/queue_log/scan.h"
 
@@ -294,6 +296,85 @@ BOOST_FIXTURE_TEST_CASE(mail_that_looks_like_records_is_only_a_payload, Queue) {
   m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST((m->envelope.payload == forged));
+}
+
+namespace {
+
+/// Three messages; the payload of the second is that long, and of those bytes if they are given.
+struct Forgery : Queue {
+  QueueLog::Appended second;
+  std::size_t payload_at = 0;  // in segment 1
+  explicit Forgery(std::string payload) {
+    recover();
+    accept(envelope("one", "first"));
+    second = accept(envelope("two", payload));
+    accept(envelope("three"));
+    payload_at = disk.content(1).find(payload);
+    BOOST_REQUIRE(payload_at != std::string::npos);
+  }
+};
+
+/// Records by somebody who knows everything but the key, each at the place that it names: a message, the end of a message
+/// that lives, and the end of the segment.
+std::string forged_records() {
+  const Forgery before(std::string(3000, 'x'));  // the same happens again with the other payload
+  const std::string segment = before.disk.content(1);
+  const auto use = decode_segment_header(as_bytes(segment))->use;
+  EnvelopeBody message;
+  message.queue_id = "forged";
+  message.recipients = 1;
+  message.remaining = OrdinalSet::one(0);
+  message.payload = "not ours";
+  IndexBody index;
+  const std::pair<RecordType, std::string> bodies[] = {
+      {RecordType::envelope, encode(message)},
+      {RecordType::tombstone, encode(TombstoneBody{"one", 0, {use, kDataStart}})},
+      {RecordType::index, encode(index)},
+  };
+  std::string forged((8 - before.payload_at % 8) % 8, 'x');
+  for (int i = 0; forged.size() + 400 < 3000; ++i) {
+    // The last one would hide what follows: it comes when the others had their turns.
+    const auto& [type, body] = bodies[forged.size() + 600 > 3000 ? 2 : i % 2];
+    RecordHeader h;
+    h.use = use;
+    h.offset = static_cast<std::uint32_t>(before.payload_at + forged.size());
+    h.epoch = 1;
+    h.type = type;
+    h.flags = kFirstPart | kLastPart | (type == RecordType::index ? kSealed : 0);
+    encode_record(forged, h, 0, as_bytes(body));
+    if (i % 4 == 3) forged += segment.substr(kDataStart, 128);  // whole, key and all, but elsewhere
+  }
+  forged.resize(3000, 'x');
+  return forged;
+}
+
+/// Whether one bit flipped in its header costs the message that carries them, and nothing else happens: the reader
+/// searches on inside the body.
+bool forged_records_stay_payload(std::uint32_t bit) {
+  const std::string forged = forged_records();
+  Forgery q(forged);
+  const Position at = q.second.place.position;
+  q.disk.flip(1, at.offset + bit / 8, static_cast<unsigned char>(1U << bit % 8));
+  q.restart(FaultStorage::Cut::none);
+  const auto& report = q.log->report();
+  if (report.damage_count != 1 || report.damage[0].offset != at.offset) return false;
+  std::vector<std::string> there;
+  while (auto m = q.due()) {
+    there.push_back(m->envelope.queue_id);
+    BOOST_REQUIRE(q.log->start(*m).has_value());
+  }
+  return there == std::vector<std::string>{"one", "three"};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(forged_records_in_a_body_that_is_searched_through_are_no_records) {
+  // All of the header but the mark, which is no part of what the checksum covers.
+  for (std::uint32_t bit = 32; bit < kRecordHeader * 8; bit += 3)
+    BOOST_TEST(forged_records_stay_payload(bit), "bit " << bit);
+  // Without the key they would pass.
+  const BreakageScope broken(Breakage::unkeyed_checksum);
+  BOOST_TEST(!forged_records_stay_payload(70));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_log_that_goes_on_while_it_is_read_is_not_taken_for_damaged, Queue) {

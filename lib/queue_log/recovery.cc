@@ -31,6 +31,14 @@ Result<void> settle_slot(Storage& storage, Slot slot) {
   return storage.drop_cache(slot);
 }
 
+std::unexpected<Error> refuse(Slot slot, std::uint32_t version) {
+  // A new queue beside the old spool would take the bodies of the old one's messages for nobody's.
+  return fail(QueueLogError::other_version,
+              slot_name(slot) + " " + tell_other_version(version) +
+                  " (start the program that wrote it, or set another queue_log_directory and "
+                  "another spool_directory)");
+}
+
 Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint64_t size,
                                                      bool& were_complete) {
   std::optional<SavedPositions> best;
@@ -53,6 +61,8 @@ Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint
                    read_if_possible(storage, kPositionsSlot, copy * kPositionsCopy,
                                     {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
     if (!whole) continue;
+    if (const auto version = other_version_of_positions(as_bytes(bytes)))
+      return refuse(kPositionsSlot, *version);
     auto positions = decode_positions(as_bytes(bytes));
     if (positions && (!best || positions->sequence > best->sequence)) best = std::move(positions);
   }
@@ -73,6 +83,7 @@ Result<FoundHeader> read_header(Storage& storage, Slot slot) {
                                                      MutableBytes(block).subspan(at, kSectorSize)));
     found.damaged = found.damaged || !read;
   }
+  if (const auto version = other_version_of_header(block)) return refuse(slot, *version);
   found.header = decode_segment_header(block);
   if (found.header && found.header->slot != slot)
     found.header.reset();  // a file copied over another
@@ -101,6 +112,16 @@ void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
 }
 
 using Slots = std::vector<Storage::SlotInfo>;
+
+/// Before anything is written: one segment of another version, whatever the rest is, and the queue is not ours.
+Result<std::map<Slot, FoundHeader>> read_headers(Storage& storage, const Slots& slots) {
+  std::map<Slot, FoundHeader> headers;
+  for (const auto& info : slots) {
+    if (info.slot == kPositionsSlot || !info.usable) continue;
+    PEN_TRY_ASSIGN(headers[info.slot], read_header(storage, info.slot));
+  }
+  return headers;
+}
 
 /// The newest restart positions that are whole, and room for the next ones.
 Result<std::optional<SavedPositions>> open_positions(QueueLog::State& s, const Slots& slots) {
@@ -159,7 +180,8 @@ class Survey {
     s.damaged.insert(saved->damaged.begin(), saved->damaged.end());
   }
 
-  Result<void> look_at(const Storage::SlotInfo& info) {
+  /// `there`: of a slot that is usable.
+  Result<void> look_at(const Storage::SlotInfo& info, const FoundHeader& there) {
     s_.last_slot = std::max(s_.last_slot, info.slot);
     if (!info.usable) {
       s_.note(
@@ -167,7 +189,6 @@ class Survey {
           false);
       return {};
     }
-    PEN_TRY_ASSIGN(const FoundHeader there, read_header(s_.storage, info.slot));
     auto header = there.header;
     if (!header && info.size < s_.options.segment_size && !wanted_.contains(info.slot) &&
         (info.size < kDataStart || !there.damaged))
@@ -333,6 +354,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   PEN_TRY_ASSIGN(auto slots, s.storage.list());
   std::sort(slots.begin(), slots.end(),
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  PEN_TRY_ASSIGN(auto headers, read_headers(s.storage, slots));
   PEN_TRY_ASSIGN(const auto saved, open_positions(s, slots));
   report.positions_found = saved.has_value();
   // The size of segments in use cannot change under them.
@@ -341,7 +363,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
 
   Survey survey(s, saved);
   for (const auto& info : slots)
-    if (info.slot != kPositionsSlot) PEN_TRY(survey.look_at(info));
+    if (info.slot != kPositionsSlot) PEN_TRY(survey.look_at(info, headers[info.slot]));
   survey.attach();
   // What is not there need not be remembered.
   std::erase_if(s.damaged, [&](Slot slot) {

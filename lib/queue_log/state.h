@@ -241,6 +241,8 @@ struct QueueLog::State {
   /// Notes damage, once per place. Its slot is kept from use unless only a mark was odd.
   void note(Damage damage, bool keep_slot = true);
   void note_lost(const Place& envelope);
+  /// A damaged slot that could not be set aside. It is not used, and the next start tries again.
+  void note_left(Slot slot, std::string why);
   /// Adds to torn_bytes what the reader met, once per place.
   void note_unfinished(LogReader& reader);
   /// Damage, or torn bytes: see LogReader::Hole.

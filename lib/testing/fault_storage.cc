@@ -66,8 +66,12 @@ Result<void> FaultStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
   ++operations_;
   ++writes_;
   bytes_written_ += bytes.size();
-  const bool fails = fail_write != 0 && writes_ >= fail_write;
-  if (fails) bytes = bytes.first(bytes.size() / 2);
+  const bool fails =
+      fail_write != 0 && (fail_one_write ? writes_ == fail_write : writes_ >= fail_write);
+  if (fails) {
+    half_written_.push_back({slot, offset, bytes.size()});
+    bytes = bytes.first(bytes.size() / 2);
+  }
   File& file = *files_.at(slot);
   PEN_CHECK(offset + bytes.size() <= file.made, "write outside of the segment");
   file.size = std::max<std::uint64_t>(file.size, offset + bytes.size());
@@ -133,6 +137,7 @@ Result<void> FaultStorage::drop_cache(Slot slot) {
 Result<void> FaultStorage::set_aside(Slot slot) {
   if (before_operation) before_operation(*this);
   ++operations_;
+  if (set_aside_errno != 0) return fail(Error::from_errno(set_aside_errno, "set aside"));
   PEN_CHECK(files_.erase(slot) == 1);
   unreadable_.erase(slot);
   ++aside_;
@@ -150,6 +155,7 @@ FaultStorage FaultStorage::cut(Cut how, Random& random) const {
   after.unreadable_ = unreadable_;
   after.foreign_ = foreign_;
   after.aside_ = aside_;
+  after.half_written_ = half_written_;
   for (const auto& [slot, file] : files_) {
     auto copy = std::make_unique<File>();
     copy->size = file->size;

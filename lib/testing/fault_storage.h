@@ -60,7 +60,18 @@ class FaultStorage final : public queue_log::Storage {
   bool failed_sync() const { return fail_sync != 0 && syncs_ >= fail_sync; }
   /// The write with this number (from 1) and all later ones fail after half of their bytes; 0: never.
   std::uint64_t fail_write = 0;
+  bool fail_one_write = false;  // only that one: the ones after it succeed again
   int write_errno = EIO;
+  bool failed_write() const { return fail_write != 0 && writes_ >= fail_write; }
+  struct HalfWritten {
+    Slot slot = 0;
+    std::uint64_t offset = 0;
+    std::size_t bytes = 0;  // that were to be written
+  };
+  /// Writes that failed, here and in what this was cut from, oldest first.
+  const std::vector<HalfWritten>& half_written() const { return half_written_; }
+  /// Not 0: set_aside() fails with it.
+  int set_aside_errno = 0;
   /// How many slots the disk has room for.
   std::size_t capacity = SIZE_MAX;
 
@@ -89,6 +100,7 @@ class FaultStorage final : public queue_log::Storage {
   std::map<Slot, std::set<std::uint64_t>> unreadable_;  // sectors
   std::set<Slot> foreign_;
   std::size_t aside_ = 0;
+  std::vector<HalfWritten> half_written_;
   std::uint64_t operations_ = 0;
   std::uint64_t syncs_ = 0;
   std::uint64_t writes_ = 0;
