@@ -158,10 +158,10 @@ class Manager {
   /// Messages left the logs behind the runners' backs: they look whether their heads are still there, so that segments
   /// that hold nothing any more are given back.
   void look_again();
-  /// Calls fn once when the next commit is back.
   /// Orders for many messages that are being carried out. Meanwhile the hold log is not written anew: what moves on it
   /// then looks like a message that was put there after the order.
   int orders_for_many = 0;
+  /// Calls fn once when the next commit is back.
   void after_commit(std::function<void()> fn) { after_commit_.push_back(std::move(fn)); }
   /// Calls fn in a settle() once recovery has ended: before that no order can be given.
   void when_recovered(std::function<void()> fn);

@@ -150,7 +150,8 @@ void Model::run_alone(Transport& t) {
     return;
   }
   Job& j = *t.solo;
-  if (t.solo_until == kNever) t.solo_until = now + kSoloPatience;
+  if (t.solo_until == kNever)
+    t.solo_until = now + std::max<microseconds>(kSoloPatience, t.limits.rate_delay + seconds(1));
   j.place = Job::Place::forming;
   schedule(j, true);
   if (t.solo != &j || j.place != Job::Place::pooled) return;
@@ -169,19 +170,23 @@ void Model::free_leases_for(const Job& solo) {
                          [s](const auto& m) { return m->destination->session_class == s; });
     });
   };
-  std::vector<Connection*> holders;
-  t.all.for_each([&](Connection& c) {
+  std::vector<ConnectionNumber> holders;
+  t.all.for_each([&](const Connection& c) {
     if (c.state != Connection::State::retiring && wanted(c.destination->session_class))
-      holders.push_back(&c);
+      holders.push_back(c.number);
   });
-  for (Connection* c : holders) retire(*c);
+  for (const ConnectionNumber number : holders) {
+    if (t.solo != &solo) return;  // its last host has gone with a connection, and it is deferred
+    if (const auto c = connections.find(number); c != connections.end()) retire(*c->second);
+  }
 }
 
 void Model::give_up_solo(Transport& t) {
   if (t.solo_until > now) return;
   t.solo_until = kNever;
+  // While nothing may move it is not its own limits that hold it up.
   Job* const j = t.solo;
-  if (j == nullptr) return;
+  if (j == nullptr || !t.up || draining) return;
   const bool stands =
       j->place == Job::Place::pooled ||
       (j->place == Job::Place::backlog && j->connection->state == Connection::State::open);
@@ -207,7 +212,7 @@ bool Model::make_room_for_solo(Transport& t) {
 }
 
 void Model::alone_ended(Transport& t) {
-  t.solo_until = kNever;
+  if (t.solo == nullptr) t.solo_until = kNever;
   mark_dirty(t);
   if (!t.exclusive()) t.resumes = true;
 }
