@@ -40,7 +40,9 @@ Result<void> Batch::step(Storage& storage) {
   BatchStep& step = steps_[done_++];
   switch (step.kind) {
     case BatchStep::Kind::write:
-      return storage.write(step.slot, step.offset, as_bytes(step.bytes));
+      if (auto wrote = storage.write(step.slot, step.offset, as_bytes(step.bytes)); !wrote)
+        if (!broken(Breakage::ignore_failed_write)) return wrote;
+      return {};
     case BatchStep::Kind::sync:
       return storage.sync(step.slot);
     case BatchStep::Kind::allocate:

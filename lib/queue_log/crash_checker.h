@@ -5,6 +5,7 @@
 ///          Checker(ledger, options, random, cuts).check(disk.cut(how, random), depth);   // throws Violation
 /// Depth:   above 0 the recovery is cut again at a random operation, down to that many cuts in a row.
 /// Thread:  one.
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -35,6 +36,20 @@ struct Violation {
   std::string what;
 };
 
+/// Damage that no crash and no failed write explains. Half a garbage mark is what a write leaves that fails in its
+/// middle: recovery says so, and takes the record for live.
+inline const Damage* unexplained(const RecoveryReport& report, const testing::FaultStorage& disk) {
+  for (const Damage& d : report.damage) {
+    const bool half_a_mark =
+        d.what.starts_with("odd garbage mark") &&
+        std::any_of(disk.half_written().begin(), disk.half_written().end(), [&](const auto& w) {
+          return w.slot == d.slot && w.offset == d.offset && w.bytes == 4;
+        });
+    if (!half_a_mark) return &d;
+  }
+  return nullptr;
+}
+
 /// Opens what a crash left, recovers it, and compares with the ledger. Throws Violation.
 class Checker {
  public:
@@ -58,7 +73,15 @@ class Checker {
       if (seen++ == at) check(now.cut(any_cut(), random_), depth - 1);
     };
     // Now and then the disk fails recovery's own sync: the process ends, and the next one must not believe its pages.
-    if (depth > 0 && random_.chance(0.2)) disk.fail_sync = 1 + random_.below(12);
+    // Or a write of its: replacements, marks, positions.
+    if (depth > 0 && random_.chance(0.2)) {
+      disk.fail_sync = 1 + random_.below(12);
+    } else if (depth > 0 && random_.chance(0.2)) {
+      disk.fail_write = 1 + random_.below(8);
+      disk.fail_one_write = random_.chance(0.3);
+      disk.write_errno = random_.chance(0.5) ? EIO : ENOSPC;
+    }
+    const auto failed = [&disk] { return disk.failed_sync() || disk.failed_write(); };
     testing::ManualClock clock;
     clock.advance(seconds(100000));
     Random inner(random_.next());
@@ -66,7 +89,7 @@ class Checker {
     Options options = options_;
     options.retry_logs = random_.chance(0.5) ? RetryLogs::many : RetryLogs::single;
     auto opened = QueueLog::open(disk, options, clock, inner);
-    if (!opened && disk.failed_sync()) return check(disk.cut(any_cut(), random_), depth - 1);
+    if (!opened && failed()) return check(disk.cut(any_cut(), random_), depth - 1);
     if (!opened) throw Violation{"open: " + opened.error().message()};
     QueueLog& log = **opened;
     for (int steps = 0; log.recovery() != Recovery::done; ++steps) {
@@ -74,14 +97,14 @@ class Checker {
       auto stepped = log.recover_step(options_.segment_size / 4);
       if (!stepped) throw Violation{"recovery: " + stepped.error().message()};
       auto done = commit(log, disk);
-      if (!done && disk.failed_sync()) return check(disk.cut(any_cut(), random_), depth - 1);
+      if (!done && failed()) return check(disk.cut(any_cut(), random_), depth - 1);
       if (!done) throw Violation{"commit: " + done.error().message()};
     }
-    disk.fail_sync = 0;
+    disk.fail_sync = disk.fail_write = 0;
     if (positions_saved && !log.report().positions_found)
       throw Violation{"restart positions that were saved are lost"};
-    if (log.report().damage_count != 0)
-      throw Violation{"damage reported after a mere crash: " + log.report().damage[0].what};
+    if (const Damage* damage = unexplained(log.report(), disk))
+      throw Violation{"damage reported after a mere crash: " + damage->what};
     compare(log);
   }
 

@@ -9,6 +9,7 @@
 
 #include "lib/queue_log/breakage.h"
 #include "lib/queue_log/crash_checker.h"
+#include "lib/queue_log/format.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
 #include "lib/testing/fault_storage.h"
@@ -35,6 +36,11 @@ Options small_options(Random& random) {
   o.suffix_limit = 16384;
   return o;
 }
+
+/// Writes that failed, over all workloads, by what they were for.
+struct FailedWrites {
+  std::uint64_t journal = 0, retry = 0, hold = 0, marks = 0, positions = 0, recovery = 0;
+};
 
 /// A queue under random load whose every storage operation is cut.
 class Workload {
@@ -65,6 +71,7 @@ class Workload {
   }
   static inline std::uint64_t refusals = 0;  // appends that a full disk refused, over all workloads
   static inline std::size_t most_in_hand = 0;
+  static inline FailedWrites failed_writes;
 
  private:
   /// Whatever was refused meanwhile: deliveries bring the room for new mail back.
@@ -133,8 +140,8 @@ class Workload {
       if (log_->recovery() == Recovery::settling && random_.chance(0.3)) accept();
       commit();
     }
-    if (log_->report().damage_count != 0)
-      throw Violation{"damage reported after a mere crash: " + log_->report().damage[0].what};
+    if (const Damage* damage = unexplained(log_->report(), disk_))
+      throw Violation{"damage reported after a mere crash: " + damage->what};
     recent_.clear();  // by now each receiver has its answer
   }
 
@@ -194,13 +201,14 @@ class Workload {
       if (hand.empty() || random_.chance(0.7)) take();
       if (hand.empty()) return;
       // The loop goes on while the writer writes.
-      if (!quietly && !disk_.failed_sync() && random_.chance(0.3) &&
+      if (!quietly && !disk_.failed_sync() && !disk_.failed_write() && random_.chance(0.3) &&
           log_->recovery() == Recovery::done)
         act();
       if (!quietly && hand.size() < QueueLog::kBatchesAtOnce && ledger_.size() < 80 &&
           random_.chance(0.5))
         accept();
       if (!quietly && random_.chance(0.004)) disk_.fail_sync = disk_.syncs() + 1;
+      if (!quietly && random_.chance(0.012)) let_a_write_fail();
       const auto at = static_cast<std::ptrdiff_t>(random_.below(hand.size()));
       InHand& one = hand[static_cast<std::size_t>(at)];
       if (!one.done()) one.executed = one.batch.step(disk_);
@@ -216,14 +224,39 @@ class Workload {
       hand.erase(hand.begin() + at);
       const bool failing = !ended.executed;
       auto done = log_->complete(std::move(ended.batch), std::move(ended.executed));
-      if (!done && failing)
+      if (!done && failing) {
+        if (disk_.failed_write()) count_failed_write();
         return restart();  // the process ends; the kernel calls the lost pages clean
+      }
       if (!done) throw Violation{"commit: " + done.error().message()};
       while (!tickets_.empty() && tickets_.begin()->first <= *done) {
         tickets_.begin()->second();
         tickets_.erase(tickets_.begin());
       }
     }
+  }
+
+  /// One of the next, and those after it or not.
+  void let_a_write_fail() {
+    // A few in each workload: one whose recoveries fail again and again does not come to its end.
+    if (disk_.fail_write != 0 || ++made_to_fail_ > 4) return;
+    disk_.fail_write = disk_.writes() + 1 + random_.below(6);
+    disk_.fail_one_write = random_.chance(0.3);
+    disk_.write_errno = random_.chance(0.5) ? EIO : ENOSPC;
+  }
+
+  void count_failed_write() {
+    const auto& write = disk_.half_written().back();
+    const auto header = decode_segment_header(as_bytes(disk_.content(write.slot)));
+    if (log_->recovery() != Recovery::done) ++failed_writes.recovery;
+    if (write.slot == kPositionsSlot)
+      ++failed_writes.positions;
+    else if (write.bytes == 4)
+      ++failed_writes.marks;
+    else if (header)
+      ++(header->interval == 0          ? failed_writes.journal
+         : header->interval == kHoldLog ? failed_writes.hold
+                                        : failed_writes.retry);
   }
 
   Envelope envelope(const std::string& id, Message& m, OrdinalSet remaining,
@@ -344,6 +377,7 @@ class Workload {
       if (log_->defer(id, log, envelope(id, m, left))) working_.erase(id);
     } else if (choice == 15) {
       if (log_->hold(id, envelope(id, m, left))) working_.erase(id);
+      if (random_.chance(0.3)) let_a_write_fail();  // the hold log has few writes
     } else if (choice == 16) {
       if (log_->release(id, envelope(id, m, left))) working_.erase(id);
     } else if (choice == 17 || choice == 19) {
@@ -363,8 +397,8 @@ class Workload {
   }
 
   void act() {
-    if (log_->report().damage_count != 0)
-      throw Violation{"damage reported without any: " + log_->report().damage[0].what};
+    if (const Damage* damage = unexplained(log_->report(), disk_))
+      throw Violation{"damage reported without any: " + damage->what};
     if (random_.chance(0.1) && !log_->compact_held(4096)) throw Violation{"compaction failed"};
     const auto choice = random_.below(10);
     if (choice < 3 && ledger_.size() < 60)
@@ -391,6 +425,7 @@ class Workload {
   int serial_ = 0;
   bool positions_saved_ = false;
   int process_ = 0;
+  int made_to_fail_ = 0;
   struct Recent {
     std::string id;
     int process;  // that took it
@@ -444,11 +479,22 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
   const auto wanted = from_environment("PEN_CRASH_CUTS", kCutsInCheck);
   std::uint64_t cuts = 0;
   const auto violation = crash(wanted, seed, cuts);
+  const auto& failed = Workload::failed_writes;
   std::cout << "queue log: seed " << seed << ", " << cuts << " cuts, " << Workload::refusals
             << " appends refused for want of space, up to " << Workload::most_in_hand
-            << " commits in hand" << std::endl;
+            << " commits in hand, failed writes: " << failed.journal << " of the journal, "
+            << failed.retry << " of retry logs, " << failed.hold << " of the hold log, "
+            << failed.marks << " marks, " << failed.positions << " positions; " << failed.recovery
+            << " during recovery" << std::endl;
   BOOST_TEST(cuts >= wanted);
   BOOST_TEST(Workload::refusals > 0u);
+#ifndef PEN_FEW_CUTS
+  // In as many cuts as ./check makes each of these comes up.
+  if (wanted >= kCutsInCheck)
+    for (const auto count : {failed.journal, failed.retry + failed.hold, failed.marks,
+                             failed.positions, failed.recovery})
+      BOOST_TEST(count > 0u);
+#endif
   // All at once is rare in such short segments: a commit that ends one is alone.
 #ifndef PEN_FEW_CUTS
   BOOST_TEST(Workload::most_in_hand > QueueLog::kJournalBatches / 2);
