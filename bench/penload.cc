@@ -22,10 +22,13 @@ struct Options {
   long messages = 1000, per_connection = 0, retries = 0;
   std::size_t size = 4096;
   bool pipelining = false, bdat = false, dots = false, verbose = false, tls = false;
-  double limit = 300, rate = 0;
+  double limit = 300, rate = 0, timeout = 300;
 } options;
 
 enum class State { dead, connecting, greeting, ehlo, starttls, mail, rcpt, data, body, quit, idle };
+constexpr const char* kStateNames[] = {"dead",        "connection", "greeting", "EHLO",
+                                       "STARTTLS",    "MAIL",       "RCPT",     "DATA",
+                                       "end of data", "QUIT",       "idle"};
 struct Connection {
   int fd = -1;
   std::unique_ptr<TlsSession> tls;
@@ -41,6 +44,7 @@ struct Connection {
   bool pipelining = false, chunking = false, writing = false, data_sent = false;
   double begun = 0, message_begun = 0, dot_sent = 0;
   double rest_until = 0;  // who was not let in comes again then; the others go on
+  double moved = 0;       // when the peer last said, or took, something
 };
 
 constexpr double kRest = 0.05;  // seconds
@@ -52,7 +56,7 @@ std::deque<long> again;
 std::string body, stuffed_body;
 LedgerFile ledger;
 long next_message = 0, taken = 0, refused = 0, doubtful = 0, given_up = 0, connects = 0,
-     connect_failures = 0, established = 0;
+     connect_failures = 0, established = 0, unanswered = 0;
 std::map<long, int> tries;
 std::map<std::string, long> complaints;
 std::unique_ptr<TlsContext> tls_context;  // null: clear text
@@ -141,7 +145,7 @@ void connect_one(Connection& c) {
   if (c.fd < 0) die(std::string("socket: ") + std::strerror(errno));
   const int on = 1;
   if (!target.is_unix()) ::setsockopt(c.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  c.begun = now();
+  c.begun = c.moved = now();
   ++connects;
   const int rc = ::connect(c.fd, target.get(), target.size);
   c.state = rc == 0 ? State::greeting : State::connecting;
@@ -168,6 +172,7 @@ void flush(Connection& c) {
         return false;
       }
       done += static_cast<std::size_t>(n);
+      c.moved = now();
     }
     return true;
   };
@@ -341,6 +346,7 @@ void readable(Connection& c) {
       fail(c, n == 0 ? "closed by peer" : std::string("recv: ") + std::strerror(errno));
     return;
   }
+  c.moved = now();
   c.in.append(buffer, static_cast<std::size_t>(n));
   std::size_t at = 0;
   for (std::size_t lf; c.state != State::dead && (lf = c.in.find('\n', at)) != std::string::npos;
@@ -360,10 +366,10 @@ void report(const char* mode) {
   for (const auto& c : connections) idle += c.state == State::idle ? 1 : 0;
   std::printf(
       "{\"mode\":\"%s\",\"taken\":%ld,\"refused\":%ld,\"in_doubt\":%ld,\"given_up\":%ld,"
-      "\"connects\":%ld,"
+      "\"unanswered\":%ld,\"connects\":%ld,"
       "\"connect_failures\":%ld,\"seconds\":%.4f,\"per_s\":%.1f,\"mib_per_s\":%.2f,\"cpu_s\":%.3f,",
-      mode, taken, refused, doubtful, given_up, connects, connect_failures, taken ? span : 0.0,
-      taken ? static_cast<double>(taken) / span : 0.0,
+      mode, taken, refused, doubtful, given_up, unanswered, connects, connect_failures,
+      taken ? span : 0.0, taken ? static_cast<double>(taken) / span : 0.0,
       static_cast<double>(taken) * static_cast<double>(options.size) / 1048576.0 / span,
       cpu_seconds());
   auto spread = [](const char* name, std::vector<float>& samples) {
@@ -423,6 +429,20 @@ void handle(const epoll_event& event) {
   if (c.state != State::dead && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) readable(c);
 }
 
+/// Gives up connections whose peer has been silent for too long.
+void give_up_silent(double t) {
+  for (auto& c : connections) {
+    if (c.state == State::dead || c.state == State::idle || t - c.moved < options.timeout) continue;
+    ++unanswered;
+    sockaddr_in local{};
+    socklen_t size = sizeof local;
+    ::getsockname(c.fd, reinterpret_cast<sockaddr*>(&local), &size);
+    fail(c, std::string("no answer: ") + kStateNames[static_cast<int>(c.state)] + ", from port " +
+                std::to_string(ntohs(local.sin_port)) + ", " +
+                (c.message < 0 ? "no message" : id_of(c.message)));
+  }
+}
+
 int run() {
   const int count = options.idle > 0 ? options.idle : options.connections;
   connections.resize(static_cast<std::size_t>(count));
@@ -431,13 +451,14 @@ int run() {
   started = now();
   std::size_t begun = 0;
   bool told = false;
+  double looked = started;
   if (options.idle > 0) {
     epoll_event e{};
     e.events = EPOLLIN;
     e.data.u32 = 0xffffffff;
     ::epoll_ctl(poller, EPOLL_CTL_ADD, 0, &e);
   }
-  while (now() - started < options.limit) {
+  while (now() - started < options.limit && stop_asked < 2) {
     bool resting = false;
     if (stop_asked != 0) options.messages = std::min(options.messages, next_message);
     if (options.idle > 0) {
@@ -479,6 +500,10 @@ int run() {
       handle(events[static_cast<std::size_t>(i)]);
     }
     ledger.flush();
+    if (const double t = now(); t - looked >= 1) {
+      looked = t;
+      give_up_silent(t);
+    }
   }
   for (auto& c : connections)
     if (c.state == State::body && c.data_sent) note(c, "doubt");
@@ -496,7 +521,7 @@ int main(int argc, char** argv) {
       "was taken.\nEach message has its own X-Load-Id and checksum; --ledger says which were "
       "answered with 250 "
       "(sent), and which were left in doubt. SIGTERM: begins no new message, finishes what it has, "
-      "reports."};
+      "reports; the second one: reports at once."};
   app.add_option("--host", options.host, "address to connect to");
   app.add_option("-p,--port", options.port);
   app.add_option("--unix", options.unix_path, "connect to this path instead");
@@ -520,6 +545,9 @@ int main(int argc, char** argv) {
   app.add_option("--rate", options.rate, "messages per second at most; 0: as fast as they go");
   app.add_option("--retries", options.retries,
                  "how often a refused or interrupted message is tried again");
+  app.add_option("--timeout", options.timeout,
+                 "seconds of silence after which a connection is given up and counted as "
+                 "unanswered");
   app.add_option("--limit", options.limit, "seconds after which the run ends");
   app.add_option("--ledger", options.ledger, "append what became of the messages to this file");
   app.add_option("--idle", options.idle,
@@ -534,7 +562,7 @@ int main(int argc, char** argv) {
   if (!options.ledger.empty()) ledger.open(options.ledger);
   if (options.tls) tls_context = std::make_unique<TlsContext>(TlsContext::client());
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGTERM, [](int) { stop_asked = 1; });
+  ::signal(SIGTERM, [](int) { stop_asked = stop_asked + 1; });
   raise_fd_limit();
   make_body();
   poller = ::epoll_create1(EPOLL_CLOEXEC);

@@ -3,8 +3,8 @@
 //   LD_PRELOAD=.../slowsync.so SLOWSYNC_US=2000 SLOWSYNC_COUNT=FILE SLOWSYNC_FAULTS=FILE SLOWSYNC_SEED=1 program …
 //
 // SLOWSYNC_US: added to each sync, in microseconds, so that two servers can be compared on the same slow disk.
-// SLOWSYNC_COUNT: a file of at least 16 bytes that all processes may write; its first 8 bytes are the number of syncs so
-// far, over all of them, the next 8 that of the faults below.
+// SLOWSYNC_COUNT: a file of at least 24 bytes that all processes may write; its first 8 bytes are the number of syncs so
+// far, over all of them, the next 8 that of the faults below, the last 8 the nanoseconds that the syncs took.
 // SLOWSYNC_FAULTS: a file that is read at each call; it may come, change and go while the programs run. A line of it is
 // a fault and a part of a path; the calls on files whose path has that part
 //   sync PART    fail with EIO (fsync, fdatasync), and nothing is synced
@@ -27,7 +27,7 @@
 namespace {
 
 struct Counters {
-  unsigned long syncs, faults;
+  unsigned long syncs, faults, nanoseconds;
 };
 
 long added = 0;
@@ -48,14 +48,34 @@ Counters* counters = nullptr;
   if (map != MAP_FAILED) counters = static_cast<Counters*>(map);
 }
 
-void one_sync() {
-  const int kept = errno;
-  if (counters != nullptr) __atomic_fetch_add(&counters->syncs, 1, __ATOMIC_RELAXED);
-  timespec left{added / 1'000'000, added % 1'000'000 * 1000};
-  while (added > 0 && ::nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
-  errno = kept;
+unsigned long nanoseconds() {
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<unsigned long>(t.tv_sec) * 1'000'000'000 +
+         static_cast<unsigned long>(t.tv_nsec);
 }
+
+/// Lasts as long as a sync does.
+class OneSync {
+ public:
+  OneSync() {
+    const int kept = errno;
+    timespec left{added / 1'000'000, added % 1'000'000 * 1000};
+    while (added > 0 && ::nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+    errno = kept;
+  }
+  OneSync(const OneSync&) = delete;
+  OneSync& operator=(const OneSync&) = delete;
+  ~OneSync() {
+    if (counters == nullptr) return;
+    __atomic_fetch_add(&counters->syncs, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counters->nanoseconds, nanoseconds() - begun_, __ATOMIC_RELAXED);
+  }
+
+ private:
+  unsigned long begun_ = nanoseconds();
+};
 
 /// Whether a line of the file of faults is this one, for the file that `fd` is.
 bool told_to(std::string_view fault, int fd) {
@@ -77,11 +97,12 @@ bool told_to(std::string_view fault, int fd) {
   std::string_view rest(told, static_cast<std::size_t>(size));
   while (!rest.empty()) {
     const auto end = rest.find('\n');
-    const auto line = rest.substr(0, end);
-    rest = end == rest.npos ? std::string_view() : rest.substr(end + 1);
-    if (line.size() > fault.size() + 1 && line.starts_with(fault) && line[fault.size()] == ' ' &&
-        name.find(line.substr(fault.size() + 1)) != name.npos)
-      return true;
+    auto line = rest.substr(0, end);
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+    if (line.size() <= fault.size() + 1 || !line.starts_with(fault) || line[fault.size()] != ' ')
+      continue;
+    line.remove_prefix(fault.size() + 1);
+    if (name.find(line) != name.npos) return true;
   }
   return false;
 }
@@ -110,25 +131,26 @@ int io_error() {
 
 extern "C" {
 int fsync(int fd) {
-  one_sync();
+  const OneSync sync;
   if (fault("sync", fd)) return io_error();
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
 int fdatasync(int fd) {
-  one_sync();
+  const OneSync sync;
   if (fault("sync", fd)) return io_error();
   return static_cast<int>(::syscall(SYS_fdatasync, fd));
 }
 int syncfs(int fd) noexcept {
-  one_sync();
+  const OneSync sync;
   return static_cast<int>(::syscall(SYS_syncfs, fd));
 }
 int sync_file_range(int fd, off_t from, off_t bytes, unsigned flags) {
-  one_sync();
+  const OneSync sync;
   return static_cast<int>(::syscall(SYS_sync_file_range, fd, from, bytes, flags));
 }
 int msync(void* address, size_t bytes, int flags) {
-  if ((flags & MS_SYNC) != 0) one_sync();
+  if ((flags & MS_SYNC) == 0) return static_cast<int>(::syscall(SYS_msync, address, bytes, flags));
+  const OneSync sync;
   return static_cast<int>(::syscall(SYS_msync, address, bytes, flags));
 }
 ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {

@@ -227,27 +227,21 @@ std::vector<PendingMark> QueueLog::State::take_marks() {
   const Log& journal = logs[kJournal];
   const bool all = ready_marks >= kMarksInMemory;
   const SegmentUse filling = journal.open && !all ? journal.uses.back() : 0;
-  // Both rise, so one walk over them finds which marks are those of open STARTs.
-  auto open = all ? starts.end() : starts.begin();
-  const auto worked_on = [&](const Position& start) {
-    while (open != starts.end() && open->first < start) ++open;
-    return open != starts.end() && open->first == start;
-  };
   std::vector<PendingMark> taken;
-  std::deque<PendingMark> kept;
-  for (; ready_marks > 0; --ready_marks) {
-    const PendingMark& mark = marks.front();
+  auto kept = marks.begin();
+  const auto last = marks.begin() + static_cast<std::ptrdiff_t>(ready_marks);
+  for (auto mark = marks.begin(); mark != last; ++mark) {
     // Its own reason is a copy of a message that recovery knows: no later restart reads what it is a copy of.
     const bool copy =
-        mark.because == mark.envelope && !broken(Breakage::settle_before_copies_are_marked);
-    if (mark.because.use != 0 && !copy && (mark.envelope.use == filling || worked_on(mark.because)))
-      kept.push_back(mark);
+        mark->because == mark->envelope && !broken(Breakage::settle_before_copies_are_marked);
+    if (mark->because.use != 0 && !copy &&
+        (mark->envelope.use == filling || (mark->worked_on && !all)))
+      *kept++ = *mark;
     else
-      taken.push_back(mark);
-    marks.pop_front();
+      taken.push_back(*mark);
   }
-  ready_marks = kept.size();
-  marks.insert(marks.begin(), kept.begin(), kept.end());
+  ready_marks = static_cast<std::size_t>(kept - marks.begin());
+  marks.erase(kept, last);
   return taken;
 }
 

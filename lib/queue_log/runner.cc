@@ -261,7 +261,8 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 
 // --- working on a message ---
 
-void QueueLog::State::mark_later(const Position& envelope, const Position& because) {
+void QueueLog::State::mark_later(const Position& envelope, const Position& because,
+                                 bool worked_on) {
   dead.insert(envelope);
   if (because.use != 0) {
     // The justifications rise, but for those of messages that were sent again while recovery read.
@@ -270,7 +271,7 @@ void QueueLog::State::mark_later(const Position& envelope, const Position& becau
            because < std::prev(at)->because)
       --at;
     if (at - marks.begin() < static_cast<std::ptrdiff_t>(ready_marks)) ++ready_marks;
-    marks.insert(at, {envelope, because});
+    marks.insert(at, {envelope, because, worked_on});
     return;
   }
   marks.push_front({envelope, because});  // nothing to wait for
@@ -296,6 +297,10 @@ void QueueLog::State::drop_marks(const std::set<SegmentUse>& uses) {
 
 void QueueLog::State::close_start(const Working& work) {
   starts.erase(work.start);
+  const auto mark = std::lower_bound(
+      marks.begin(), marks.end(), work.start,
+      [](const PendingMark& m, const Position& start) { return m.because < start; });
+  if (mark != marks.end() && mark->because == work.start) mark->worked_on = false;
   if (!broken(Breakage::unpinned_envelope)) --segments.at(work.envelope.position.use).pins;
 }
 
@@ -327,7 +332,7 @@ Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
   s.working.emplace(body.queue_id, Working{generation, place, at, false});
   s.starts.emplace(at, body.queue_id);
   if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
-  s.mark_later(place.position, at);
+  s.mark_later(place.position, at, true);
   if (place.log == kHold) s.hold_changed = true;
   if (place.log == kJournal) s.pass_fresh(place.position);
   return {};
@@ -465,7 +470,7 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   work->second = {body.generation, {kJournal, envelope}, *at, false};
   s.starts.emplace(*at, work->first);
   if (!broken(Breakage::unpinned_envelope)) ++s.segments.at(envelope.use).pins;
-  s.mark_later(envelope, *at);
+  s.mark_later(envelope, *at, true);
   return Place{kJournal, envelope};
 }
 

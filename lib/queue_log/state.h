@@ -104,7 +104,8 @@ struct HoldCompaction {
 /// An envelope that is garbage once the record at `because` (in the journal) is durable.
 struct PendingMark {
   Position envelope;
-  Position because;  // use 0: durable already
+  Position because;        // use 0: durable already
+  bool worked_on = false;  // `because` is an open START
 };
 
 /// A batch's part in a save of restart positions.
@@ -338,7 +339,7 @@ struct QueueLog::State {
   HoldCompaction compaction;
 
   // runner.cc
-  void mark_later(const Position& envelope, const Position& because);
+  void mark_later(const Position& envelope, const Position& because, bool worked_on = false);
   void drop_marks(const std::set<SegmentUse>& uses);
   void close_start(const Working& work);
   void pass_fresh(const Position& started);

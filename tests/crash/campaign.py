@@ -14,6 +14,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -93,7 +94,7 @@ class Campaign:
         self.mx = ends.enter_context(Instance(settings, {"qmgr": "unix n - n 300 1 qmgr -v"}))
         self.loads = {name: ends.enter_context(
             Load(self.mx.port, "--id", name, "--domain", domain, "--rate", str(rate), "-n", "1000000000", "--limit", "100000",
-                 "--retries", "100000", "--from", f"{name}@load.example", *words)) for name, domain, rate, words in LOADS}
+                 "--retries", "100000", "--timeout", "60", "--from", f"{name}@load.example", *words)) for name, domain, rate, words in LOADS}
 
     # -- the run
 
@@ -142,7 +143,16 @@ class Campaign:
         """Ends the load, lets the queue drain, compares; returns the faults."""
         for load in self.loads.values():
             load.process.send_signal(signal.SIGTERM)
-        self.figures = {name: load.wait(180)[1] for name, load in self.loads.items()}
+        stuck = []
+        for name, load in self.loads.items():
+            try:
+                told = load.wait(180)[1]
+            except subprocess.TimeoutExpired:
+                load.process.send_signal(signal.SIGTERM)  # the second: it reports at once
+                told = load.wait(10)[1]
+                stuck.append(f"load {name} does not come to its end: {told}")
+            if told["unanswered"]:
+                stuck.append(f"load {name}: sessions without an answer: {told}")
         self.drain()
         kills = sorted(self.mx.kills)
         log = self.mx.log()
@@ -164,7 +174,7 @@ class Campaign:
                            resent=verdict.resent, kills=len(kills), killed_by_poison=self.killer.kills)
         self.counts["worst"] = verdict.worst
         self.counts["reach_ms"] = round(verdict.reach * 1000)
-        faults = verdict.faults + self.other_faults(log)
+        faults = verdict.faults + self.other_faults(log) + stuck
         if not results:
             faults.append("qmgr's log has no synced result: the check of what was in flight is blind")
         return faults

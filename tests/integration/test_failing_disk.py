@@ -24,7 +24,7 @@ class FailingDisk(Suite):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.faults, self.counters = (os.path.join(self.dir, name) for name in ("faults", "counters"))
         with open(self.counters, "wb") as out:
-            out.write(bytes(16))
+            out.write(bytes(24))
         os.chmod(self.counters, 0o666)
 
     def instance(self, settings, seed=1):
