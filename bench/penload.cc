@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <deque>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 
 #include "bench/bench_tls.h"
 
@@ -429,17 +431,29 @@ void handle(const epoll_event& event) {
   if (c.state != State::dead && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) readable(c);
 }
 
+/// What the kernel has of the other end of a connection on this machine: its state, what is queued, whose it is.
+std::string other_end(int fd) {
+  sockaddr_in local{};
+  socklen_t size = sizeof local;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) return "?";
+  char ours[16];
+  std::snprintf(ours, sizeof ours, ":%04X", ntohs(local.sin_port));
+  std::ifstream table("/proc/net/tcp");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string number, from, to, rest;
+    words >> number >> from >> to;
+    if (to.ends_with(ours) && std::getline(words, rest)) return from + rest.substr(0, 70);
+  }
+  return "none";
+}
 /// Gives up connections whose peer has been silent for too long.
 void give_up_silent(double t) {
   for (auto& c : connections) {
     if (c.state == State::dead || c.state == State::idle || t - c.moved < options.timeout) continue;
     ++unanswered;
-    sockaddr_in local{};
-    socklen_t size = sizeof local;
-    ::getsockname(c.fd, reinterpret_cast<sockaddr*>(&local), &size);
-    fail(c, std::string("no answer: ") + kStateNames[static_cast<int>(c.state)] + ", from port " +
-                std::to_string(ntohs(local.sin_port)) + ", " +
-                (c.message < 0 ? "no message" : id_of(c.message)));
+    fail(c, std::string("no answer to ") + kStateNames[static_cast<int>(c.state)] +
+                ", other end: " + other_end(c.fd));
   }
 }
 

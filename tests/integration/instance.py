@@ -6,6 +6,7 @@ Use:     with Instance({"mydestination": "here.example"}) as mx:
 On a failure inside the block the log is printed. PEN_BIN names the directory of the commands (bin/); its sibling
 libexec/penstock holds the programs. PEN_KEEP=1 leaves the scratch directory for a look.
 """
+import glob
 import grp
 import json
 import os
@@ -228,24 +229,30 @@ class Instance:
 
     def kill_all(self):
         """kill -9 of everything, master first so that it restarts nothing."""
-        sent, before = time.monotonic(), self.log_size()
+        sent, before, seen = time.monotonic(), self.log_size(), set()
         for _ in range(3):
             pids = self.pids()
             for pid in pids.get("master", []) + [p for name, ps in pids.items() if name != "master" for p in ps]:
+                seen.add(pid)
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-        eventually(lambda: not self.pids(), "every process gone")
+        self.all_gone(seen)
         self.kills.append(Kill("all", sent, time.monotonic(), before, self.log_size()))
 
     def kill_master(self):
         """kill -9 of master; the others end when they notice. Noted as one kill that lasts until they have."""
         sent, before = time.monotonic(), self.log_size()
-        for pid in self.pids().get("master", []):
+        pids = self.pids()
+        for pid in pids.get("master", []):
             os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not self.pids(), lambda: f"every process gone, still there: {self.pids()}")
+        self.all_gone({pid for group in pids.values() for pid in group})
         self.kills.append(Kill("master", sent, time.monotonic(), before, self.log_size()))
+
+    def all_gone(self, seen):
+        """Until no process is left; of those seen before also what pids() does not show, because it is ending."""
+        eventually(lambda: not self.pids() and not any(map(runs, seen)), lambda: f"every process gone, still there: {self.pids()}")
 
     def close(self):
         try:
@@ -315,12 +322,16 @@ class Instance:
 
 
 def runs(pid):
-    """Whether the process executes anything yet: one that only waits to be reaped does not."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as raw:
-            return raw.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
-    except OSError:
-        return False
+    """Whether a thread of the process executes anything yet, if only its end: its sockets and locks may still be held then.
+    One that only waits to be reaped does not."""
+    for path in glob.glob(f"/proc/{pid}/task/*/stat"):
+        try:
+            with open(path, "rb") as raw:
+                if raw.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X"):
+                    return True
+        except OSError:
+            pass  # ended meanwhile
+    return False
 
 
 class Maildir:
