@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "lib/base/log.h"
 #include "lib/service/lock.h"
@@ -23,6 +24,7 @@ using namespace pen;
 
 constexpr seconds kFormerPrograms{10};
 constexpr seconds kReadyTime{30};
+constexpr seconds kFormerSockets{2};
 
 struct Command {
   std::string directory;
@@ -80,6 +82,19 @@ void reload(Master& m) {
   log::info("reload -- version {}, configuration {}", PEN_VERSION, m.directory);
   if (auto ok = m.supervisor->adopt(*config); !ok) {
     log::error("reload: {}; going on as before", ok.error().message());
+  }
+}
+
+/// Opens the sockets and starts the programs. The kernel closes what a killed program had open one after the other: the
+/// lock on former programs may be free a moment before their sockets are.
+Result<void> adopt_first(master::Supervisor& supervisor, const config::Config& config) {
+  const auto end = std::chrono::steady_clock::now() + kFormerSockets;
+  for (bool told = false;; told = true) {
+    auto ok = supervisor.adopt(config);
+    if (ok || !ok.error().is_errno(EADDRINUSE) || std::chrono::steady_clock::now() >= end)
+      return ok;
+    if (!told) log::info("{}: tried again for {} s", ok.error().message(), kFormerSockets.count());
+    std::this_thread::sleep_for(milliseconds(10));  // nothing tells of the end of another's socket
   }
 }
 
@@ -156,7 +171,7 @@ int main(int argc, char** argv) {
   static_cast<void>(m.loop.on_signal(SIGHUP, [&m](int) {
     if (!m.stopping) reload(m);
   }));
-  if (auto ok = m.supervisor->adopt(*config); !ok) {
+  if (auto ok = adopt_first(*m.supervisor, *config); !ok) {
     return refuse(command, EX_OSERR, ok.error().message());
   }
   m.loop.spawn("readiness", report_readiness(&m, &command));

@@ -10,7 +10,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
+#include "lib/async/socket.h"
 #include "lib/async/stream.h"
 #include "lib/service/lock.h"
 #include "lib/testing/scratch.h"
@@ -239,6 +241,28 @@ BOOST_AUTO_TEST_CASE(when_master_is_killed_its_programs_end_and_a_new_master_ser
   const pid_t next = i.client("one").pid();
   BOOST_TEST(next > 0);
   BOOST_TEST(next != program);
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_a_dead_program_is_still_giving_up_is_waited_for) {
+  auto other = async::listen_on(async::SocketAddress::inet("127.0.0.1", 0));
+  BOOST_REQUIRE(other.has_value());
+  const auto at = *async::local_address(other->get());
+  Instance i(kOne + (at.text() + " inet n n n - 7 testd\n"));
+  std::thread giver([&] {
+    static_cast<void>(i.log_shows("Address already in use: tried again"));
+    other->reset();
+  });
+  BOOST_TEST(i.start() == "ok");
+  giver.join();
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_stays_in_use_ends_the_start) {
+  auto other = async::listen_on(async::SocketAddress::inet("127.0.0.1", 0));
+  BOOST_REQUIRE(other.has_value());
+  const auto at = *async::local_address(other->get());
+  Instance i(kOne + (at.text() + " inet n n n - 7 testd\n"));
+  BOOST_TEST(i.start().contains("Address already in use"));
+  BOOST_TEST(i.wait_status() == EX_OSERR);
 }
 
 BOOST_AUTO_TEST_CASE(a_second_start_is_refused_and_the_first_goes_on) {

@@ -94,7 +94,7 @@ class Campaign:
         self.mx = ends.enter_context(Instance(settings, {"qmgr": "unix n - n 300 1 qmgr -v"}))
         self.loads = {name: ends.enter_context(
             Load(self.mx.port, "--id", name, "--domain", domain, "--rate", str(rate), "-n", "1000000000", "--limit", "100000",
-                 "--retries", "100000", "--timeout", "60", "--from", f"{name}@load.example", *words)) for name, domain, rate, words in LOADS}
+                 "--retries", "100000", "--timeout", "150", "--from", f"{name}@load.example", *words)) for name, domain, rate, words in LOADS}
 
     # -- the run
 
@@ -146,7 +146,7 @@ class Campaign:
         stuck = []
         for name, load in self.loads.items():
             try:
-                told = load.wait(180)[1]
+                told = load.wait(400)[1]
             except subprocess.TimeoutExpired:
                 load.process.send_signal(signal.SIGTERM)  # the second: it reports at once
                 told = load.wait(10)[1]
