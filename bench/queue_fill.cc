@@ -53,7 +53,7 @@ void fill(const Fill& work) {
   std::string body = "Subject: waits\r\n\r\n";
   while (body.size() + kEnvelope + 80 < work.bytes) body += std::string(70, 'x') + "\r\n";
   for (long done = 0; done < work.messages;) {
-    std::vector<std::pair<queue_log::Envelope, queue_log::Place>> group;
+    std::vector<std::pair<queue_log::Envelope, queue_log::QueueLog::Appended>> group;
     for (; done < work.messages && group.size() < 1000; ++done) {
       mail::Envelope m;
       m.queue_id = ids.next();
@@ -73,11 +73,11 @@ void fill(const Fill& work) {
       queue_log::Envelope e;
       qmgr::to_log(m, qmgr::beginning_of(m, m.arrival), body, 0, 0, e);
       const auto appended = need(log.append(e));
-      group.emplace_back(std::move(e), appended.place);
+      group.emplace_back(std::move(e), appended);
     }
     queue.commit();
-    for (const auto& [e, place] : group) {
-      need(log.start(e.queue_id, place));
+    for (const auto& [e, a] : group) {
+      need(log.start(e.queue_id, a.place, a.bytes));
       need(log.defer(e.queue_id, retry, e));
     }
   }

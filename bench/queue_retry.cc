@@ -27,15 +27,15 @@ class Round {
 
   /// A group that one commit takes.
   void receive(long count) {
-    std::vector<std::pair<Envelope, Place>> group;
+    std::vector<std::pair<Envelope, QueueLog::Appended>> group;
     for (; count > 0; --count) {
       Envelope e = envelope(++serial_);
       const auto a = need(log_.append(e));
-      group.emplace_back(std::move(e), a.place);
+      group.emplace_back(std::move(e), a);
     }
     queue_.commit();
-    for (auto& [e, place] : group) {
-      need(log_.start(e.queue_id, place));
+    for (auto& [e, a] : group) {
+      need(log_.start(e.queue_id, a.place, a.bytes));
       take(std::move(e));
     }
   }
@@ -144,16 +144,16 @@ void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
   for (std::size_t i = 0; i < all.size();) {
     clock.advance(seconds(all[i].at - second));
     second = all[i].at;
-    std::vector<std::pair<Envelope, Place>> group;
+    std::vector<std::pair<Envelope, QueueLog::Appended>> group;
     for (; i < all.size() && all[i].at == second && group.size() < 1000; ++i) {
       Envelope e = maker.envelope(++number);
       e.arrived = begin + seconds(all[i].arrived);
       const auto a = need(log.append(e));
-      group.emplace_back(std::move(e), a.place);
+      group.emplace_back(std::move(e), a);
     }
     queue.commit();
-    for (const auto& [e, place] : group) {
-      need(log.start(e.queue_id, place));
+    for (const auto& [e, a] : group) {
+      need(log.start(e.queue_id, a.place, a.bytes));
       const auto age = std::chrono::duration_cast<seconds>(clock.wall_now() - e.arrived);
       need(log.defer(e.queue_id, log.retry_log_for(std::clamp(age, seconds(300), seconds(4000))),
                      e));

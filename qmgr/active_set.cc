@@ -48,6 +48,8 @@ bool Manager::has_room() const {
          active_bytes_ < options_.active_bytes;
 }
 
+bool Manager::may_admit() const { return has_room() && log_.may_begin(); }
+
 void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
                       std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
   using ipc::enqueue::Outcome;
@@ -106,9 +108,10 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     unused();  // the first one's body stands
   } else {
     ++figures_.accepted;
-    if (has_room() && log_.recovery() == queue_log::Recovery::done) {
+    if (may_admit() && log_.recovery() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();
       fresh->place = appended->place;
+      fresh->stored_bytes = appended->bytes;
       fresh->remaining = std::move(beginning.remaining);
       for (auto& n : beginning.notes) fresh->notes[n.ordinal] = std::move(n);
       fresh->set_envelope(std::move(envelope));
@@ -136,7 +139,7 @@ void Manager::admit_new() {
     auto m = std::move(durable_new_.front());
     durable_new_.pop_front();
     --pending_new_;
-    must(log_.start(m->id(), m->place));
+    must(log_.start(m->id(), m->place, m->stored_bytes));
     admit(std::move(m));
     pack_envelopes();
   }
@@ -268,7 +271,7 @@ void Manager::run_runners() {
   if (log_.recovery() != queue_log::Recovery::done) return;
   const WallTime t = now();
   const auto wanted = [&](const Runner& r) { return r.look || (r.next && *r.next <= t); };
-  for (std::size_t i = 0; i < options_.runner_slice && has_room(); ++i) {
+  for (std::size_t i = 0; i < options_.runner_slice && may_admit(); ++i) {
     if ((order_turn_ = !order_turn_) && run_order()) continue;
     bool ran = false;
     for (int side = 0; side < 2 && !ran; ++side) {
@@ -424,9 +427,9 @@ SteadyTime Manager::wake_at() const {
   SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
   if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
   if (!durable_new_.empty() || discharge_scan_) return clock_.now();
-  if (scheduler_.crowded() && !has_room() && others_wait())
+  if ((has_room() ? !log_.may_begin() : scheduler_.crowded()) && others_wait())
     at = std::min(at, clock_.now() + seconds(1));
-  if (log_.recovery() == queue_log::Recovery::done && has_room()) {
+  if (log_.recovery() == queue_log::Recovery::done && may_admit()) {
     if (!orders_waiting_.empty()) return clock_.now();
     const WallTime t = clock_.wall_now();
     for (const Runner& r : runners_) {

@@ -218,6 +218,8 @@ class Manager {
 
   // active_set.cc
   bool has_room() const;
+  /// Whether one more message may be begun: the disk has room for the replacements of all of them as well.
+  bool may_admit() const;
   MessageNumber admit(std::unique_ptr<Active> m);
   void admit_new();
   void leave(Active& m);

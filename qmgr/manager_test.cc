@@ -519,6 +519,39 @@ BOOST_AUTO_TEST_CASE(a_full_disk_refuses_new_mail_and_drains) {
   BOOST_TEST(outside.delivered.size() == static_cast<std::size_t>(accepted));
 }
 
+// More is active than the 64 KiB that the reserve is at least.
+BOOST_AUTO_TEST_CASE(jobs_that_all_fail_at_once_on_a_full_disk_find_room) {
+  for (const bool killed : {false, true}) {
+    disk = FaultStorage();
+    disk.capacity = 100;
+    outside = Outside();
+    start();
+    qmgr->padding = 3000;
+    qmgr->hosts_silent = true;
+    int accepted = 0;
+    for (; accepted < 5000; ++accepted) {
+      qmgr->send("A" + std::to_string(accepted), "s@x.example", {"ok@a.example"});
+      qmgr->run();
+      if (qmgr->last_ == ipc::enqueue::Outcome::no_space) break;
+    }
+    BOOST_TEST((qmgr->last_ == ipc::enqueue::Outcome::no_space));
+    BOOST_TEST(qmgr->log_->working_count() * 3000 > 10U * 65536);
+    if (killed) {
+      Random random(11);
+      disk = disk.cut(FaultStorage::Cut::kill, random);
+      start();
+    } else {
+      qmgr->hosts_silent = qmgr->hosts_answer = false;
+      qmgr->advance(seconds(0));
+      qmgr->hosts_answer = true;
+    }
+    for (int i = 0; i < 20; ++i) qmgr->advance(seconds(4000));
+    BOOST_TEST(qmgr->listed() == 0U);
+    BOOST_TEST(qmgr->manager_->accepting());
+    BOOST_TEST(outside.delivered.size() == static_cast<std::size_t>(accepted));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(whatever_the_moment_of_the_crash_nothing_acknowledged_is_lost) {
   struct Cut {
     FaultStorage disk;

@@ -58,6 +58,7 @@ struct Active {
   MessageNumber number = 0;
   queue_log::Place place;
   std::uint32_t generation = 0;
+  std::uint32_t stored_bytes = 0;  // of a new message, for QueueLog::start()
   queue_log::OrdinalSet remaining;
   std::size_t outstanding = 0;  // recipients at the scheduler
   std::size_t syncing = 0;      // results whose records are not yet durable

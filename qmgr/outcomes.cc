@@ -229,7 +229,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     done_with(Outcome::ok);
     return;
   }
-  if (log_.recovery() == queue_log::Recovery::done && !has_room() && verb == Verb::flush &&
+  if (log_.recovery() == queue_log::Recovery::done && !may_admit() && verb == Verb::flush &&
       where.place.log != queue_log::kHold) {
     orders_waiting_.push_back({where, verb, std::move(done_with)});
     return;

@@ -104,7 +104,7 @@ QueueLog::State::Need QueueLog::State::needs() {
   if (flush && !has_space()) save_asked = true;
   if (!recovering && !saving)
     need.save = save_asked || since_save >= options.save_every ||
-                (free.size() <= reserve_segments && since_save >= options.segment_size / 4);
+                (free.size() <= reserve() && since_save >= options.segment_size / 4);
   need.save = need.save || need.settles;
   if (journal == 0) flush_journal = false;
   if (others == 0) flush_others = false;
@@ -261,7 +261,7 @@ std::optional<Batch> QueueLog::State::whole_batch(const Need& need) {
 }
 
 std::optional<Batch> QueueLog::State::pool_batch() {
-  if (pool_flight || free.size() >= reserve_segments + spare_segments) return std::nullopt;
+  if (pool_flight || free.size() >= reserve() + spare_segments) return std::nullopt;
   if (allocation_failed && clock.now() < allocation_retry) return std::nullopt;
   auto [batch, flight] = new_batch();
   batch.steps_.push_back({BatchStep::Kind::allocate, ++last_slot, options.segment_size, {}, false});

@@ -91,7 +91,7 @@ struct Deep {
       const auto a = log->append(envelope(n));
       BOOST_REQUIRE(a.has_value());
       commit();
-      BOOST_REQUIRE(log->start(id(n), a->place).has_value());
+      BOOST_REQUIRE(log->start(id(n), a->place, a->bytes).has_value());
       BOOST_REQUIRE(log->defer(id(n), kFirstRetry, envelope(n)).has_value());
     }
     commit();

@@ -157,4 +157,52 @@ BOOST_FIXTURE_TEST_CASE(a_full_disk_refuses_new_mail_and_is_drained_by_deliverie
   accept(envelope("again"));
 }
 
+// More is being worked on than Options::reserve and the segments for logs and restarts hold: the reserve has grown with it.
+BOOST_FIXTURE_TEST_CASE(all_that_is_worked_on_can_be_deferred_at_once_on_a_full_disk, Disk) {
+  options.reserve = 16384;
+  for (const bool killed : {false, true}) {
+    disk = FaultStorage();
+    open();
+    recover();
+    constexpr int kMany = 400;
+    std::vector<Envelope> begun;
+    for (int i = 0; i < kMany; ++i) {
+      BOOST_REQUIRE(log->may_begin());
+      begun.push_back(envelope("b" + std::to_string(i), std::string(700, 'p')));
+      const auto a = accept(begun.back());
+      BOOST_REQUIRE(log->start(begun.back().queue_id, a.place, a.bytes).has_value());
+      commit();
+    }
+    disk.capacity = disk.slots();
+    BOOST_TEST(fill() > 0u);
+    BOOST_TEST(!log->may_begin());
+    std::set<std::string> left;
+    if (killed) {
+      restart(FaultStorage::Cut::kill);
+    } else {
+      for (const Envelope& e : begun)
+        BOOST_REQUIRE(log->defer(e.queue_id, kFirstRetry, e).has_value());
+      log->flush();
+      commit();
+      clock.advance(seconds(400));
+      BOOST_TEST(log->may_begin());
+    }
+    for (auto scan = log->scan(); !scan->done();)
+      for (const auto& listed : *scan->step(100)) left.insert(listed.queue_id);
+    for (const Envelope& e : begun) BOOST_TEST(left.contains(e.queue_id), e.queue_id);
+    // And it drains from there.
+    for (const LogId id : {kJournal, kFirstRetry})
+      while (auto m = due(id)) {
+        BOOST_REQUIRE(log->may_begin());
+        BOOST_REQUIRE(log->start(*m).has_value());
+        BOOST_REQUIRE(log->finish(m->envelope.queue_id).has_value());
+        commit();
+      }
+    log->save_positions();
+    commit();
+    BOOST_TEST(log->has_space());
+    accept(envelope("again"));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -64,7 +64,7 @@ Result<bool> QueueLog::State::move_held(const LogReader::Record& record) {
   if (!at) return std::unexpected(at.error());
   ++segments.at(record.position.use).pins;
   working.emplace(body->queue_id,
-                  Working{body->generation - 1, {kHold, record.position}, Position{}, true});
+                  Working{body->generation - 1, {kHold, record.position}, Position{}, true, 0});
   log.moving.push_back({body->queue_id, *at});
   log.sync_wanted = true;
   return true;

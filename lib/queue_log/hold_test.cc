@@ -125,7 +125,8 @@ BOOST_FIXTURE_TEST_CASE(a_message_being_moved_cannot_be_started_or_removed_and_t
   }
   BOOST_REQUIRE(met);
   BOOST_TEST(log->remove(kept.place, "m0", kept.generation).error().is(QueueLogError::not_found));
-  BOOST_TEST(log->start("m0", kept.place, kept.generation).error().is(QueueLogError::not_found));
+  BOOST_TEST(
+      log->start("m0", kept.place, 100, kept.generation).error().is(QueueLogError::not_found));
   BOOST_TEST(!log->working("m0"));
   settle();
   BOOST_TEST(log->read(kept.place).error().is(QueueLogError::not_found));

@@ -55,9 +55,17 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
   return free.size() >= total / per_segment() + 1;
 }
 
+/// Free segments that no new mail takes: enough to replace all that is being worked on at once.
+std::size_t QueueLog::State::reserve() const {
+  const std::uint64_t wanted = with_notes(begun_bytes);
+  if (wanted <= options.reserve) return reserve_segments;
+  return reserve_segments +
+         static_cast<std::size_t>((wanted - options.reserve + per_segment() - 1) / per_segment());
+}
+
 bool QueueLog::State::has_space() const {
   if (broken(Breakage::take_the_reserve)) return !free.empty();
-  return free.size() >= reserve_segments;
+  return free.size() >= reserve();
 }
 
 /// Bytes of records that any segment holds at least: parts do not straddle segments.

@@ -51,6 +51,12 @@ void QueueLog::State::note_fresh(const Position& position) {
 
 bool QueueLog::has_space() const { return !failed_ && state_->has_space(); }
 
+bool QueueLog::may_begin() const {
+  const State& s = *state_;
+  return s.working.empty() || with_notes(s.begun_bytes) < s.options.reserve ||
+         s.free.size() > s.reserve();
+}
+
 Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   if (failed_) return fail(QueueLogError::io_error);
   State& s = *state_;
@@ -62,7 +68,7 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   std::size_t gathered = journal.pending.size();
   for (const BatchStep& step : journal.left) gathered += step.bytes.size();
   if (const auto* known = s.accepted.find(id))
-    return Appended{known->ticket, {kJournal, known->position}, true};
+    return Appended{known->ticket, {kJournal, known->position}, 0, true};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
   if (!s.has_space()) return fail(QueueLogError::no_space);
   if (gathered > s.options.max_batch) return fail(QueueLogError::no_space);
@@ -70,7 +76,7 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   s.note_fresh(at);
   const Ticket ticket = ++s.last_ticket;
   s.accepted.add_new(id, {ticket, at});
-  return Appended{ticket, {kJournal, at}, false};
+  return Appended{ticket, {kJournal, at}, static_cast<std::uint32_t>(encoded_size(body)), false};
 }
 
 std::uint64_t QueueLog::next_save() const { return state_->positions_sequence + 1; }
@@ -84,7 +90,7 @@ QueueLog::Figures QueueLog::figures() const {
   Figures f = state_->figures;
   f.segments_used = state_->segments.size();
   f.segments_free = state_->free.size();
-  f.segments_reserved = std::min(state_->free.size(), state_->reserve_segments);
+  f.segments_reserved = std::min(state_->free.size(), state_->reserve());
   const Position end = state_->logs[kJournal].end();
   const Position start = state_->suffix_start();
   for (const SegmentUse use : state_->logs[kJournal].uses) {

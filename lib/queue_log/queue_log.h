@@ -52,8 +52,8 @@ struct Options {
   std::vector<seconds> intervals;  // of the retry logs, ascending, at most 32; see retry_ladder()
   // what an earlier start left in the other form is still run
   RetryLogs retry_logs = RetryLogs::many;
-  // bytes kept for the replacement envelopes of the active set and for notifications; one segment per log comes
-  // on top
+  // bytes kept for the replacement envelopes of the active set and for notifications, at least: more when what is being
+  // worked on is larger; one segment per log comes on top
   std::uint64_t reserve = 16U << 20;
   // bytes appended between two saves of the restart positions
   std::uint64_t save_every = 16U << 20;
@@ -120,8 +120,9 @@ class QueueLog {
 
   // --- new mail ---
   struct Appended {
-    Ticket ticket = 0;  // durable when committed() reaches it
-    Place place;        // where the envelope will be; valid for start() once durable
+    Ticket ticket = 0;        // durable when committed() reaches it
+    Place place;              // where the envelope will be; valid for start() once durable
+    std::uint32_t bytes = 0;  // of its record's body; 0 for a duplicate
     // this id was accepted before: nothing was written, the ticket is the first one's
     bool duplicate = false;
   };
@@ -198,12 +199,17 @@ class QueueLog {
   bool durable(const Place& place) const;
 
   // --- working on a message ---
+  /// Whether the disk has room for the replacement of one message more beside those being worked on: what a caller asks
+  /// before start(). As long as it does, defer(), hold() and release() find room for all of them at once on a full disk,
+  /// and so does a recovery. Below Options::reserve the answer is always yes, or nothing could drain.
+  bool may_begin() const;
   /// Appends START. The version must be durable. The runner does not show the message again. After
   /// this the caller ends the work with exactly one of finish(), defer(), hold(), release(),
   /// remove().
   Result<void> start(const Stored& message);
-  /// The same for a message just appended, from memory.
-  Result<void> start(std::string_view queue_id, const Place& place, std::uint32_t generation = 0);
+  /// The same for a message just appended, from memory. `bytes`: of its envelope with payload (Appended::bytes).
+  Result<void> start(std::string_view queue_id, const Place& place, std::uint32_t bytes,
+                     std::uint32_t generation = 0);
   bool working(std::string_view queue_id) const;
   std::size_t working_count() const;
   /// Appends DELIVERY: these recipients are done with. The result counts (to the peer that

@@ -205,7 +205,7 @@ BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
   for (int i = 0; i < 2000; ++i) {
     const std::string id = "m" + std::to_string(i);
     const auto a = accept(envelope(id, std::string(900, 'p')));
-    BOOST_REQUIRE(log->start(id, a.place).has_value());
+    BOOST_REQUIRE(log->start(id, a.place, a.bytes).has_value());
     BOOST_REQUIRE(log->delivered(id, OrdinalSet::one(0), "ok").has_value());
     BOOST_REQUIRE(log->finish(id).has_value());
   }

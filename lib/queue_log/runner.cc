@@ -297,6 +297,7 @@ void QueueLog::State::drop_marks(const std::set<SegmentUse>& uses) {
 
 void QueueLog::State::close_start(const Working& work) {
   starts.erase(work.start);
+  begun_bytes -= work.bytes;
   const auto mark = std::lower_bound(
       marks.begin(), marks.end(), work.start,
       [](const PendingMark& m, const Position& start) { return m.because < start; });
@@ -313,10 +314,13 @@ void QueueLog::State::pass_fresh(const Position& started) {
 }
 
 Result<void> QueueLog::start(const Stored& message) {
-  return start(message.envelope.queue_id, message.place, message.generation);
+  const EnvelopeView body =
+      make_body(message.envelope, message.generation, message.appended, message.place.position);
+  return start(message.envelope.queue_id, message.place,
+               static_cast<std::uint32_t>(encoded_size(body)), message.generation);
 }
 
-Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
+Result<void> QueueLog::start(std::string_view queue_id, const Place& place, std::uint32_t bytes,
                              std::uint32_t generation) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
@@ -329,8 +333,9 @@ Result<void> QueueLog::start(std::string_view queue_id, const Place& place,
             "start of an envelope that is not durable");
   const StartBody body{std::string(queue_id), generation, place.position};
   PEN_TRY_ASSIGN(const Position at, s.put(s.logs[kJournal], RecordType::start, body));
-  s.working.emplace(body.queue_id, Working{generation, place, at, false});
+  s.working.emplace(body.queue_id, Working{generation, place, at, false, bytes});
   s.starts.emplace(at, body.queue_id);
+  s.begun_bytes += bytes;
   if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
   s.mark_later(place.position, at, true);
   if (place.log == kHold) s.hold_changed = true;
@@ -467,8 +472,10 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   const auto at = s.put(journal, RecordType::start, start);
   PEN_CHECK(at.has_value());
   s.close_start(work->second);
-  work->second = {body.generation, {kJournal, envelope}, *at, false};
+  work->second = {
+      body.generation, {kJournal, envelope}, *at, false, static_cast<std::uint32_t>(size)};
   s.starts.emplace(*at, work->first);
+  s.begun_bytes += size;
   if (!broken(Breakage::unpinned_envelope)) ++s.segments.at(envelope.use).pins;
   s.mark_later(envelope, *at, true);
   return Place{kJournal, envelope};

@@ -90,7 +90,11 @@ struct Working {
   Place envelope;
   Position start;  // use 0: only moving within the hold log, see compact_held()
   bool moving = false;
+  std::uint32_t bytes = 0;  // of the envelope's body, as begun_bytes counts it
 };
+
+/// What the replacements of envelopes of so many bytes may take: their recipients have notes by then.
+constexpr std::uint64_t with_notes(std::uint64_t bytes) { return bytes + bytes / 4; }
 
 /// How far compact_held() is.
 struct HoldCompaction {
@@ -166,9 +170,10 @@ struct QueueLog::State {
   std::vector<Slot> aside;                 // of these, set aside with the next save
   Slot last_slot = 0;
   SegmentUse next_use = 1;
-  SegmentUse saved_next_use = 0;     // of the restart positions found at the start
-  std::size_t reserve_segments = 0;  // below this many free ones no new mail is taken
-  std::size_t spare_segments = 0;    // wanted beyond the reserve
+  SegmentUse saved_next_use = 0;  // of the restart positions found at the start
+  std::size_t reserve_segments =
+      0;                           // free ones that no new mail takes, whatever is being worked on
+  std::size_t spare_segments = 0;  // wanted beyond the reserve
   bool allocation_failed = false;
   SteadyTime allocation_retry{};
   std::set<Slot> dirty;  // written and not synced since
@@ -214,6 +219,7 @@ struct QueueLog::State {
   };
   std::unordered_map<std::string, Working, TextHash, std::equal_to<>> working;
   std::map<Position, std::string> starts;  // of open STARTs, by position
+  std::uint64_t begun_bytes = 0;           // of the envelopes of open STARTs
   PositionSet dead;                        // started or removed, mark not yet written
   std::deque<PendingMark> marks;
   std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
@@ -257,6 +263,7 @@ struct QueueLog::State {
   // pool.cc
   Result<void> roll(Log& log);
   bool can_append(const Log& log, std::size_t body) const;
+  std::size_t reserve() const;
   bool has_space() const;
   std::size_t per_segment() const;
   std::size_t segment_room() const;
