@@ -111,7 +111,7 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     if (may_admit() && log_.recovery() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();
       fresh->place = appended->place;
-      fresh->stored_bytes = appended->bytes;
+      fresh->replacement_bytes = appended->bytes;
       fresh->remaining = std::move(beginning.remaining);
       for (auto& n : beginning.notes) fresh->notes[n.ordinal] = std::move(n);
       fresh->set_envelope(std::move(envelope));
@@ -139,7 +139,7 @@ void Manager::admit_new() {
     auto m = std::move(durable_new_.front());
     durable_new_.pop_front();
     --pending_new_;
-    must(log_.start(m->id(), m->place, m->stored_bytes));
+    must(log_.start(m->id(), m->place, m->replacement_bytes));
     admit(std::move(m));
     pack_envelopes();
   }

@@ -58,10 +58,10 @@ struct Active {
   MessageNumber number = 0;
   queue_log::Place place;
   std::uint32_t generation = 0;
-  std::uint32_t stored_bytes = 0;  // of a new message, for QueueLog::start()
   queue_log::OrdinalSet remaining;
-  std::size_t outstanding = 0;  // recipients at the scheduler
-  std::size_t syncing = 0;      // results whose records are not yet durable
+  std::uint64_t replacement_bytes = 0;  // of a new message, for QueueLog::start()
+  std::size_t outstanding = 0;          // recipients at the scheduler
+  std::size_t syncing = 0;              // results whose records are not yet durable
   std::map<std::uint32_t, Note> notes;
   std::string body;
   std::uint64_t spool_file = 0, spool_offset = 0;

@@ -57,10 +57,9 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
 
 /// Free segments that no new mail takes: enough to replace all that is being worked on at once.
 std::size_t QueueLog::State::reserve() const {
-  const std::uint64_t wanted = with_notes(begun_bytes);
-  if (wanted <= options.reserve) return reserve_segments;
-  return reserve_segments +
-         static_cast<std::size_t>((wanted - options.reserve + per_segment() - 1) / per_segment());
+  if (begun_bytes <= options.reserve) return reserve_segments;
+  const std::uint64_t more = begun_bytes - options.reserve + per_segment() - 1;
+  return reserve_segments + static_cast<std::size_t>(more / per_segment());
 }
 
 bool QueueLog::State::has_space() const {

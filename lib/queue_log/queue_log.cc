@@ -53,8 +53,7 @@ bool QueueLog::has_space() const { return !failed_ && state_->has_space(); }
 
 bool QueueLog::may_begin() const {
   const State& s = *state_;
-  return s.working.empty() || with_notes(s.begun_bytes) < s.options.reserve ||
-         s.free.size() > s.reserve();
+  return s.working.empty() || s.begun_bytes < s.options.reserve || s.free.size() > s.reserve();
 }
 
 Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
@@ -76,7 +75,7 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   s.note_fresh(at);
   const Ticket ticket = ++s.last_ticket;
   s.accepted.add_new(id, {ticket, at});
-  return Appended{ticket, {kJournal, at}, static_cast<std::uint32_t>(encoded_size(body)), false};
+  return Appended{ticket, {kJournal, at}, replacement_size(body), false};
 }
 
 std::uint64_t QueueLog::next_save() const { return state_->positions_sequence + 1; }

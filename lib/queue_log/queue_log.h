@@ -122,7 +122,7 @@ class QueueLog {
   struct Appended {
     Ticket ticket = 0;        // durable when committed() reaches it
     Place place;              // where the envelope will be; valid for start() once durable
-    std::uint32_t bytes = 0;  // of its record's body; 0 for a duplicate
+    std::uint64_t bytes = 0;  // that its replacement may take; 0 for a duplicate
     // this id was accepted before: nothing was written, the ticket is the first one's
     bool duplicate = false;
   };
@@ -207,8 +207,8 @@ class QueueLog {
   /// this the caller ends the work with exactly one of finish(), defer(), hold(), release(),
   /// remove().
   Result<void> start(const Stored& message);
-  /// The same for a message just appended, from memory. `bytes`: of its envelope with payload (Appended::bytes).
-  Result<void> start(std::string_view queue_id, const Place& place, std::uint32_t bytes,
+  /// The same for a message just appended, from memory. `bytes`: Appended::bytes.
+  Result<void> start(std::string_view queue_id, const Place& place, std::uint64_t bytes,
                      std::uint32_t generation = 0);
   bool working(std::string_view queue_id) const;
   std::size_t working_count() const;

@@ -316,11 +316,11 @@ void QueueLog::State::pass_fresh(const Position& started) {
 Result<void> QueueLog::start(const Stored& message) {
   const EnvelopeView body =
       make_body(message.envelope, message.generation, message.appended, message.place.position);
-  return start(message.envelope.queue_id, message.place,
-               static_cast<std::uint32_t>(encoded_size(body)), message.generation);
+  return start(message.envelope.queue_id, message.place, replacement_size(body),
+               message.generation);
 }
 
-Result<void> QueueLog::start(std::string_view queue_id, const Place& place, std::uint32_t bytes,
+Result<void> QueueLog::start(std::string_view queue_id, const Place& place, std::uint64_t bytes,
                              std::uint32_t generation) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
@@ -472,10 +472,9 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   const auto at = s.put(journal, RecordType::start, start);
   PEN_CHECK(at.has_value());
   s.close_start(work->second);
-  work->second = {
-      body.generation, {kJournal, envelope}, *at, false, static_cast<std::uint32_t>(size)};
+  work->second = {body.generation, {kJournal, envelope}, *at, false, replacement_size(body)};
   s.starts.emplace(*at, work->first);
-  s.begun_bytes += size;
+  s.begun_bytes += work->second.bytes;
   if (!broken(Breakage::unpinned_envelope)) ++s.segments.at(envelope.use).pins;
   s.mark_later(envelope, *at, true);
   return Place{kJournal, envelope};

@@ -90,11 +90,14 @@ struct Working {
   Place envelope;
   Position start;  // use 0: only moving within the hold log, see compact_held()
   bool moving = false;
-  std::uint32_t bytes = 0;  // of the envelope's body, as begun_bytes counts it
+  std::uint64_t bytes = 0;  // that its replacement may take
 };
 
-/// What the replacements of envelopes of so many bytes may take: their recipients have notes by then.
-constexpr std::uint64_t with_notes(std::uint64_t bytes) { return bytes + bytes / 4; }
+/// What the replacement of an envelope may take: its recipients have notes by then.
+inline std::uint64_t replacement_size(const EnvelopeView& body) {
+  constexpr std::uint64_t kNote = 512;
+  return encoded_size(body) + kNote * body.remaining.count();
+}
 
 /// How far compact_held() is.
 struct HoldCompaction {
@@ -219,7 +222,7 @@ struct QueueLog::State {
   };
   std::unordered_map<std::string, Working, TextHash, std::equal_to<>> working;
   std::map<Position, std::string> starts;  // of open STARTs, by position
-  std::uint64_t begun_bytes = 0;           // of the envelopes of open STARTs
+  std::uint64_t begun_bytes = 0;           // that the replacements of open STARTs may take
   PositionSet dead;                        // started or removed, mark not yet written
   std::deque<PendingMark> marks;
   std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
