@@ -155,7 +155,8 @@ def report(name, runs):
     for key in runs[0]:
         values = [run[key] for run in runs]
         medians[key] = statistics.median(values)
-        print(f"  {name:9} {key:16} {medians[key]:10.2f} ({min(values):.2f} - {max(values):.2f})", flush=True)
+        places = 3 if key.startswith("cpu") else 2
+        print(f"  {name:9} {key:16} {medians[key]:10.{places}f} ({min(values):.{places}f} - {max(values):.{places}f})", flush=True)
     return medians
 
 
@@ -200,7 +201,7 @@ def main():
                 group = max(1, round(1000 / ours["syncs/1000"]))
                 rows.append([clients, "as is" if delay == 0 else f"+{delay:g} ms", f"{rate['penstock']:,.0f}", f"{rate['postfix']:,.0f}",
                              f"{rate['penstock'] / rate['postfix']:.1f}", asked,
-                             f"{ours['cpu ms/message']:.2f} / {theirs['cpu ms/message']:.2f}", f"{ours['syncs/1000']:.0f}",
+                             f"{ours['cpu ms/message']:.3f} / {theirs['cpu ms/message']:.3f}", f"{ours['syncs/1000']:.0f}",
                              f"{ours['answer p50 ms']:.1f} / {ours['answer p99 ms']:.1f} ({ours['answer p99 syncs']:.1f})",
                              f"{times}: {paced['accepted/s']:,.0f}, {paced['syncs/1000']:.0f}, {paced['answer p99 ms']:.1f} ({paced['answer p99 syncs']:.1f})",
                              f"{bare_loop(args.build, group, delay):,.0f} ({group})", f"{rate['none']:,.0f}" if "none" in rate else ""])

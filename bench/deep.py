@@ -52,12 +52,13 @@ class Deep(Instance):
         self.own_dir = True
         self.fill(messages, size, **options)
 
-    def fill(self, messages, size, logs="many"):
+    def fill(self, messages, size, logs="many", sender="sender@load.example"):
         log = self.path("spool", "log")
         os.makedirs(log, exist_ok=True)
         began = time.monotonic()
         if messages:
-            subprocess.run([bench("queue_fill"), log, "-n", str(messages), "-s", str(size), "--logs", logs], check=True)
+            subprocess.run([bench("queue_fill"), log, "-n", str(messages), "-s", str(size), "--logs", logs,
+                            "--sender", sender], check=True)
         if os.geteuid() == 0:
             import pwd
             owner = pwd.getpwnam(mail_owner())

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """What the queue's tools take at depth: seconds, messages, and anonymous memory of qmgr and of the tool.
 
-    bench/orders.py [--messages 1000000] [--parts look,act] [--dir DIR]
+    bench/orders.py [--messages 1000000] [--parts look,act,expire] [--dir DIR]
 
 look: a queue of so many deferred messages beside a next hop that takes mail: listings, one message by id (the first, the
 middle and the last of the listing; the longest counts), choices as dry runs, flushes of one message, one site and all.
 act: the same queue beside a next hop that takes connections and says nothing: orders for one site and for ALL, while
-another 20 messages a second come in (the last line: how soon 99 in 100 of those were answered). Demands: one message by
-id within a second, a million acted on in seconds, memory flat.
+another 20 messages a second come in (the last line: how soon 99 in 100 of those were answered). What is expired there is
+on hold and stays; a notice in the queue, which would be more mail to act on, is an error.
+expire: as many deferred messages from the null sender, so that none is returned, beside a next hop that refuses
+connections: until the order was carried out, and until each had its last try and all were gone.
+Demands: one message by id within a second, a million acted on in seconds, memory flat.
 """
 import argparse
 import json
@@ -64,7 +67,7 @@ class Bench:
         watched, count, ids = Watched(self.qmgr, tool.pid), 0, []
         for line in tool.stdout:
             count += line[0] not in " -\n"  # of a listing for people: the first line of each message
-            if line[0] == "{" and count % 1000 == 1:
+            if line[0] == "{" and count % 100 == 1:
                 ids.append(json.loads(line)["queue_id"])
             if count == lines:
                 break
@@ -127,14 +130,17 @@ class Silent:
 
 
 def act(messages, directory):
-    with deep.Deep(messages, Silent(), directory) as mx:
+    # No try ends while this runs: what the orders find does not depend on how long they take.
+    with deep.Deep(messages, Silent(), directory, settings={"smtp_helo_timeout": "1h"}) as mx:
         mx.start()
         bench = Bench(mx)
         load = mx.load("-c", 4, "-n", 1000000, "-s", 4096, "--rate", 20)
         for order in ("-h", "-H"):
             bench.tool("pensuper", order, "ALL", "--domain", "d9.far.example")
-        for order in ("-h", "-H", "-r", "-h", "-d"):
+        for order in ("-h", "-H", "-r", "-h", "-e", "-d"):
             bench.tool("pensuper", order, "ALL")
+            if order == "-e" and mx.tool("pensuper", "-n", "-d", "ALL", "--sender", "<>", check=True).stdout:
+                raise AssertionError("messages were returned while the orders ran")
             if order == "-H" and (left := mx.tool("pensuper", "-n", "-H", "ALL", check=True).stdout.count("\n")) > 1:
                 raise AssertionError(f"{left - 1} messages are still on hold")
         load.terminate()
@@ -143,14 +149,34 @@ def act(messages, directory):
               f"end-of-data, ms: {told['dot_ms']['p50']:.0f}, 99 in 100 within {told['dot_ms']['p99']:.0f}")
 
 
+class Refusing:
+    def __init__(self):
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))  # nobody listens
+        self.port = self.socket.getsockname()[1]
+
+
+def expire(messages, directory):
+    with deep.Deep(messages, Refusing(), directory, sender="") as mx:
+        mx.start()
+        bench, began = Bench(mx), time.monotonic()
+        watched = Watched(bench.qmgr)
+        bench.tool("pensuper", "-e", "ALL", shown="pensuper -e ALL, no sender")
+        while bench.tool("penqueue", "-j", lines=1, shown=False)[0]:
+            if time.monotonic() > began + 600:
+                raise TimeoutError("expired messages are still in the queue")
+            time.sleep(0.05)
+        bench.line("pensuper -e ALL, no sender: until all were gone", messages, time.monotonic() - began, [watched.end()[0], 0])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=1000000)
-    parser.add_argument("--parts", default="look,act")
+    parser.add_argument("--parts", default="look,act,expire")
     parser.add_argument("--dir", default="/var/tmp")
     args = parser.parse_args()
     for part in args.parts.split(","):
-        {"look": look, "act": act}[part](args.messages, args.dir)
+        {"look": look, "act": act, "expire": expire}[part](args.messages, args.dir)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ using namespace pen;
 using bench::need;
 
 struct Fill {
-  std::string directory, domain = "far.example";
+  std::string directory, domain = "far.example", sender = "sender@load.example";
   long messages = 10'000, first = 0;
   std::size_t bytes = 600;
   std::uint32_t segment_size = 4U << 20;
@@ -58,7 +58,7 @@ void fill(const Fill& work) {
       mail::Envelope m;
       m.queue_id = ids.next();
       m.arrival = clock.wall_now();
-      m.sender = "sender@load.example";
+      m.sender = work.sender;
       const long number = work.first + done;
       m.recipients.push_back({"user" + std::to_string(number) + "@d" +
                                   std::to_string(number % work.domains) + "." + work.domain,
@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
   app.add_option("-s,--size", work.bytes, "bytes of a stored message, envelope included");
   app.add_option("--due-in", work.due_in, "seconds until all of them are due");
   app.add_option("--interval", work.interval, "of the retry log they wait in");
+  app.add_option("--sender", work.sender, "empty: the null sender, to whom nothing is returned");
   app.add_option("--domain", work.domain, "recipients are userN@dM.DOMAIN");
   app.add_option("--domains", work.domains, "how many M there are");
   app.add_option("--first", work.first, "the first N");

@@ -5,7 +5,8 @@
 
 Messages of 4 KiB (20 clients), then --large of 1 MiB (4 clients), each kind after as many before that are not counted.
 Demand: no open, create, rename, unlink, truncate or fallocate per message. What is left is in proportion to segments and
-to commits, not to messages. Needs strace.
+to commits, not to messages: ends with an error at 0.02 calls per message or more, of either kind (with the default numbers
+0.0002 and 0.005 are measured; with far fewer messages the segments are still being opened, 0.0125). Needs strace.
 """
 import argparse
 import collections
@@ -21,6 +22,7 @@ from depth import turn
 
 CALLS = ("open", "openat", "openat2", "creat", "rename", "renameat", "renameat2", "unlink", "unlinkat", "truncate", "ftruncate",
          "fallocate")
+MOST = 0.02  # calls per message: above what a short run measures, below anything that goes with messages
 
 
 def count(mx, work):
@@ -71,7 +73,7 @@ def main():
                 print(f"| {size} | {messages} | {total} | {1000 * total / messages:.1f} | {which} |", flush=True)
         finally:
             sink.stop()
-    return 0 if most < 1 else 1
+    return 0 if most < MOST else 1
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ namespace pen::qmgr {
 
 struct ManagerOptions {
   std::size_t active_messages = 20'000;  // qmgr_message_active_limit
-  std::size_t active_bytes = 64U << 20;  // envelopes and bodies in memory; beyond it runners wait
+  std::size_t active_bytes = 64U << 20;  // envelopes in memory (not bodies); beyond it runners wait
   // bodies kept in memory; beyond it they are read again when handed out
   std::size_t body_bytes = 16U << 20;
   std::size_t inline_limit = 16384;  // queue_inline_limit

@@ -18,9 +18,7 @@ void QueueLog::State::note(Damage damage, bool keep_slot) {
 void QueueLog::State::note_hole(const LogReader::Hole& hole, LogId log) {
   if (!hole.damage) {
     // A write that a crash cut, as far as anybody can tell.
-    if (noted.size() < RecoveryReport::kMaxDamage &&
-        noted.emplace(hole.segment.use, hole.offset).second)
-      report->torn_bytes += hole.bytes;
+    note_torn({hole.segment.use, hole.offset}, hole.bytes);
     return;
   }
   note({log,
@@ -56,9 +54,14 @@ void QueueLog::State::note_left(Slot slot, std::string why) {
 }
 
 void QueueLog::State::note_unfinished(LogReader& reader) {
-  for (const auto& u : reader.take_unfinished())
-    if (noted.size() < RecoveryReport::kMaxDamage && noted.emplace(u.at.use, u.at.offset).second)
-      report->torn_bytes += u.bytes;
+  for (const auto& u : reader.take_unfinished()) note_torn(u.at, u.bytes);
+}
+
+void QueueLog::State::note_torn(const Position& at, std::uint32_t bytes) {
+  if (noted.size() >= RecoveryReport::kMaxDamage || !noted.emplace(at.use, at.offset).second)
+    return;
+  report->torn_bytes += bytes;
+  report->torn.push_back({at.use, at.offset, bytes});
 }
 
 Slot QueueLog::State::slot_of(SegmentUse use) const {

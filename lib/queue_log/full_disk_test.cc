@@ -34,7 +34,6 @@ BOOST_FIXTURE_TEST_CASE(mail_is_taken_only_when_the_reserve_is_on_the_disk, Queu
   BOOST_TEST((*opened)->append(envelope("m")).error().is(QueueLogError::no_space));
 }
 
-// A retry log's runner reaches what is durable while the seal behind it is still to be written.
 BOOST_FIXTURE_TEST_CASE(a_start_that_finds_no_segment_says_how_much_room_it_needs, Queue) {
   FaultStorage full;
   full.capacity = 1;  // the restart positions

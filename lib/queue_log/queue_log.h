@@ -94,6 +94,12 @@ struct RecoveryReport {
   std::uint64_t stale_copies = 0;  // older versions marked as garbage
   // unfinished writes at the ends of the logs: expected after a crash
   std::uint64_t torn_bytes = 0;
+  struct Torn {
+    std::uint64_t use = 0;
+    std::uint64_t offset = 0;  // in the segment
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Torn> torn;      // the same by place; at most kMaxDamage, as for the bytes
   std::vector<Damage> damage;  // at most kMaxDamage entries
   std::uint64_t damage_count = 0;
   static constexpr std::size_t kMaxDamage = 1000;

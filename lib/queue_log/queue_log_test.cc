@@ -214,6 +214,7 @@ BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
   BOOST_TEST(log->working_count() == 0u);
 }
 
+// A retry log's runner reaches what is durable while the seal behind it is still to be written.
 BOOST_FIXTURE_TEST_CASE(a_runner_that_catches_up_with_a_log_takes_no_unsealed_segment_for_damage,
                         Queue) {
   recover();
@@ -377,6 +378,7 @@ BOOST_AUTO_TEST_CASE(forged_records_in_a_body_that_is_searched_through_are_no_re
   BOOST_TEST(!forged_records_stay_payload(70));
 }
 
+/// The runner's reader was made when the log ended in a segment that is sealed by the time it gets there.
 BOOST_FIXTURE_TEST_CASE(a_log_that_goes_on_while_it_is_read_is_not_taken_for_damaged, Queue) {
   recover();
   const LogId retry = log->retry_log_for(seconds(300));

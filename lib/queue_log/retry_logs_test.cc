@@ -169,6 +169,4 @@ BOOST_FIXTURE_TEST_CASE(a_queue_in_one_form_is_run_in_the_other_and_with_other_i
   BOOST_TEST((found == std::multiset<std::string>{"a", "b", "c", "d"}));
 }
 
-/// The runner's reader was made when the log ended in a segment that is sealed by the time it gets there.
-
 BOOST_AUTO_TEST_SUITE_END()

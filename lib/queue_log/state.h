@@ -255,6 +255,7 @@ struct QueueLog::State {
   void note_left(Slot slot, std::string why);
   /// Adds to torn_bytes what the reader met, once per place.
   void note_unfinished(LogReader& reader);
+  void note_torn(const Position& at, std::uint32_t bytes);
   /// Damage, or torn bytes: see LogReader::Hole.
   void note_hole(const LogReader::Hole& hole, LogId log);
   std::set<std::pair<SegmentUse, std::uint64_t>> noted;

@@ -4,7 +4,8 @@ Use:     with BodySink() as sink, Instance({**relay_to(sink)}) as mx:
              figures = upload(mx, [3 << 20] * 1000)                # a size for each client; Figures: peaks while all were open
              sink.wait(1000); sink.bodies == figures.sent          # key -> digest; keys count from `first`
 All clients have begun their content, beyond what stays in memory, before one of them goes on: so every upload is open at
-once. No message ends before every client is in its last slice.
+once. No message ends before every client is in its last slice. With a rate, in bytes a second, each client sends no
+faster than that, in small parts; Figures.lasted then says how long.
 """
 import asyncio
 import glob
@@ -15,6 +16,7 @@ import time
 
 LINE = 76
 LINES = 862  # of a slice: 64 KiB
+PART = 16384  # of a slice, sent at once by a client with a rate
 
 
 def slice_of(key):
@@ -98,7 +100,7 @@ class Figures:
     def __init__(self):
         self.sent, self.memory, self.descriptors, self.refused = {}, {}, {}, []
         self.files = self.spool_bytes = 0
-        self.seconds = 0.0
+        self.seconds, self.lasted = 0.0, []  # all together; each, from its first byte to the answer to its last
 
     def sample(self, mx):
         for program, pids in mx.pids().items():
@@ -121,11 +123,34 @@ def spool(mx):
     return len(found), sum(s.st_blocks * 512 for s in found)
 
 
-def upload(mx, sizes, first=0):
-    return asyncio.run(_upload(mx, sizes, first))
+class Pace:
+    """Lets a client send so many bytes a second, and no two clients at the same moments."""
+
+    def __init__(self, rate, key):
+        self.rate, self.key = rate, key
+
+    async def begin(self):
+        if self.rate:
+            await asyncio.sleep(PART / self.rate * (self.key % 100) / 100)
+        self.due = time.monotonic()
+
+    async def send(self, writer, piece):
+        if not self.rate:
+            writer.write(piece)
+            return await writer.drain()
+        for at in range(0, len(piece), PART):
+            part = piece[at:at + PART]
+            writer.write(part)
+            await writer.drain()
+            self.due += len(part) / self.rate
+            await asyncio.sleep(max(0.0, self.due - time.monotonic()))
 
 
-async def _upload(mx, sizes, first):
+def upload(mx, sizes, first=0, rate=0):
+    return asyncio.run(_upload(mx, sizes, first, rate))
+
+
+async def _upload(mx, sizes, first, rate):
     figures, began = Figures(), asyncio.Semaphore(0)
     go, started = asyncio.Event(), time.monotonic()
 
@@ -146,15 +171,18 @@ async def _upload(mx, sizes, first):
                     figures.refused.append(reply)
                     return
             writer.write(f"Subject: large\r\nX-Key: {key}\r\n\r\n".encode())
+            pace, from_here = Pace(rate, key), time.monotonic()
+            await pace.begin()
             for n, piece in enumerate(pieces_of(key, size)):
-                writer.write(piece)
-                await writer.drain()
+                await pace.send(writer, piece)
                 if n == min(8, pieces - 1):
                     began.release()
                     await go.wait()
+                    await pace.begin()
             writer.write(b".\r\n")
             if not (reply := await reader.readline()).startswith(b"250"):
                 figures.refused.append(reply)
+            figures.lasted.append(time.monotonic() - from_here)
         finally:
             began.release()
             writer.close()
