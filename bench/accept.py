@@ -95,7 +95,7 @@ def warm_memory(mebibytes):
     if mebibytes < 1:
         yield
         return
-    with mmap.mmap(-1, mebibytes * MIB) as memory:
+    with mmap.mmap(-1, mebibytes * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
         piece = bytes([1]) * MIB
         for _ in range(mebibytes):
@@ -126,13 +126,15 @@ def measure(make, build, clients, delay, messages, mebibytes, *pace):
         try:
             compare.load(build, server.port, "-c", clients, "-n", max(messages // 20, clients), "-s", 4096)
             with warm_memory(mebibytes):
-                syncs, cpu = counter.read(), server.group.seconds()
+                before, cpu = counter.read(), server.group.seconds()
                 told = compare.load(build, server.port, "-c", clients, "-n", messages, "-s", 4096, *pace)
-            (syncs, lasted), (syncs_then, lasted_then) = counter.read(), syncs
-            sync_ms = (lasted - lasted_then) * 1000 / (syncs - syncs_then)
+                after, cpu = counter.read(), server.group.seconds() - cpu
+            syncs = after[0] - before[0]
+            if syncs == 0:
+                raise AssertionError("slowsync.so counted no sync")
+            sync_ms = (after[1] - before[1]) * 1000 / syncs
             return {"accepted/s": told["per_s"],
-                    "cpu ms/message": (server.group.seconds() - cpu) * 1000 / messages,
-                    "syncs/1000": (syncs - syncs_then) * 1000 / messages, "sync ms": sync_ms,
+                    "cpu ms/message": cpu * 1000 / messages, "syncs/1000": syncs * 1000 / messages, "sync ms": sync_ms,
                     "answer p50 ms": told["dot_ms"]["p50"], "answer p99 ms": told["dot_ms"]["p99"],
                     "answer p99 syncs": told["dot_ms"]["p99"] / sync_ms}
         finally:

@@ -29,6 +29,7 @@ enum class State { dead, connecting, greeting, ehlo, starttls, mail, rcpt, data,
 constexpr const char* kStateNames[] = {"dead",        "connection", "greeting", "EHLO",
                                        "STARTTLS",    "MAIL",       "RCPT",     "DATA",
                                        "end of data", "QUIT",       "idle"};
+static_assert(std::size(kStateNames) == static_cast<std::size_t>(State::idle) + 1);
 struct Connection {
   int fd = -1;
   std::unique_ptr<TlsSession> tls;
@@ -49,8 +50,7 @@ struct Connection {
 
 constexpr double kRest = 0.05;  // seconds
 // Seconds of silence after which the kernel asks whether the peer is there: a listener that is killed during a handshake
-// may leave a client with a connection that has no other end (seen with Linux 6.18, other end looked for in
-// /proc/net/tcp). Who is there and says nothing is Options::timeout's matter.
+// may leave a client with a connection that has no other end. Who is there and says nothing is Options::timeout's matter.
 constexpr int kKeepAlive = 5;
 
 int poller = -1;
@@ -150,6 +150,8 @@ void connect_one(Connection& c) {
   const int on = 1, pause = kKeepAlive;
   if (!target.is_unix()) {
     ::setsockopt(c.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  if (!target.is_unix() && options.idle == 0) {
     ::setsockopt(c.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     ::setsockopt(c.fd, IPPROTO_TCP, TCP_KEEPIDLE, &pause, sizeof pause);
     ::setsockopt(c.fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
@@ -551,7 +553,8 @@ int main(int argc, char** argv) {
                  "how often a refused or interrupted message is tried again");
   app.add_option("--timeout", options.timeout,
                  "seconds of silence after which a connection is given up and counted as "
-                 "unanswered");
+                 "unanswered")
+      ->check(CLI::PositiveNumber);
   app.add_option("--limit", options.limit, "seconds after which the run ends");
   app.add_option("--ledger", options.ledger, "append what became of the messages to this file");
   app.add_option("--idle", options.idle,

@@ -224,8 +224,8 @@ struct QueueLog::State {
   std::map<Position, std::string> starts;  // of open STARTs, by position
   std::uint64_t begun_bytes = 0;           // that the replacements of open STARTs may take
   PositionSet dead;                        // started or removed, mark not yet written
-  std::deque<PendingMark> marks;
-  std::size_t ready_marks = 0;  // of `marks`, from the front, may be written
+  std::deque<PendingMark> marks;  // by `because`, those with use 0 first: close_start() searches it
+  std::size_t ready_marks = 0;    // of `marks`, from the front, may be written
   std::uint64_t renewed_size =
       0;  // bytes of an envelope, average over the last renewals; 0: none yet
 

@@ -94,7 +94,8 @@ class Campaign:
         self.mx = ends.enter_context(Instance(settings, {"qmgr": "unix n - n 300 1 qmgr -v"}))
         self.loads = {name: ends.enter_context(
             Load(self.mx.port, "--id", name, "--domain", domain, "--rate", str(rate), "-n", "1000000000", "--limit", "100000",
-                 "--retries", "100000", "--timeout", "150", "--from", f"{name}@load.example", *words)) for name, domain, rate, words in LOADS}
+                 "--retries", "100000", "--timeout", "150", "--from", f"{name}@load.example", *words))
+            for name, domain, rate, words in LOADS}
 
     # -- the run
 
@@ -143,10 +144,10 @@ class Campaign:
         """Ends the load, lets the queue drain, compares; returns the faults."""
         for load in self.loads.values():
             load.process.send_signal(signal.SIGTERM)
-        stuck = []
+        stuck, end = [], time.monotonic() + 400
         for name, load in self.loads.items():
             try:
-                told = load.wait(400)[1]
+                told = load.wait(max(1, end - time.monotonic()))[1]
             except subprocess.TimeoutExpired:
                 load.process.send_signal(signal.SIGTERM)  # the second: it reports at once
                 told = load.wait(10)[1]
