@@ -9,6 +9,7 @@
 // a fault and a part of a path; the calls on files whose path has that part
 //   sync PART    fail with EIO (fsync, fdatasync), and nothing is synced
 //   write PART   fail with EIO (pwrite), and nothing is written
+//   full PART    fail with ENOSPC (pwrite), and nothing is written
 //   short PART   write the first half of what they are given (pwrite), at random in one of two
 // SLOWSYNC_SEED: of that chance, the same in every process; 1 if left out.
 // Each may be left out.
@@ -122,8 +123,8 @@ bool heads() {
   return ((x ^ (x >> 31U)) & 1U) != 0;
 }
 
-int io_error() {
-  errno = EIO;
+int failure(int why) {
+  errno = why;
   return -1;
 }
 
@@ -132,12 +133,12 @@ int io_error() {
 extern "C" {
 int fsync(int fd) {
   const OneSync sync;
-  if (fault("sync", fd)) return io_error();
+  if (fault("sync", fd)) return failure(EIO);
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
 int fdatasync(int fd) {
   const OneSync sync;
-  if (fault("sync", fd)) return io_error();
+  if (fault("sync", fd)) return failure(EIO);
   return static_cast<int>(::syscall(SYS_fdatasync, fd));
 }
 int syncfs(int fd) noexcept {
@@ -154,7 +155,8 @@ int msync(void* address, size_t bytes, int flags) {
   return static_cast<int>(::syscall(SYS_msync, address, bytes, flags));
 }
 ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
-  if (fault("write", fd)) return io_error();
+  if (fault("write", fd)) return failure(EIO);
+  if (fault("full", fd)) return failure(ENOSPC);
   if (size > 1 && faults != nullptr && heads() && fault("short", fd)) size /= 2;
   return ::syscall(SYS_pwrite64, fd, bytes, size, offset);
 }

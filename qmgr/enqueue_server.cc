@@ -113,10 +113,12 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseS
   }
   auto lease = spool_->lease(m.expected_size);
   if (!lease) {
-    const bool space =
-        lease.error().is(spool::SpoolError::no_space) || lease.error().is_errno(ENOSPC);
-    log::warning("spool: {}", lease.error().message());
-    answer.outcome = space ? Outcome::no_space : Outcome::try_later;
+    const Error& why = lease.error();
+    const bool space = why.is(spool::SpoolError::no_space) || why.is_errno(ENOSPC);
+    // A failing disk does not mend while a client waits in the middle of its content.
+    const bool failing = why.is_errno(EIO) || why.is_errno(EROFS);
+    log::warning("spool: {}", why.message());
+    answer.outcome = space ? Outcome::no_space : failing ? Outcome::refused : Outcome::try_later;
     static_cast<void>(s->channel.send(answer));
     return;
   }

@@ -150,7 +150,7 @@ Result<service::Hooks> start(service::Context& c) {
   }
   // Everything lives until the process ends: nothing depends on a destructor.
   auto advise = [](const std::string& directory, const Error& why) {
-    if (why.is_errno(EIO)) return qmgr::advise_on_bad_disk(directory);
+    if (qmgr::advise_on_disk(directory, why)) return;
     log::error(
         "{} cannot be used, for the reason in the next line. Nothing in it was changed. Its files "
         "belong to mail_owner with mode 0600; qmgr starts by itself when the reason is gone. "

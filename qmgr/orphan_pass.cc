@@ -24,7 +24,10 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
     passes_begun_ = pass;
   }
   auto some = scan_->step(slice);
-  if (!some) return Step::given_up;
+  if (!some) {
+    gave_up_ = {{}, some.error().message()};
+    return Step::given_up;
+  }
   for (const auto& listed : *some) {
     if (listed.self_contained) {  // most are, and their envelopes need not be read
       ++figures_.messages;
@@ -33,7 +36,10 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
     const auto stored = log_.read(listed.place);
     if (!stored) continue;  // ended, or moved to where the scan meets it again
     const auto body = body_of_(*stored);
-    if (!body) return Step::given_up;  // its file must not be taken for an orphan
+    if (!body) {  // its file must not be taken for an orphan
+      gave_up_ = {listed.queue_id, "its envelope is damaged, so that its spool file is not known"};
+      return Step::given_up;
+    }
     ++figures_.messages;
     if (*body == 0 || spool_.referenced(*body)) continue;
     ++figures_.missing;

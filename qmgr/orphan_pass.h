@@ -35,7 +35,7 @@ class OrphanPass {
     more,       // call again
     unsettled,  // call again after the next commit; a flush was asked for
     ended,      // files without an owner are free
-    given_up,   // a message cannot be read: the files found at start stay unused until the next one
+    given_up,   // gave_up() says why: the files found at start stay unused until the next one
   };
   /// Looks at up to `slice` messages.
   Step step(std::size_t slice);
@@ -47,6 +47,13 @@ class OrphanPass {
     std::uint64_t messages = 0;  // looked at
   };
   const Figures& figures() const { return figures_; }
+  /// What ended the pass before its time.
+  struct GaveUp {
+    std::string
+        queue_id;  // the message that cannot be read; empty: the scan of the queue log failed
+    std::string why;
+  };
+  const GaveUp& gave_up() const { return gave_up_; }
 
  private:
   queue_log::QueueLog& log_;
@@ -56,6 +63,7 @@ class OrphanPass {
   std::unique_ptr<queue_log::Scan> scan_;
   int passes_begun_ = 0;  // of the scan
   Figures figures_;
+  GaveUp gave_up_;
 };
 
 }  // namespace pen::qmgr

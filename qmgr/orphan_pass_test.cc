@@ -19,6 +19,7 @@ struct Fixture {
   std::unique_ptr<queue_log::QueueLog> log;
   std::unique_ptr<spool::Spool> spool;
   std::vector<std::string> missing;
+  OrphanPass::GaveUp gave_up;  // of the last pass
 
   Fixture() {
     queue_log::Options options;
@@ -74,6 +75,7 @@ struct Fixture {
     for (int i = 0; i < 1000; ++i) {
       const auto step = pass.step(1);
       if (step == OrphanPass::Step::unsettled) commit();
+      gave_up = pass.gave_up();
       if (step == OrphanPass::Step::ended || step == OrphanPass::Step::given_up) return step;
     }
     BOOST_FAIL("the pass does not end");
@@ -118,6 +120,15 @@ BOOST_AUTO_TEST_CASE(a_message_that_cannot_be_read_keeps_every_file_from_use) {
   BOOST_TEST(
       (pass([](const queue_log::Stored&) { return std::nullopt; }) == OrphanPass::Step::given_up));
   BOOST_TEST(spool->figures().unknown == 1U);
+  BOOST_TEST(gave_up.queue_id == "A1");
+  BOOST_TEST(gave_up.why.find("envelope is damaged") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_pass_that_ends_gave_nothing_up) {
+  queued("A1");
+  open_spool();
+  BOOST_TEST((pass(body_of) == OrphanPass::Step::ended));
+  BOOST_TEST((gave_up.queue_id.empty() && gave_up.why.empty()));
 }
 
 BOOST_AUTO_TEST_CASE(what_names_no_file_is_not_read) {

@@ -12,13 +12,25 @@
 
 namespace pen::qmgr {
 
-void advise_on_bad_disk(std::string_view where) {
-  log::error(
-      "the disk of {} does not take or give data, see the next line: look at the kernel's log, and "
-      "repair or replace the disk. The queue is as it was at the last sync, and new mail is put "
-      "off "
-      "meanwhile. When the disk works, qmgr goes on by itself: it is started again within a minute",
-      where);
+bool advise_on_disk(std::string_view where, const Error& why) {
+  if (why.is_errno(EIO)) {
+    log::error(
+        "the disk of {} does not take or give data, see the next line: look at the kernel's log, "
+        "and repair or replace the disk. The queue is as it was at the last sync, and new mail is "
+        "put off meanwhile. When the disk works, qmgr goes on by itself: it is started again "
+        "within a minute",
+        where);
+    return true;
+  }
+  if (why.is_errno(ENOSPC) || why.is_errno(EDQUOT) || why.is(queue_log::QueueLogError::no_space)) {
+    log::error(
+        "the disk of {} is full, or its quota is used up, see the next line: free space there. "
+        "What is in the queue stays in it, and new mail is put off with 4xx meanwhile. When there "
+        "is space, qmgr goes on by itself: it is started again within a minute",
+        where);
+    return true;
+  }
+  return false;
 }
 
 Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
@@ -116,7 +128,7 @@ void Program::start() {
 }
 
 void Program::fatal(const Error& why) {
-  if (why.is_errno(EIO)) advise_on_bad_disk("queue_log_directory");
+  advise_on_disk("queue_log_directory", why);
   log::fatal("{}", why.message());
 }
 
@@ -385,6 +397,21 @@ async::Task<void> Program::keep_hold_log_short() {
   }
 }
 
+namespace {
+void warn_of_orphans(const OrphanPass& pass) {
+  const auto& [queue_id, why] = pass.gave_up();
+  constexpr std::string_view kWaste =
+      "the spool files that were there at the start, and are not known to be a message's, stay "
+      "unused until the next start";
+  if (queue_id.empty())
+    log::warning("spool: the queue cannot be looked through ({}): {}. Check the disk", why, kWaste);
+  else
+    log::warning(
+        "{}: {}: {}. Check the disk, and remove the message (pensuper -d {}) once it was looked at",
+        queue_id, why, kWaste, queue_id);
+}
+}  // namespace
+
 async::Task<void> Program::find_orphans() {
   // Nothing waits for this: so a deep queue is read in small slices that leave most of the time to the mail.
   if (spool_ == nullptr) co_return;
@@ -407,6 +434,7 @@ async::Task<void> Program::find_orphans() {
         ended = true;
         break;
       case OrphanPass::Step::given_up:
+        warn_of_orphans(pass);
         co_return;
       case OrphanPass::Step::unsettled:
         co_await next_commit();

@@ -31,8 +31,9 @@
 
 namespace pen::qmgr {
 
-/// Logs what to do about an EIO of the files under `where`. The error itself is for the caller to log, in the next line.
-void advise_on_bad_disk(std::string_view where);
+/// Logs what to do about an error of the disk under `where`: one that fails (EIO), or is full (ENOSPC, EDQUOT, the queue
+/// log's no_space). The error itself is for the caller to log, in the next line. False, and nothing is logged: it is neither.
+bool advise_on_disk(std::string_view where, const Error& why);
 
 struct ProgramOptions {
   ManagerOptions manager;

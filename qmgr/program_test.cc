@@ -7,8 +7,11 @@
 #include <boost/test/unit_test.hpp>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "lib/async/test_support.h"
+#include "lib/base/log.h"
 #include "lib/queue_log/posix_storage.h"
 #include "lib/queue_log/scan.h"
 #include "lib/testing/scratch.h"
@@ -357,6 +360,36 @@ BOOST_AUTO_TEST_CASE(a_lease_that_the_receiver_does_not_hold_is_refused) {
   };
   BOOST_TEST((async::testing::run(loop, forged(loop, scratch.file("public/qmgr"))) ==
               ipc::enqueue::Outcome::refused));
+}
+
+BOOST_AUTO_TEST_CASE(what_to_do_about_a_disk_is_said_for_each_way_it_fails) {
+  const auto advice = [&](const Error& why) {
+    const std::string file = scratch.file("advice");
+    std::filesystem::remove(file);
+    log::Options to_file;
+    to_file.target = log::Target::file;
+    to_file.path = file;
+    BOOST_REQUIRE(log::open(to_file).has_value());
+    const bool given = advise_on_disk("queue_log_directory", why);
+    BOOST_REQUIRE(log::open(log::Options{}).has_value());
+    std::ifstream in(file);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    BOOST_TEST(given == !text.empty());
+    return text;
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  for (const Error& full : {Error::from_errno(ENOSPC, "write"), Error::from_errno(EDQUOT, "write"),
+                            Error(queue_log::QueueLogError::no_space)}) {
+    const std::string text = advice(full);
+    BOOST_TEST(has(text, "disk of queue_log_directory is full"));
+    BOOST_TEST(has(text, "free space there"));
+    BOOST_TEST(has(text, "stays in it, and new mail is put off with 4xx"));
+  }
+  BOOST_TEST(has(advice(Error::from_errno(EIO, "write")), "repair or replace the disk"));
+  BOOST_TEST(advice(Error::from_errno(EACCES, "open")).empty());
+  BOOST_TEST(advice(Error(queue_log::QueueLogError::damaged)).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

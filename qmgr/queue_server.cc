@@ -1,5 +1,7 @@
 #include "qmgr/queue_server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -302,12 +304,35 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   static_cast<void>(s->channel.send(done));
 }
 
-/// false: it is not there any more. Errors: its content cannot be opened.
+Result<void> QueueServer::tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l,
+                                     std::string what) {
+  Entry e = to_entry(l);
+  e.request = request;
+  e.fault = std::move(what);
+  return s.channel.send(e);
+}
+
+/// What is damaged is told, and of the message shown what there is. false: it is not there any more. Errors: of the channel.
 Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queue_log::Listed& l) {
+  const auto no_envelope = [&](std::string_view why) -> Result<bool> {
+    PEN_TRY(tell_fault(s, request, l,
+                       fmt::format("its envelope is damaged, record {}:{} in penqueue --log: {}",
+                                   l.place.position.use, l.place.position.offset, why)));
+    return true;
+  };
   auto stored = manager_.log().read(l.place);
-  if (!stored) return false;
+  if (!stored && stored.error().is(queue_log::QueueLogError::not_found)) return false;
+  if (!stored) return no_envelope(stored.error().message());
   auto message = from_log(*std::move(stored));
-  if (!message) return false;
+  if (!message) return no_envelope("a whole record with no envelope in it");
+  std::vector<async::Fd> fds;
+  if (message->spool_file != 0) {
+    auto fd = open_body_(message->spool_file, message->id());
+    if (fd)
+      fds.push_back(*std::move(fd));
+    else
+      PEN_TRY(tell_fault(s, request, l, "its content cannot be opened: " + fd.error().message()));
+  }
   Content content{request, {}, message->spool_offset, message->body, false, place_of(l)};
   auto& recipients = content.envelope.recipients;
   std::size_t bytes = 0;
@@ -325,12 +350,6 @@ Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queu
   auto rest = std::exchange(recipients, {});
   content.envelope = std::move(envelope);
   content.envelope.recipients = std::move(rest);
-  if (message->spool_file == 0) {
-    PEN_TRY(s.channel.send(content));
-    return true;
-  }
-  PEN_TRY_ASSIGN(auto fd, open_body_(message->spool_file, content.envelope.queue_id));
-  async::Fd fds[] = {std::move(fd)};
   PEN_TRY(s.channel.send(content, fds));
   return true;
 }
@@ -361,13 +380,12 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
   for (const std::string& id : ids) {
     const auto place = places.find(id);
     if (place == places.end()) continue;
-    auto shown = show_one(*s, m.request, place->second);
+    const auto shown = show_one(*s, m.request, place->second);
     if (!shown) {
-      done.outcome = Outcome::failed;
-      done.text = id + ": " + shown.error().message();
-      break;
+      // It does not fit a frame; or the tool is gone, and nothing else can be told.
+      if (!tell_fault(*s, m.request, place->second, shown.error().message())) co_return;
     }
-    if (*shown) ++done.count;
+    if (!shown || *shown) ++done.count;
     if (s->channel.congested() &&
         !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)}))
       co_return;

@@ -64,6 +64,9 @@ class QueueServer {
   async::Task<bool> list_dropped(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                                  const submission::Dropped& d, Shown& shown);
   async::Task<bool> send(Session& s, std::vector<ipc::queue::Entry> parts);
+  /// Tells of damage to a message that was to be shown. Errors: of the channel.
+  Result<void> tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l,
+                          std::string what);
   Result<bool> show_one(Session& s, std::uint64_t request, const queue_log::Listed& l);
 
   struct Run;

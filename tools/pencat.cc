@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -94,22 +95,36 @@ struct Source {
   std::string full_name;
   bool gateway = false;
   std::uint64_t size = 0;
+  std::string content = "its content";  // what to call it when it is damaged
   /// At most that many bytes of the content.
   std::function<Result<std::string>(std::uint64_t from, std::size_t most)> read;
 };
 constexpr std::size_t kPiece = 256 * 1024;
 
-void print_content(Output& out, const Source& source, std::uint64_t from, std::uint64_t end) {
-  while (from < end) {
-    auto piece = source.read(from, std::min<std::uint64_t>(kPiece, end - from));
-    if (!piece || piece->empty())
-      die(kProgram, EX_IOERR,
-          source.name + ": cannot read the message's content" +
-              (piece ? "" : ": " + piece.error().message()));
-    out.put(*piece);
-    from += piece->size();
+/// To standard error, after what was shown so far.
+void complain(const std::string& name, const std::string& what) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s: %s\n", kProgram, printable(name).c_str(), printable(what).c_str());
+}
+
+/// What cannot be read of it, which ends it; empty: it is whole.
+std::string print_content(Output& out, const Source& source, std::uint64_t from,
+                          std::uint64_t end) {
+  std::string fault;
+  while (from < end && fault.empty()) {
+    const auto piece = source.read(from, std::min<std::uint64_t>(kPiece, end - from));
+    if (!piece) {
+      fault = source.content + " cannot be read: " + piece.error().message();
+    } else if (piece->empty()) {
+      fault =
+          fmt::format("{} is cut short, after {} of {} bytes", source.content, from, source.size);
+    } else {
+      out.put(*piece);
+      from += piece->size();
+    }
   }
   out.end();
+  return fault;
 }
 
 std::string notify_words(std::uint8_t bits) {
@@ -188,7 +203,9 @@ Result<std::uint64_t> header_size_of(const Source& source) {
   return source.size;
 }
 
-void show(const Source& source, const Parts& parts) {
+/// Whether all of it could be shown; if not, it was said why.
+bool show(const Source& source, const Parts& parts) {
+  std::string fault;
   Output out(parts.names ? source.name + ": " : "");
   const auto mark = [&](const char* what) {
     if (parts.envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
@@ -200,13 +217,17 @@ void show(const Source& source, const Parts& parts) {
     std::uint64_t from = 0, end = source.size;
     if (!parts.header || !parts.body) {
       const auto split = header_size_of(source);
-      if (!split) die(kProgram, EX_IOERR, source.name + ": " + split.error().message());
-      (parts.header ? end : from) = *split;
+      if (split)
+        (parts.header ? end : from) = *split;
+      else
+        fault = source.content + " cannot be read: " + split.error().message();
     }
-    print_content(out, source, from, end);
+    if (fault.empty()) fault = print_content(out, source, from, end);
   }
   mark("HEADER EXTRACTED");
   mark("MESSAGE FILE END");
+  if (!fault.empty()) complain(source.name, fault);
+  return fault.empty();
 }
 
 using Found = submission::DropView::Found;
@@ -216,9 +237,7 @@ bool show_file(const std::string& name, int fd, const Parts& parts,
                Found where = Found::elsewhere) {
   auto view = submission::DropView::open(fd, where);
   if (!view) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "%s: %s: %s\n", kProgram, printable(name).c_str(),
-                 view.error().message().c_str());
+    complain(name, view.error().message());
     return false;
   }
   Source source;
@@ -233,10 +252,9 @@ bool show_file(const std::string& name, int fd, const Parts& parts,
   source.state = view->fault().empty() ? "" : "not whole: " + view->fault();
   source.size = view->content_size();
   source.read = [&](std::uint64_t from, std::size_t most) { return view->read(from, most); };
-  show(source, parts);
-  if (view->fault().empty()) return true;
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s: %s\n", kProgram, printable(name).c_str(), view->fault().c_str());
+  const bool whole = show(source, parts);
+  if (view->fault().empty()) return whole;
+  complain(name, view->fault());
   return false;
 }
 
@@ -254,6 +272,13 @@ Shown show_path(const std::string& name, const std::string& path, const Parts& p
   return show_file(name, fd.get(), parts, where) ? Shown::yes : Shown::damaged;
 }
 
+/// The file behind a descriptor, for people.
+std::string file_behind(int fd) {
+  char path[PATH_MAX];
+  const ssize_t n = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path, sizeof path);
+  return n < 0 ? "a spool file" : std::string(path, static_cast<std::size_t>(n));
+}
+
 Source of_queue(ipc::queue::Content& content, const std::vector<async::Fd>& fds) {
   Source source;
   source.envelope = std::move(content.envelope);
@@ -266,6 +291,7 @@ Source of_queue(ipc::queue::Content& content, const std::vector<async::Fd>& fds)
     };
     return source;
   }
+  source.content += " in " + file_behind(fds[0].get());
   source.read = [fd = fds[0].get(), offset = content.body_offset](
                     std::uint64_t from, std::size_t most) -> Result<std::string> {
     std::string piece(most, '\0');
@@ -277,12 +303,22 @@ Source of_queue(ipc::queue::Content& content, const std::vector<async::Fd>& fds)
   return source;
 }
 
-/// Those that are there, in their order; takes them out of `ids`.
-void show_queued(QueueClient& client, std::vector<std::string>& ids, const Parts& parts) {
+/// Those that are there, in their order; takes them out of `ids`. Whether all of them are whole; if not, it was said why.
+bool show_queued(QueueClient& client, std::vector<std::string>& ids, const Parts& parts) {
   using ipc::queue::Outcome;
+  bool whole = true;
+  std::string without_content;              // a message of which only the envelope is left
   std::vector<mail::Recipient> recipients;  // of a message with so many that they come in parts
   const auto done = client.ask(
       ipc::queue::Show{1, {}, ids}, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>& fds) {
+        if (const auto* damaged = std::get_if<ipc::queue::Entry>(&m)) {
+          complain(damaged->queue_id, damaged->fault);
+          whole = false;
+          without_content = damaged->queue_id;
+          recipients.clear();
+          std::erase(ids, damaged->queue_id);
+          return;
+        }
         auto* content = std::get_if<ipc::queue::Content>(&m);
         if (content == nullptr) return;
         auto& part = content->envelope.recipients;
@@ -290,12 +326,15 @@ void show_queued(QueueClient& client, std::vector<std::string>& ids, const Parts
         if (content->more) return;
         part = std::exchange(recipients, {});
         const Source source = of_queue(*content, fds);
-        show(source, parts);
+        Parts there = parts;
+        if (source.name == without_content) there.header = there.body = false;
+        if (!show(source, there)) whole = false;
         std::erase(ids, source.name);
       });
   if (done.outcome == Outcome::denied)
     die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
   if (done.outcome == Outcome::failed) die(kProgram, EX_SOFTWARE, "failed: " + done.text);
+  return whole;
 }
 
 /// Standard input that is no file, such as a pipe, as a file without a name; none: it is a file. The beginning must be
@@ -413,7 +452,7 @@ int main(int argc, char** argv) {
     ids.clear();
     if (missing.empty()) return;
     if (!client) client.emplace(kProgram, *config);
-    show_queued(*client, missing, parts);
+    if (!show_queued(*client, missing, parts)) status = EX_DATAERR;
     std::fflush(stdout);
     for (const auto& id : missing) {
       const Shown shown = ids_only ? Shown::no : show_path(id, id, parts);

@@ -39,7 +39,8 @@ struct Enqueue {
 enum class Outcome : std::uint8_t {
   ok,
   no_space,  // 452 4.3.1
-  // malformed, or fields this program may not set: 451 and a log line; our bug or an attack
+  // malformed, or fields this program may not set: 451 and a log line; our bug or an attack. A lease: the spool's disk
+  // fails, and asking again would keep a client waiting in its content
   refused,
   try_later,  // qmgr cannot now (a lease while it drains): ask again, 451 4.3.0 in the end
 };

@@ -74,7 +74,8 @@ struct Act {
   PEN_FIELDS(request, verb, all, site, queue_ids, filter, dry_run)
 };
 /// The content of messages, for pencat: each is answered by Content with a descriptor or inline, in the order asked
-/// for; then Done, whose count tells how many there were.
+/// for; then Done, whose count tells how many there were. A damaged one is answered by an Entry with its `fault`; after
+/// that, where the envelope can be read, comes a Content with neither descriptor nor inline body.
 struct Show {
   std::uint64_t request = 0;
   std::string queue_id;
@@ -113,7 +114,8 @@ struct Entry {
       domains;  // of a brief one: of the recipients that were left when it was last written, 32 at most
   std::vector<std::string> originals;  // of the recipients, as they were given, in the same order
   std::vector<BouncedRecipient> bounced;
-  // of a file in maildrop that is no whole message: why; queue_id is its name then, which may be anything
+  // of a file in maildrop that is no whole message: why; queue_id is its name then, which may be anything.
+  // In the answer to Show: what is damaged, and where
   std::string fault;
   PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire,
              more, domains, originals, bounced, fault)

@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/random.h"
@@ -41,6 +42,8 @@ class FaultDisk {
   std::function<void()> before_operation;
   /// The next sync of names fails with EIO.
   bool fail_names = false;
+  /// The next write of a Spool, of which nothing is written then, fails with this errno; 0: it does not.
+  int fail_write = 0;
   /// Files of more bytes than this find no room.
   std::uint64_t largest = UINT64_MAX;
 
@@ -170,6 +173,10 @@ class FaultDisk {
       return {};
     }
     Result<void> write(int fd, std::string_view bytes, std::uint64_t offset) override {
+      if (const int why = std::exchange(disk_.fail_write, 0); why != 0) {
+        disk_.operate();
+        return fail(Error::from_errno(why, "write spool file"));
+      }
       disk_.write(fd, bytes, offset);
       return {};
     }

@@ -117,6 +117,96 @@ BOOST_AUTO_TEST_CASE(a_file_whose_name_could_not_be_synced_is_made_again_with_th
   BOOST_TEST(spool->figures().files == 1u);
 }
 
+/// Descriptors of this process.
+std::size_t descriptors() {
+  namespace fs = std::filesystem;
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_whose_use_cannot_be_written_is_refused_and_its_file_leased_next) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  BOOST_TEST(spool->give_back(spool->lease(10)->lease));
+  disk.fail_write = EIO;
+  BOOST_TEST(!spool->lease(10).has_value());  // the file is open from here on
+  const std::size_t before = descriptors();
+  for (int i = 0; i < 50; ++i) {
+    disk.fail_write = i % 2 == 0 ? EIO : ENOSPC;
+    auto refused = spool->lease(10);
+    BOOST_REQUIRE(!refused.has_value());
+    BOOST_TEST(refused.error().is_errno(i % 2 == 0 ? EIO : ENOSPC));
+    BOOST_TEST(refused.error().is(SpoolError::no_space) == (i % 2 != 0));
+    BOOST_TEST(spool->figures().leased == 0u);
+    BOOST_TEST(spool->figures().free == 1u);
+  }
+  BOOST_TEST(descriptors() == before);
+  auto lease = spool->lease(10);
+  BOOST_REQUIRE(lease.has_value());
+  BOOST_TEST(spool->figures().files == 1u);
+  disk.write(lease->fd.get(), "content", kContentOffset);
+  const auto body = spool->take(lease->lease, "id", 7);
+  BOOST_REQUIRE(body.has_value());
+  BOOST_TEST(spool->open_to_read(*body).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_new_file_whose_use_cannot_be_written_is_kept_for_the_next_lease) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  for (int i = 0; i < 3; ++i) {
+    disk.fail_write = EIO;
+    BOOST_TEST(!spool->lease(10).has_value());
+    BOOST_TEST(spool->figures().files == 1u);
+    BOOST_TEST(disk.file_count() == 1u);
+  }
+  BOOST_TEST(spool->lease(10).has_value());
+  BOOST_TEST(disk.file_count() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_whose_owner_cannot_be_written_stays_leased_with_its_content) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  auto other = spool->lease(10);
+  disk.write(other->fd.get(), "other", kContentOffset);
+  const auto kept = spool->take(other->lease, "id1", 5);
+  auto lease = spool->lease(10);
+  disk.write(lease->fd.get(), "content", kContentOffset);
+  const std::size_t before = descriptors();
+  for (const int why : {EIO, ENOSPC, EIO}) {
+    disk.fail_write = why;
+    auto refused = spool->take(lease->lease, "id2", 7);
+    BOOST_REQUIRE(!refused.has_value());
+    BOOST_TEST(refused.error().is_errno(why));
+    BOOST_TEST(spool->figures().leased == 1u);
+    BOOST_TEST(spool->figures().used == 1u);
+  }
+  BOOST_TEST(descriptors() == before);
+  // Once more, and all is there: of this message, and of the one before.
+  const auto body = spool->take(lease->lease, "id2", 7);
+  BOOST_REQUIRE(body.has_value());
+  for (const auto& [ref, id, content] :
+       {std::tuple{*kept, "id1", "other"}, std::tuple{*body, "id2", "content"}}) {
+    auto fd = spool->open_to_read(ref);
+    BOOST_REQUIRE(fd.has_value());
+    BOOST_TEST((*Spool::read_header(fd->get()))->queue_id == id);
+    BOOST_TEST(*read_some(fd->get(), std::string(content).size(), kContentOffset) == content);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_could_not_be_taken_goes_back_and_its_file_is_leased_again) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  auto lease = spool->lease(10);
+  disk.fail_write = EIO;
+  BOOST_TEST(!spool->take(lease->lease, "id", 0).has_value());
+  BOOST_TEST(spool->give_back(lease->lease));
+  lease->fd = async::Fd();
+  BOOST_TEST(spool->figures().leased == 0u);
+  BOOST_TEST(spool->figures().free == 1u);
+  BOOST_TEST(spool->lease(10).has_value());
+  BOOST_TEST(spool->figures().files == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_full_disk_refuses_what_does_not_fit_and_takes_what_does) {
   FaultDisk disk;
   disk.largest = 2 * kGrowth;

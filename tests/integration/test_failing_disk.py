@@ -1,5 +1,6 @@
 """A disk that fails under the running programs (bench/slowsync.cc, preloaded): syncs and writes that end with EIO put mail off
 and lose none of what was acknowledged; short writes change nothing."""
+import concurrent.futures
 import os
 import select
 import shutil
@@ -22,21 +23,25 @@ class FailingDisk(Suite):
         self.assertTrue(os.path.exists(LIBRARY), LIBRARY)
         self.dir = tempfile.mkdtemp(prefix="pen-failing-")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
-        self.faults, self.counters = (os.path.join(self.dir, name) for name in ("faults", "counters"))
+        self.counters = os.path.join(self.dir, "counters")
         with open(self.counters, "wb") as out:
             out.write(bytes(24))
         os.chmod(self.counters, 0o666)
 
-    def instance(self, settings, seed=1):
+    def instance(self, settings, seed=1, directory=None):
         kept = "MAIL_CONFIG MAIL_DEBUG MAIL_LOGTAG TZ LANG=C"
         return Instance({**settings, "import_environment": f"{kept} LD_PRELOAD={LIBRARY} SLOWSYNC_COUNT={self.counters} "
-                         f"SLOWSYNC_FAULTS={self.faults} SLOWSYNC_SEED={seed}"}, directory=self.dir)
+                         f"SLOWSYNC_FAULTS={self.faults_in(directory)} SLOWSYNC_SEED={seed}"}, directory=directory or self.dir)
 
-    def fails(self, *faults):
-        """From now on these and no others: "sync", "write" or "short", and a part of the path."""
-        with open(self.faults + ".new", "w") as out:
+    def faults_in(self, directory):
+        return os.path.join(directory or self.dir, "faults")
+
+    def fails(self, *faults, directory=None):
+        """From now on these and no others: "sync", "write", "full" or "short", and a part of the path."""
+        path = self.faults_in(directory)
+        with open(path + ".new", "w") as out:
             out.writelines(f"{what} {where}\n" for what, where in faults)
-        os.rename(self.faults + ".new", self.faults)
+        os.rename(path + ".new", path)
 
     def fault_count(self):
         with open(self.counters, "rb") as raw:
@@ -75,7 +80,44 @@ class FailingDisk(Suite):
     def test_a_log_that_cannot_be_written(self):
         self.log_fails("write", "write")
 
+    def test_a_log_that_has_no_room_to_write(self):
+        with Peer() as peer, self.instance(relay_to(peer)) as mx, Client(mx.port, timeout=120) as client:
+            client.expect("MAIL FROM:<ada@sender.example>", "250")
+            client.expect("RCPT TO:<waiting@rcpt.example>", "250")
+            client.expect("DATA", "354")
+            self.fails(("full", LOG))
+            client.raw(mail("waiting") + b".\r\n")
+            mx.wait_log("error: the disk of queue_log_directory is full.*free space there.*stays in it.*put off with 4xx")
+            mx.wait_log("fatal: .*write .*/spool/log/.*No space left on device")
+            # The next qmgr ends as well, and says so.
+            eventually(lambda: mx.log().count("disk of queue_log_directory is full") >= 2, "a start in vain")
+            self.fails()
+            self.assertRegex(client.reply(), "^250 ")
+            peer.wait_messages(1, 60)
+            mx.wait_empty_queue()
+
+    def the_minute_runs_out(self, what):
+        """A suite of its own, whose log fails for longer than smtpd waits for a queue manager: the client gets its answer."""
+        directory = tempfile.mkdtemp(prefix="pen-failing-")
+        try:
+            with Peer() as peer, self.instance(relay_to(peer), directory=directory) as mx:
+                with Client(mx.port, timeout=120) as client:
+                    self.fails((what, LOG), directory=directory)
+                    with self.assertRaises(Refused) as refused:
+                        client.send("ada@sender.example", ["patient@rcpt.example"], mail("patient", LINE))
+                    self.assertRegex(refused.exception.reply, r"^451 4\.3\.\d ")
+                    self.fails(directory=directory)
+                    eventually(lambda: self.attempt(mx, "after", mail("after")), "mail is taken again", 60)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
     def log_fails(self, what, call):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            minute = pool.submit(self.the_minute_runs_out, what)
+            self.a_queue_is_kept_while_the_log_fails(what, call)
+            minute.result()
+
+    def a_queue_is_kept_while_the_log_fails(self, what, call):
         down = Peer()
         port = down.port
         down.close()  # nothing leaves for now
@@ -126,6 +168,10 @@ class FailingDisk(Suite):
                 client.raw(large[1 << 20:] + b".\r\n")
                 self.assertRegex(client.reply(), r"^451 4\.3\.0 ")
                 mx.wait_log("smtpd.* spool file: write: .*Input/output error: 451 ")
+                # One that comes now gets no file from the queue manager, which writes to it first.
+                with self.assertRaises(Refused) as refused:
+                    client.send("ada@sender.example", ["unleased@rcpt.example"], large)
+                self.assertRegex(refused.exception.reply, r"^451 4\.3\.0 ")
                 # Small ones need no file: they are taken all the while.
                 small = mail("small", LINE)
                 client.send("ada@sender.example", ["small@rcpt.example"], small)

@@ -245,6 +245,69 @@ class Listings(Queued):
             self.assertNotIn("hold", mx.tool("pencat", "-e", identity, check=True).stdout)
 
 
+class DamagedMessages(Queued):
+    """pencat tells what is damaged of each message, shows what there is, and goes on with the next."""
+    WAITS = {"minimal_backoff_time": "1000s", "maximal_backoff_time": "2000s"}
+
+    def test_content_that_is_lost_or_cut_short(self):
+        with Instance({**test_orders.nobody(), **self.WAITS, "queue_inline_limit": "4096"}) as mx:
+            gone, cut, whole = (send(mx.port, "ada@one.example", [f"{name}@rcpt.example"], mail(name, f"{name} body\r\n" * 40000))
+                                .split()[-1] for name in ("gone", "cut", "whole"))
+            eventually(lambda: len(self.places(mx, "deferred")) == 3, "all are deferred")
+            mx.stop()
+            folder, files = mx.path("spool", "spool"), {}
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name), "rb") as raw:
+                    head = raw.read(1024)
+                files.update({i: os.path.join(folder, name) for i in (gone, cut, whole) if i.encode() in head})
+            os.unlink(files[gone])
+            os.truncate(files[cut], 4096 + 100000)
+            for up in (False, True):
+                if up:
+                    mx.start()
+                done = mx.tool("pencat", gone, "4bGNsx3Ynxz1kGz8", cut, whole)
+                self.assertEqual(done.returncode, os.EX_DATAERR, done.stderr)
+                self.assertRegex(done.stderr, f"{gone}: its content cannot be opened: .*{os.path.basename(files[gone])}.*No such file")
+                self.assertRegex(done.stderr, f"{cut}: its content in {files[cut]} is cut short, after 100000 of [0-9]+ bytes")
+                self.assertIn("4bGNsx3Ynxz1kGz8: no such message", done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 3, done.stderr)
+                self.assertEqual(done.stdout.count("whole body\n"), 40000)
+                self.assertTrue(done.stdout.endswith(f"*** MESSAGE FILE END {whole} ***\n"))
+                for name in ("gone", "cut", "whole"):
+                    self.assertIn(f"\nrecipient: {name}@rcpt.example\n", done.stdout)
+                self.assertNotIn("gone body", done.stdout)
+                self.assertGreater(done.stdout.count("cut body\n"), 5000)
+                done = mx.tool("pencat", "-h", gone, whole)
+                self.assertEqual(done.returncode, os.EX_DATAERR, done.stderr)
+                self.assertIn("Subject: whole\n", done.stdout)
+                self.assertEqual(mx.tool("pencat", whole).returncode, 0)
+
+    def test_an_envelope_that_is_damaged_is_told_from_one_that_is_not_there(self):
+        with Instance({**test_orders.nobody(), **self.WAITS, "queue_inline_limit": "200k"}) as mx:
+            def queue(names):
+                ids = [send(mx.port, "ada@one.example", [f"{n}@rcpt.example"], mail(n, f"key-{n}-end\r\n" * 5000)).split()[-1]
+                       for n in names]
+                known.extend(ids)
+                eventually(lambda: len(self.places(mx, "deferred")) == len(known), "all are deferred")
+            known = []
+            queue(["hit"])  # first in its segment, which the others fill: so it is in a footer, which names it
+            queue([f"spared{n:02}" for n in range(30)])
+            folder = mx.path("spool", "log")
+            for name in os.listdir(folder):
+                if name.startswith("segment-"):
+                    with open(os.path.join(folder, name), "r+b") as raw:
+                        for found in re.finditer(b"key-hit-end", raw.read()):
+                            raw.seek(found.start())
+                            raw.write(b"KEY")
+            done = mx.tool("pencat", "4bGNsx3Ynxz1kGz8", *known)
+            self.assertEqual(done.returncode, os.EX_DATAERR, done.stderr)
+            self.assertRegex(done.stderr, f"{known[0]}: its envelope is damaged, record [0-9]+:[0-9]+ in penqueue --log: ")
+            self.assertIn("4bGNsx3Ynxz1kGz8: no such message", done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
+            self.assertEqual(re.findall(r"RECORDS (\S+)", done.stdout), known[1:])
+            self.assertEqual(done.stdout.count("key-spared29-end\n"), 5000)
+
+
 class Input(Queued):
     def test_a_line_that_is_no_id_is_told_and_the_others_are_done(self):
         with Instance(test_orders.nobody()) as mx:
