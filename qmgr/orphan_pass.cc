@@ -34,8 +34,9 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
       continue;
     }
     const auto stored = log_.read(listed.place);
-    if (!stored) continue;  // ended, or moved to where the scan meets it again
-    const auto body = body_of_(*stored);
+    // Ended, or moved to where the scan meets it again.
+    if (!stored && stored.error().is(queue_log::QueueLogError::not_found)) continue;
+    const auto body = stored ? body_of_(*stored) : std::nullopt;
     if (!body) {  // its file must not be taken for an orphan
       gave_up_ = {listed.queue_id, "its envelope is damaged, so that its spool file is not known"};
       return Step::given_up;
@@ -47,6 +48,11 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
   }
   if (!scan_->done()) return Step::more;
   scan_.reset();
+  if (log_.report().damage_count !=
+      0) {  // whose files those are that were named there, nobody knows
+    gave_up_ = {{}, "the queue log is damaged"};
+    return Step::given_up;
+  }
   figures_.orphans = spool_.figures().unknown;
   spool_.sweep();
   return Step::ended;

@@ -4,7 +4,7 @@
 /// Use:     OrphanPass pass(log, spool, body_of, missing);
 ///          while (…) switch (pass.step(50)) …           // in slices, beside all other work; after recovery
 /// Rules:   a message that is missed loses its body. So versions in transit between two logs are looked at as well,
-///          nothing is skipped that cannot be read, and each of the scan's two passes begins when what was appended
+///          where anything cannot be read no file is used again, and each of the scan's two passes begins when what was appended
 ///          before it is written (Scan::settled()). New mail gets new files until the pass has ended.
 /// Cost:    goes through the footers of the queue once, and reads the envelopes of which these do not say that they name
 ///          no file (queue_log::Envelope::self_contained): large messages; no message stays in memory.

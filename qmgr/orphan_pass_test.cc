@@ -124,6 +124,22 @@ BOOST_AUTO_TEST_CASE(a_message_that_cannot_be_read_keeps_every_file_from_use) {
   BOOST_TEST(gave_up.why.find("envelope is damaged") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_record_that_is_damaged_keeps_every_file_from_use) {
+  queued("A1damaged");
+  const auto slots = log_disk.list().value();
+  std::size_t flipped = 0;
+  for (const auto& slot : slots) {
+    const auto at = log_disk.content(slot.slot).find("A1damaged");
+    if (at == std::string::npos) continue;
+    log_disk.flip(slot.slot, at, 1);
+    ++flipped;
+  }
+  BOOST_TEST(flipped == 1U);
+  open_spool();
+  BOOST_TEST((pass(body_of) == OrphanPass::Step::given_up));
+  BOOST_TEST(spool->figures().unknown == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_pass_that_ends_gave_nothing_up) {
   queued("A1");
   open_spool();
