@@ -173,10 +173,9 @@ struct QueueLog::State {
   std::vector<Slot> aside;                 // of these, set aside with the next save
   Slot last_slot = 0;
   SegmentUse next_use = 1;
-  SegmentUse saved_next_use = 0;  // of the restart positions found at the start
-  std::size_t reserve_segments =
-      0;                           // free ones that no new mail takes, whatever is being worked on
-  std::size_t spare_segments = 0;  // wanted beyond the reserve
+  SegmentUse saved_next_use = 0;     // of the restart positions found at the start
+  std::size_t reserve_segments = 0;  // the least reserve()
+  std::size_t spare_segments = 0;    // wanted beyond the reserve
   bool allocation_failed = false;
   SteadyTime allocation_retry{};
   std::set<Slot> dirty;  // written and not synced since
