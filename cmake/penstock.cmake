@@ -18,10 +18,26 @@ if(PEN_SANITIZE)
   add_link_options(-fsanitize=${PEN_SANITIZE})
   add_compile_definitions(PEN_SANITIZED=1)
 endif()
-if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  add_compile_options(-fstack-protector-strong -fPIE)
-  add_compile_definitions(_FORTIFY_SOURCE=2)
-  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie> -Wl,-z,relro,-z,now)
+# Hardening is the same in every build type, so that packagers who build RelWithDebInfo have it too, and what the tests
+# run is what ships (docs/hardening.md has each flag's reason and what it costs). PEN_HARDEN=OFF is for measuring that cost.
+option(PEN_HARDEN "Build with the compiler's and the linker's hardening" ON)
+if(PEN_HARDEN)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+  add_compile_options(-fPIE -fstack-protector-strong -fstack-clash-protection -Wformat=2 -Werror=format-security
+    -fno-delete-null-pointer-checks)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")
+    add_compile_options(-fcf-protection=full)
+    add_link_options(-Wl,-z,shstk)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64")
+    add_compile_options(-mbranch-protection=standard)
+  endif()
+  if(NOT PEN_SANITIZE)
+    # Sanitizers must see what these would hide: values that nobody set, and sums that wrap. Fortify needs an optimiser.
+    add_compile_options(-ftrivial-auto-var-init=zero -fno-strict-overflow
+      $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=3>)
+  endif()
+  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie>
+    -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,separate-code)
 endif()
 
 function(pen_resolve out)
