@@ -19,33 +19,39 @@ DestinationClient::DestinationClient(std::string program, const config::Config& 
     : program_(std::move(program)),
       path_(config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket)) {}
 
+async::Task<void> DestinationClient::converse(async::Loop& loop, const ToQmgr& request,
+                                              const See& see, std::optional<Done>& done) {
+  Persistence persistence(
+      program_, /*order=*/false);  // a destination's state: giving an order twice changes no answer
+  while (!done) {
+    auto channel = co_await ipc::connect_channel<FromQmgr, ToQmgr>(
+        loop, path_, kName, {.deadline = loop.now() + seconds(30)});
+    if (!channel) {
+      why_ = channel.error().message();
+      break;
+    }
+    std::visit([&](const auto& m) { static_cast<void>(channel->send(m)); }, request);
+    while (!done) {
+      auto received = co_await channel->receive({.deadline = loop.now() + seconds(120)});
+      if (!received) {
+        if (persistence.again(received.error())) break;
+        die(program_, EX_UNAVAILABLE, "the queue manager went away: " + received.error().message());
+      }
+      if (auto* end = std::get_if<Done>(&received->message)) {
+        done = std::move(*end);
+      } else {
+        persistence.answered();
+        see(received->message);
+      }
+    }
+  }
+  loop.stop();
+}
+
 std::optional<Done> DestinationClient::ask(const ToQmgr& request, const See& see) {
   async::Loop loop;
   std::optional<Done> done;
-  loop.spawn("ask",
-             [](DestinationClient* self, async::Loop* l, const ToQmgr* r, const See* s,
-                std::optional<Done>* d) -> async::Task<void> {
-               auto channel = co_await ipc::connect_channel<FromQmgr, ToQmgr>(
-                   *l, self->path_, kName, {.deadline = l->now() + seconds(30)});
-               if (!channel) {
-                 self->why_ = channel.error().message();
-                 l->stop();
-                 co_return;
-               }
-               std::visit([&](const auto& m) { static_cast<void>(channel->send(m)); }, *r);
-               while (!*d) {
-                 auto received = co_await channel->receive({.deadline = l->now() + seconds(120)});
-                 if (!received)
-                   die(self->program_, EX_UNAVAILABLE,
-                       "the queue manager went away: " + received.error().message());
-                 if (auto* end = std::get_if<Done>(&received->message)) {
-                   *d = std::move(*end);
-                 } else {
-                   (*s)(received->message);
-                 }
-               }
-               l->stop();
-             }(this, &loop, &request, &see, &done));
+  loop.spawn("ask", converse(loop, request, see, done));
   loop.run();
   return done;
 }

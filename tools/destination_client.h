@@ -7,14 +7,15 @@
 #include <optional>
 #include <string>
 
+#include "lib/async/loop.h"
 #include "lib/config/config.h"
 #include "lib/destdb/destdb.h"
 #include "lib/ipc/destinations.h"
 
 namespace pen::tools {
 
-/// One request to qmgr. nullopt: it cannot be reached (why() says why). Ends the program (EX_UNAVAILABLE) when it goes
-/// away in between.
+/// One request to qmgr, put to its successor where it is replaced meanwhile. nullopt: it cannot be reached (why() says
+/// why). Ends the program (EX_UNAVAILABLE) when it goes away in the middle of its answer.
 class DestinationClient {
  public:
   DestinationClient(std::string program, const config::Config& config);
@@ -24,6 +25,9 @@ class DestinationClient {
   const std::string& why() const { return why_; }
 
  private:
+  async::Task<void> converse(async::Loop& loop, const ipc::destinations::ToQmgr& request,
+                             const See& see, std::optional<ipc::destinations::Done>& done);
+
   std::string program_, path_, why_;
 };
 

@@ -16,12 +16,12 @@
 #include <sstream>
 
 #include "lib/config/config.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/queue.h"
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
 #include "tools/check.h"
 #include "tools/instance.h"
+#include "tools/queue_client.h"
 #include "tools/session_status.h"
 #include "tools/tables.h"
 
@@ -259,51 +259,17 @@ int status(const config::Config& config, bool json) {
   return EX_OK;
 }
 
-using Queue = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
-
-async::Task<void> ask_flush(async::Loop* loop, std::string path, Result<ipc::queue::Done>* out) {
-  const async::Until until{.deadline = loop->now() + seconds(30)};
-  auto channel = co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
-      *loop, std::move(path), ipc::queue::kName, until);
-  if (!channel) {
-    *out = fail(std::move(channel).error());
-    co_return;
-  }
-  auto sent = channel->send(ipc::queue::Act{.request = 1,
-                                            .verb = ipc::queue::Verb::flush,
-                                            .all = true,
-                                            .site = {},
-                                            .queue_ids = {},
-                                            .filter = {}});
-  if (!sent) {
-    *out = fail(std::move(sent).error());
-    co_return;
-  }
-  for (;;) {
-    auto answer = co_await channel->receive(until);
-    if (!answer) {
-      *out = fail(std::move(answer).error());
-      co_return;
-    }
-    if (auto* done = std::get_if<ipc::queue::Done>(&answer->message)) {
-      *out = *std::move(done);
-      co_return;
-    }
-  }
-}
-
 int flush(const config::Config& config) {
-  async::Loop loop;
-  Result<ipc::queue::Done> done = fail(async::WaitError::closed);
-  loop.spawn(
-      "flush",
-      ask_flush(&loop, config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket),
-                &done));
-  loop.run();
-  if (!done) return complain(EX_UNAVAILABLE, "queue manager: " + done.error().message());
-  if (done->outcome != ipc::queue::Outcome::ok)
-    return complain(EX_TEMPFAIL, "flush: " + done->text);
-  say("flushed: {} messages", done->count);
+  const auto done = tools::QueueClient("penstock", config)
+                        .ask(ipc::queue::Act{.request = 1,
+                                             .verb = ipc::queue::Verb::flush,
+                                             .all = true,
+                                             .site = {},
+                                             .queue_ids = {},
+                                             .filter = {}},
+                             [](auto&, auto&) {});
+  if (done.outcome != ipc::queue::Outcome::ok) return complain(EX_TEMPFAIL, "flush: " + done.text);
+  say("flushed: {} messages", done.count);
   return EX_OK;
 }
 

@@ -65,14 +65,30 @@ bool needs_deliveries(const ipc::queue::ToQmgr& request) {
          (act->verb == ipc::queue::Verb::flush || expires(act->verb));
 }
 
-/// Of a conversation that broke; one of our own that ended says it itself.
-std::string reason(const Error& error, std::optional<OfflineQmgr>& own) {
-  const bool ended =
-      error.is(async::WaitError::closed) || error.is_errno(ECONNRESET) || error.is_errno(EPIPE);
-  return own && ended ? own->failure() : error.message();
+/// The other end has gone: it was stopped, replaced or has died.
+bool other_end_went(const Error& error) {
+  return error.is(async::WaitError::closed) || error.is_errno(ECONNRESET) || error.is_errno(EPIPE);
 }
 
+/// Of a conversation that broke; one of our own that ended says it itself.
+std::string reason(const Error& error, std::optional<OfflineQmgr>& own) {
+  return own && other_end_went(error) ? own->failure() : error.message();
+}
+
+constexpr int kTimes = 5;  // reloads follow each other at most this often while a tool asks
+
 }  // namespace
+
+bool Persistence::again(const Error& error) {
+  if (!other_end_went(error) || answered_ || times_ == kTimes) return false;
+  if (++times_ == 1 && order_)
+    std::fprintf(stderr,
+                 "%s: the queue manager was replaced before it answered: the order is given again, "
+                 "and what it had "
+                 "done by then is not counted\n",
+                 program_.c_str());
+  return true;
+}
 
 QueueClient::QueueClient(std::string program, const config::Config& config)
     : program_(std::move(program)),
@@ -112,22 +128,29 @@ async::Task<QueueChannel> QueueClient::reach(async::Loop& loop, const ipc::queue
 
 async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQmgr& request,
                                         const See& see, ipc::queue::Done& done) {
-  std::optional<OfflineQmgr> own;
-  QueueChannel channel = co_await reach(loop, request, own);
-  std::visit([&](const auto& m) { static_cast<void>(channel.send(m)); }, request);
-  for (;;) {
-    auto received = co_await channel.receive({.deadline = loop.now() + seconds(600)});
-    if (!received)
-      die(program_, EX_UNAVAILABLE,
-          "the queue manager went away: " + reason(received.error(), own));
-    if (auto* end = std::get_if<ipc::queue::Done>(&received->message)) {
-      done = std::move(*end);
-      break;
+  Persistence persistence(program_, std::holds_alternative<ipc::queue::Act>(request));
+  for (bool finished = false; !finished;) {
+    std::optional<OfflineQmgr> own;
+    QueueChannel channel = co_await reach(loop, request, own);
+    std::visit([&](const auto& m) { static_cast<void>(channel.send(m)); }, request);
+    for (;;) {
+      auto received = co_await channel.receive({.deadline = loop.now() + seconds(600)});
+      if (!received) {
+        if (!own && persistence.again(received.error())) break;
+        die(program_, EX_UNAVAILABLE,
+            "the queue manager went away: " + reason(received.error(), own));
+      }
+      if (auto* end = std::get_if<ipc::queue::Done>(&received->message)) {
+        done = std::move(*end);
+        finished = true;
+        break;
+      }
+      if (!std::holds_alternative<ipc::queue::Progress>(received->message)) persistence.answered();
+      see(received->message, received->fds);
     }
-    see(received->message, received->fds);
+    channel.close();
+    if (own) own->finish();
   }
-  channel.close();
-  if (own) own->finish();
   loop.stop();
 }
 

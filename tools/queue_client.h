@@ -30,6 +30,26 @@ void print(const std::string& text);
 /// The settings of the instance in `directory` ("": MAIL_CONFIG or the default). Ends the program (EX_CONFIG).
 config::Config load_instance(const std::string& program, const std::string& directory);
 
+/// Of one conversation with qmgr that broke: whether the request is put to its successor. A reload replaces qmgr, and what
+/// its tools had asked is cut off. Listings are asked for again while nothing of them was seen; orders mean the same when
+/// they are given twice, but the second answer counts only what the first giving left, which is said on standard error.
+class Persistence {
+ public:
+  /// order: the request changes something.
+  Persistence(std::string program, bool order) : program_(std::move(program)), order_(order) {}
+  /// A part of the answer has come: asked again, it would come twice.
+  void answered() { answered_ = true; }
+  /// Whether to ask again, after this end of the conversation; at most a few times, as a queue manager that dies of the
+  /// request would do so for ever.
+  bool again(const Error& error);
+
+ private:
+  std::string program_;
+  bool order_;
+  bool answered_ = false;
+  int times_ = 0;
+};
+
 /// One request: sends it and calls see() for every answer until Done, which is returned. While the mail system is down a
 /// queue manager is started for it (offline_qmgr.h), where the caller may have that.
 /// Ends the program with EX_UNAVAILABLE when the queue manager cannot be reached or goes away, or when what is asked for

@@ -3,7 +3,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import unittest
 
 import test_orders
@@ -327,6 +329,120 @@ class Input(Queued):
             for site in ("rcpt.example", "@rcpt.example", "[192.0.2.1]", "[mx.example]:2525", "bücher.example", "[ipv6:2001:db8::1]"):
                 with self.subTest(site):
                     mx.tool("penqueue", "-s", site, check=True)
+
+
+class Interrupting:
+    """Stands before qmgr's socket. Conversations end when the tool has asked, as a reload ends them: the first `cuts`
+    of them, or with later=True those whose answer has begun. The others pass."""
+
+    def __init__(self, mx, cuts, later=False):
+        self.front = mx.path("spool", "public", "qmgr")
+        self.cuts, self.later, self.asked = cuts, later, 0
+        self.back = self.front + ".behind"
+        os.rename(self.front, self.back)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(self.front)
+        os.chmod(self.front, 0o666)
+        self.listener.listen(20)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                tool, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(tool,), daemon=True).start()
+
+    def serve(self, tool):
+        try:
+            self.talk(tool)
+        except (EOFError, OSError):
+            pass  # one of them has ended
+
+    def talk(self, tool):
+        qmgr = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        qmgr.connect(self.back)
+        with tool, qmgr:
+            for sender, other in (tool, qmgr), (qmgr, tool):  # who is there
+                other.sendall(self.frame(sender))
+            request = self.frame(tool)
+            self.asked += 1
+            cut = self.asked <= self.cuts
+            if cut and not self.later:
+                return
+            qmgr.sendall(request)
+            while True:
+                tool.sendall(self.frame(qmgr))
+                if cut:
+                    return
+
+    @staticmethod
+    def frame(sock):
+        def exactly(size):
+            data = sock.recv(size, socket.MSG_WAITALL)
+            if len(data) < size:
+                raise EOFError
+            return data
+        head = exactly(4)
+        return head + exactly(int.from_bytes(head, "little"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        os.rename(self.back, self.front)
+
+
+class Replaced(Suite):
+    """qmgr is replaced, by a reload for one, after a tool has asked and before it was answered."""
+
+    def held(self, mx, count):
+        for _ in range(count):
+            send(mx.port, "ada@sender.example", ["u@rcpt.example"], mail())
+        mx.tool("pensuper", "-h", "ALL", check=True)
+        eventually(lambda: [m["queue_name"] for m in mx.queue()] == ["hold"] * count, "on hold")
+
+    def test_a_listing_is_asked_for_again(self):
+        with Instance() as mx:
+            self.held(mx, 3)
+            whole = mx.tool("penqueue", "-p", check=True)
+            with Interrupting(mx, 3) as between:
+                again = mx.tool("penqueue", "-p", check=True)
+                self.assertEqual((again.stdout, again.stderr, between.asked), (whole.stdout, "", 4))
+
+    def test_a_listing_that_has_begun_is_not_begun_twice(self):
+        with Instance() as mx:
+            self.held(mx, 3)
+            with Interrupting(mx, 1, later=True) as between:
+                done = mx.tool("penqueue", "-p")
+                self.assertEqual((done.returncode, between.asked), (os.EX_UNAVAILABLE, 1))
+                self.assertIn("the queue manager went away", done.stderr)
+
+    def test_an_order_is_given_again_and_says_so(self):
+        with Instance() as mx:
+            self.held(mx, 2)
+            with Interrupting(mx, 1) as between:
+                done = mx.tool("pensuper", "-d", "ALL", check=True)
+                self.assertIn("replaced before it answered: the order is given again", done.stderr)
+                self.assertEqual(between.asked, 2)
+            self.assertEqual(mx.queue(), [])
+
+    def test_a_destination_is_asked_for_again(self):
+        with Instance() as mx, Interrupting(mx, 2) as between:
+            done = mx.tool("pendest", "suspend", "slow.example", check=True)
+            self.assertEqual((done.stderr, between.asked), ("", 3))
+
+    def test_who_is_cut_off_each_time_gives_up(self):
+        with Instance() as mx, Interrupting(mx, 100) as between:
+            for command in ("penqueue", "-p"), ("penstock", "flush"), ("pendest", "suspend", "slow.example"):
+                with self.subTest(command):
+                    between.asked = 0
+                    done = mx.tool(*command)
+                    self.assertEqual((done.returncode, between.asked), (os.EX_UNAVAILABLE, 6))
+                    self.assertIn("the queue manager went away", done.stderr)
 
 
 if __name__ == "__main__":
