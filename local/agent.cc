@@ -34,6 +34,11 @@ mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
   return worst;
 }
 
+/// The next queue manager sends on what this one asked for.
+mail::DeliveryStatus over() {
+  return deferred("4.3.0", "the conversation with the queue manager has ended");
+}
+
 /// The user or alias that a recipient names, without extension.
 std::string name_of(const mail::Recipient& recipient, const Rules& rules) {
   return account_name(std::string(mail::local_part(recipient.address)), rules);
@@ -224,6 +229,7 @@ async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recip
   mail::Recipient told;
   told.address = recipient.address;
   next.envelope.recipients.push_back(std::move(told));
+  if (message->over()) co_return over();
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot tell the list's owner: " + id.error().message());
   // The owner and his commands are none of the poster's business.
@@ -314,6 +320,7 @@ async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipien
   if (shared_->rules.mark_forwards && !passed)
     for (const auto& address : through)
       next.fields += fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(address));
+  if (message->over()) co_return over();
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot forward: " + id.error().message());
   const auto text = passed ? fmt::format("passed to {} as {}", transport, *id)

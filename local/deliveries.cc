@@ -256,8 +256,8 @@ class ToUser {
 
   Outcome child(const std::string& way) {
     const bool only_look = work_.only_look;
-    auto answer =
-        mailbox::deliver_in_child(std::move(work_), task_.message->body, rules_.time_limit);
+    auto answer = mailbox::deliver_in_child(std::move(work_), task_.message->body,
+                                            rules_.time_limit, task_.message->ending.get());
     if (!answer.file_found) {
       const bool looked = only_look && answer.status.action == mail::Action::delivered;
       const bool again = task_.tour->boxes.contains(box_);
@@ -460,7 +460,9 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
     work.target.any_owner = true;
     work.target.shown = "file: " + printable(path, 200);
   }
-  return mailbox::deliver_in_child(std::move(work), task.message->body, rules.time_limit).status;
+  return mailbox::deliver_in_child(std::move(work), task.message->body, rules.time_limit,
+                                   task.message->ending.get())
+      .status;
 }
 
 }  // namespace pen::local

@@ -82,7 +82,9 @@ mail::DeliveryStatus run(const pipes::Rules& rules, const mailbox::Incoming& mes
   work.become = *std::move(become);
   const bool probe = message.envelope.purpose == mail::Purpose::probe;
   work.only_look = probe;
-  auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit).status;
+  auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit,
+                                          message.ending.get())
+                    .status;
   if (status.action == mail::Action::delivered && !probe && !rules.options.final_delivery)
     status.action = mail::Action::relayed;
   return status;

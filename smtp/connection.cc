@@ -346,6 +346,21 @@ void Connection::pump() {
     }
   }
   handle_events();
+  if (engine_.proof_due() && !watches_proof_ && !end_) {
+    watches_proof_ = true;
+    gate_.spawn("proof " + destination_.shown(), watch_proof());
+  }
+}
+
+Task<void> Connection::watch_proof() {
+  while (const auto due = engine_.proof_due()) {
+    const auto wait = *due - loop_.clock().now();
+    if (wait.count() > 0 && !co_await loop_.sleep(wait, {.deadline = kNever, .cancel = &cancel_}))
+      break;
+    engine_.on_time(loop_.clock().now());
+    handle_events();
+  }
+  watches_proof_ = false;
 }
 
 void Connection::write_inline(Work& work, Form form) {

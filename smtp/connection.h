@@ -100,6 +100,8 @@ class Connection {
   async::Task<void> start_tls();
   async::Task<Result<void>> write_content(Work& work, Form form);
   void pump();
+  /// Until no delivery waits for proof: believes in time what has none.
+  async::Task<void> watch_proof();
   void write_inline(Work& work, Form form);
   void take_lines();
   void handle_events();
@@ -126,6 +128,7 @@ class Connection {
   std::shared_ptr<Work> writing_;
   Form writing_form_ = Form::none;
   bool writer_busy_ = false;
+  bool watches_proof_ = false;
   bool given_up_ = false;  // closed on request before it was open
   std::optional<End> end_;
   SteadyTime progress_{};

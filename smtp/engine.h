@@ -135,6 +135,11 @@ class Engine {
   bool ended() const { return phase_ == Phase::over; }
   /// The last words were QUIT: the caller may wait a moment for the answer.
   bool said_quit() const { return said_quit_; }
+  /// When the good end of data that waits for proof is believed without: on_time() is due then; nullopt: none waits.
+  std::optional<SteadyTime> proof_due() const {
+    return held_ != 0 && !finished_ && !ended() ? std::optional(proof_due_) : std::nullopt;
+  }
+  void on_time(SteadyTime now);
   /// What the oldest reply that is owed answers; nullopt: none is owed.
   std::optional<Step> awaiting() const;
   /// Settles every job: the events end with Ended. Called once.
@@ -161,6 +166,9 @@ class Engine {
   std::uint64_t window_bytes() const;
   static constexpr milliseconds kWindowRoundTrip{20};
   static constexpr std::int64_t kWindowGrowth = 8;
+  /// How long a good end of data waits for the proof that no reply was swallowed. The replies to a group come together,
+  /// so the proof is there long before; a peer that hangs in the group must not keep a delivery unrecorded.
+  static constexpr milliseconds kProofTime{50};
   /// A first transaction that begins later than this found the connection idle.
   static constexpr milliseconds kIdle{1000};
   std::size_t jobs_in_hand() const { return transactions_.size(); }
@@ -222,7 +230,7 @@ class Engine {
   void skip_rest(Transaction& t);
 
   // Replies (engine_replies.cc).
-  void on_reply(const mail::Reply& reply);
+  void on_reply(const mail::Reply& reply, SteadyTime now);
   void on_hello_reply(const mail::Reply& reply, Step step);
   void become_ready();
   // AUTH (engine_auth.cc).
@@ -245,7 +253,7 @@ class Engine {
   void on_mail(Transaction& t, const mail::Reply& reply);
   void on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply);
   void on_data(Transaction& t, const mail::Reply& reply);
-  void on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply);
+  void on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply, SteadyTime now);
   void on_421(const Owed& owed);
 
   void settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status);
@@ -282,6 +290,7 @@ class Engine {
   std::uint64_t cursor_ = 1;   // the transaction whose turn to send it is
   std::uint64_t writing_ = 0;  // transaction whose content the caller is writing
   std::uint64_t held_ = 0;  // transaction whose good end waits for proof that replies are in step
+  SteadyTime proof_due_{};  // held_ != 0: until then
   std::uint64_t scaled(std::uint64_t window) const;
 
   microseconds round_trip_{0};  // 0: not known

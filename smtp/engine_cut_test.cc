@@ -119,6 +119,43 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_good_end_is_told_of_though_the_peer_hangs_at_any_command_of_the_next_group) {
+  for (const int bits : {1, 9}) {
+    for (const std::string_view stage : {"mail", "rcpt", "data"}) {
+      BOOST_TEST_CONTEXT(mode(bits) << " " << stage) {
+        Harness h(settings(bits));
+        fill(h, 3, 2);
+        PeerOptions o = offers(bits);
+        bool hangs = false;
+        int taken = 0;
+        o.fault = [&](std::string_view command) -> std::string {
+          if (command.starts_with("dot")) ++taken;
+          hangs = hangs || (taken > 0 && command.starts_with(stage));
+          return hangs ? "swallow" : "";
+        };
+        ScriptedPeer peer(o);
+        for (int i = 0; i < 8; ++i) {
+          h.submit_some();
+          peer.input(h.output());
+          h.input(peer.take_output());
+          h.collect();
+        }
+        BOOST_TEST(h.order.empty());  // it may have swallowed a reply
+        h.wait(Engine::kProofTime - milliseconds(1));
+        BOOST_TEST(h.order.empty());
+        BOOST_REQUIRE(h.engine.proof_due());
+        BOOST_TEST((*h.engine.proof_due() == h.now + milliseconds(1)));
+        h.wait(milliseconds(1));
+        BOOST_REQUIRE(h.order.size() == 1u);
+        BOOST_TEST((h.jobs[0]->done->results[0].action != Action::deferred));
+        BOOST_TEST(!h.engine.proof_due());
+        h.finish(End::timed_out);
+        BOOST_TEST(h.jobs[0]->outcomes == 1);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(windows_grow_with_the_round_trip_and_shrink_when_it_proves_shorter) {
   const auto opened = [](milliseconds handshake, milliseconds mail_reply,
                          milliseconds ehlo_reply = milliseconds(0)) {

@@ -101,6 +101,11 @@ class Harness {
       }
     }
   }
+  void wait(milliseconds time) {
+    now += time;
+    engine.on_time(now);
+    collect();
+  }
   void finish(End how) {
     if (ended) return;
     engine.finish(engine.ended() ? End::by_engine : how, now);

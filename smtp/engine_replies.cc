@@ -109,12 +109,19 @@ void Engine::on_line(std::string_view line, SteadyTime now) {
       round_trip_ = std::min(round_trip_, std::chrono::ceil<microseconds>(now - t->started));
   }
   const bool was_opened = opened_;
-  on_reply(*reply);
+  on_reply(*reply, now);
   if (opened_ && !was_opened) ready_at_ = now;
   report_settled(now);
 }
 
-void Engine::on_reply(const mail::Reply& reply) {
+void Engine::on_time(SteadyTime now) {
+  const auto due = proof_due();
+  if (!due || now < *due) return;
+  held_ = 0;
+  report_settled(now);
+}
+
+void Engine::on_reply(const mail::Reply& reply, SteadyTime now) {
   if (owed_.empty()) {
     if (reply.code == 421) {
       last_was_421_ = true;
@@ -184,7 +191,7 @@ void Engine::on_reply(const mail::Reply& reply) {
         on_data(*t, reply);
         break;
       default:
-        on_end_of_data(*t, owed, reply);
+        on_end_of_data(*t, owed, reply, now);
         break;
     }
     if (reply.code == 421) {
@@ -313,7 +320,8 @@ void Engine::on_data(Transaction& t, const mail::Reply& reply) {
   }
 }
 
-void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply) {
+void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply,
+                            SteadyTime now) {
   --t.final_owed;
   const bool early = !t.written && !t.dot_only;
   const std::string_view command = t.uses_bdat ? "BDAT command" : "end of DATA command";
@@ -355,8 +363,10 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
   const Transaction* next = find(t.number + 1);
   const bool last = next == nullptr || next->at == At::queued;
   if (t.uses_bdat && reply.positive() && t.accepted > 0 && last) reset_owed_ = false;
-  if (!t.uses_bdat && !last && next->owed > 0 && (next->at == At::data_wait || next->is_probe()))
+  if (!t.uses_bdat && !last && next->owed > 0 && (next->at == At::data_wait || next->is_probe())) {
     held_ = t.number;
+    proof_due_ = now + kProofTime;
+  }
 }
 
 void Engine::settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status) {

@@ -143,6 +143,35 @@ BOOST_AUTO_TEST_CASE(each_stage_has_its_own_time_out) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_finished_delivery_is_told_of_while_the_peer_hangs_at_the_next_group) {
+  for (const std::string_view stage : {"mail", "rcpt", "data"}) {
+    BOOST_TEST_CONTEXT(stage) {
+      results.clear();
+      closed.clear();
+      settings.mail_timeout = settings.rcpt_timeout = settings.data_init_timeout = seconds(60);
+      start();
+      PeerOptions o;
+      o.chunking = false;
+      bool hangs = false;
+      int taken = 0;
+      o.fault = [&](std::string_view command) -> std::string {
+        if (command == "dot") ++taken;
+        hangs = hangs || (taken > 0 && command.starts_with(stage));
+        return hangs ? "swallow" : "";
+      };
+      Host host(loop, o);
+      open(1, host.port);
+      const auto first = job(1, "x\r\n");
+      job(1, "y\r\n");
+      until([&] { return !results.empty(); });
+      BOOST_TEST(closed.empty());
+      BOOST_TEST(results.size() == 1u);
+      BOOST_TEST(status(first).dsn.front() == '2');
+      session.reset();
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(unreadable_content_is_deferred_and_never_sent_short) {
   for (const bool chunking : {false, true}) {
     results.clear();

@@ -92,7 +92,9 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::
     work.become = *std::move(become);
     work.only_look = message->envelope.purpose == mail::Purpose::probe;
     work.target = std::move(place->target);
-    return mailbox::deliver_in_child(std::move(work), message->body, rules->time_limit).status;
+    return mailbox::deliver_in_child(std::move(work), message->body, rules->time_limit,
+                                     message->ending.get())
+        .status;
   };
   co_return co_await pool_.run(std::move(run));
 }

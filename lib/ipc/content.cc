@@ -36,6 +36,7 @@ Result<void> Content::read(std::uint64_t at, std::span<char> into) const {
     into = into.subspan(static_cast<std::size_t>(n));
     at += static_cast<std::uint64_t>(n);
   }
+  if (check_) return check_(file_->get());
   return {};
 }
 

@@ -7,6 +7,7 @@
 /// Owns:    the bytes, or the descriptor; copies share them.
 /// Thread:  any; what is there never changes.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,13 +31,20 @@ class Content {
   std::string_view memory() const {
     return bytes_ ? std::string_view(*bytes_) : std::string_view();
   }
-  /// Fills `into` with the bytes from `at` on. Errors: ENODATA when there are not so many; errno of pread.
+  /// For content in a file that may be used again: called after each read of it, with the file's descriptor; what was read counts only
+  /// when it returns no error. Any thread.
+  using Check = std::function<Result<void>(int)>;
+  void check_reads(Check check) { check_ = std::move(check); }
+  /// The file's descriptor; -1 for content in memory.
+  int descriptor() const { return file_ ? file_->get() : -1; }
+  /// Fills `into` with the bytes from `at` on. Errors: ENODATA when there are not so many; errno of pread; the check's.
   Result<void> read(std::uint64_t at, std::span<char> into) const;
 
  private:
   std::shared_ptr<const std::string> bytes_;
   std::shared_ptr<const async::Fd> file_;
   std::uint64_t offset_ = 0, size_ = 0;
+  Check check_;
 };
 
 /// What came in one frame: exactly `size` bytes in it, or one descriptor (which is taken) and none. Error: EBADMSG.

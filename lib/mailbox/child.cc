@@ -102,13 +102,19 @@ Result<std::string_view> read_some(std::string& buffer) {
   }
 }
 
+/// The parent has closed its end: nobody wants the outcome any more.
+bool called_off() {
+  pollfd answer{kAnswerFd, 0, 0};
+  return ::poll(&answer, 1, 0) > 0;
+}
+
 /// An mbox cannot be completed later: small content is taken whole before the file is touched, so that the death of
 /// the parent at any moment leaves either all or nothing. Larger content is cut off again by store() at an early end.
 mail::DeliveryStatus store_content(const Work& work) {
   std::string buffer(kChunk, '\0');
   const auto chunks = [&] { return read_some(buffer); };
   if (work.target.form != Form::mbox || work.message.size > kWholeContent)
-    return store(work.target, work.message, chunks);
+    return store(work.target, work.message, chunks, called_off);
   std::string whole;
   whole.reserve(work.message.size);
   for (;;) {
@@ -119,9 +125,10 @@ mail::DeliveryStatus store_content(const Work& work) {
   }
   if (whole.size() != work.message.size) return trouble("4.3.0", "content incomplete").status;
   std::string_view rest = whole;
-  return store(work.target, work.message, [&]() -> Result<std::string_view> {
+  const auto once = [&]() -> Result<std::string_view> {
     return std::exchange(rest, std::string_view{});
-  });
+  };
+  return store(work.target, work.message, once, called_off);
 }
 
 /// The place has not been looked at: a mailbox that is not there yet would be made.
@@ -169,7 +176,7 @@ Answer child_work(const Work& work, std::chrono::seconds limit) {
   if (work.only_look)
     answer.status = would_do(work);
   else if (work.command)
-    answer.status = run_command(*work.command, work.message, kBodyFd, limit);
+    answer.status = run_command(*work.command, work.message, kBodyFd, kAnswerFd, limit);
   else
     answer.status = store_content(work);
   return answer;
@@ -265,8 +272,13 @@ class Feeder {
 
 }  // namespace
 
-Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit) {
+Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit,
+                        const Ending* ending) {
   stragglers().reap();
+  const auto ended_meanwhile = [] {
+    return trouble("4.3.0", "the conversation with the queue manager has ended");
+  };
+  if (ending != nullptr && ending->has_come()) return ended_meanwhile();
   work.message.size = body.size();
   work.message.from_line = mbox_from_line(work.message.sender, work.message.now);
   int answer_pipe[2], body_pair[2];
@@ -298,10 +310,17 @@ Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::second
       late = true;
       break;
     }
-    pollfd fds[2] = {{answer_in.get(), POLLIN, 0}, {feeder.open() ? feeder.fd() : -1, POLLOUT, 0}};
-    const int n = ::poll(fds, 2, static_cast<int>(std::min<long long>(left, 60'000)));
+    pollfd fds[3] = {{answer_in.get(), POLLIN, 0},
+                     {feeder.open() ? feeder.fd() : -1, POLLOUT, 0},
+                     {ending != nullptr ? ending->fd() : -1, POLLIN, 0}};
+    const int n = ::poll(fds, 3, static_cast<int>(std::min<long long>(left, 60'000)));
     if (n < 0 && errno != EINTR) break;
     if (n <= 0) continue;
+    if (fds[2].revents != 0) {
+      // It sees both pipes closed, and ends by itself.
+      stragglers().add(pid);
+      return ended_meanwhile();
+    }
     if (fds[1].revents != 0) feeder.pump();
     if (fds[0].revents != 0) {
       char chunk[16 * 1024];

@@ -6,6 +6,8 @@
 ///          forward file (if asked), else stores the message or runs a command (command.h), and reports. It gets the
 ///          content through a socket, never a descriptor of the spool. It ends itself after the time limit even if this program dies; a child
 ///          whose answer does not come in time is killed and reaped later: a hanging file system holds up nobody else.
+/// Ending:  of the conversation that the delivery is for: its command is killed with its group, nothing more is stored,
+///          the answer is "deferred" at once. A mailbox that is being written to is completed.
 /// Death:   of this program: a child that already has the whole content finishes (a mailbox is never cut in the
 ///          middle); one that has not gives up without effect.
 /// Thread:  any number at once.
@@ -19,6 +21,7 @@
 
 #include "lib/ipc/content.h"
 #include "lib/mailbox/command.h"
+#include "lib/mailbox/ending.h"
 #include "lib/mailbox/store.h"
 
 namespace pen::mailbox {
@@ -59,6 +62,8 @@ struct Answer {
   PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status)
 };
 
-Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit);
+/// ending: nullptr where there is none.
+Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit,
+                        const Ending* ending = nullptr);
 
 }  // namespace pen::mailbox

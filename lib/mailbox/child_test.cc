@@ -4,12 +4,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "lib/testing/scratch.h"
 
@@ -124,6 +126,51 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_hangs_is_stopped_at_its_limit) {
   const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(1));
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   BOOST_TEST(answer.status.text.find("longer than 1 seconds") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_conversation) {
+  work.target.form = Form::mbox;
+  work.target.path = "mail";
+  work.target.lock.delay = seconds(1);
+  work.target.lock.attempts = 1000;
+  const auto lock = scratch.write("mail.lock", "1");
+  own(lock);
+  const auto ending = Ending::make();
+  BOOST_REQUIRE(ending);
+  Answer answer;
+  std::thread delivery([&] {
+    answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(900), ending->get());
+  });
+  (*ending)->come();
+  delivery.join();
+  BOOST_TEST((answer.status.action == mail::Action::deferred));
+  fs::remove(lock);
+  while (::waitpid(-1, nullptr, 0) > 0) {
+  }
+  BOOST_TEST(!fs::exists(scratch.path() / "mail"));
+}
+
+BOOST_AUTO_TEST_CASE(content_that_is_another_messages_after_a_read_is_not_delivered) {
+  std::string content = "Subject: big\r\n\r\n";
+  while (content.size() < 300'000) content += "0123456789\r\n";
+  const auto path = scratch.write("spool", content);
+  auto body = ipc::Content::in_file(async::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0,
+                                    content.size());
+  int reads = 0;
+  body.check_reads([&reads](int) -> Result<void> {
+    if (++reads < 3) return {};
+    return fail_errno("used again", ESTALE);
+  });
+  for (const auto form : {Form::maildir, Form::mbox}) {
+    work.target.form = form;
+    work.target.path = form == Form::mbox ? "mail" : "Maildir/";
+    reads = 0;
+    const auto answer = deliver_in_child(work, body, seconds(60));
+    BOOST_TEST((answer.status.action == mail::Action::deferred));
+    BOOST_TEST(answer.status.text.contains("used again"));
+  }
+  BOOST_TEST(mails().empty());
+  BOOST_TEST(!fs::exists(scratch.path() / "mail"));
 }
 
 BOOST_AUTO_TEST_CASE(a_forward_file_that_cannot_be_opened_is_none) {

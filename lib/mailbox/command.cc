@@ -147,8 +147,12 @@ struct Failure {  // why the command did not begin
 
 class Run {
  public:
-  Run(const Command& command, const Message& message, int content)
-      : command_(command), message_(message), content_(content), form_(command.form) {}
+  Run(const Command& command, const Message& message, int content, int answer)
+      : command_(command),
+        message_(message),
+        content_(content),
+        answer_(answer),
+        form_(command.form) {}
 
   mail::DeliveryStatus operator()(std::chrono::seconds limit) {
     form_.head((command_.from_line ? message_.from_line : "") + message_.fields, pending_);
@@ -231,14 +235,19 @@ class Run {
       }
       const bool want = in_ && pending_.size() == sent_ && !ended_;
       const bool offer = in_ && pending_.size() > sent_;
-      pollfd fds[4] = {{signals_.get(), POLLIN, 0},
+      pollfd fds[5] = {{signals_.get(), POLLIN, 0},
                        {out_ ? out_.get() : -1, POLLIN, 0},
                        {offer ? in_.get() : -1, POLLOUT, 0},
-                       {want ? content_ : -1, POLLIN, 0}};
-      if (::poll(fds, 4, static_cast<int>(std::min<long long>(left, 60'000))) < 0 &&
+                       {want ? content_ : -1, POLLIN, 0},
+                       {answer_, 0, 0}};
+      if (::poll(fds, 5, static_cast<int>(std::min<long long>(left, 60'000))) < 0 &&
           errno != EINTR) {
         stop();
         return deferred("poll: " + Error::from_errno(errno).message());
+      }
+      if (fds[4].revents != 0) {
+        stop();
+        return deferred("nobody waits for the command any more");
       }
       if (fds[3].revents != 0 && !read_content()) {
         stop();
@@ -291,7 +300,7 @@ class Run {
 
   const Command& command_;
   const Message& message_;
-  int content_;
+  int content_, answer_;
   PipeForm form_;
   std::string pending_, output_;
   std::size_t sent_ = 0;
@@ -304,8 +313,8 @@ class Run {
 }  // namespace
 
 mail::DeliveryStatus run_command(const Command& command, const Message& message, int content,
-                                 std::chrono::seconds limit) {
-  return Run(command, message, content)(limit);
+                                 int answer, std::chrono::seconds limit) {
+  return Run(command, message, content, answer)(limit);
 }
 
 std::string Command::shown() const {

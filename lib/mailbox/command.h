@@ -40,9 +40,10 @@ struct Command {
 inline constexpr std::size_t kWholeContent = 1024 * 1024;
 inline constexpr std::size_t kMaxOutput = 1000;  // of the command's output kept for the status
 
-/// content: a descriptor that message.size bytes can be read from.
+/// content: a descriptor that message.size bytes can be read from. answer: the pipe that the outcome is for; when nobody
+/// has it open to read any more, the command is killed with its group.
 mail::DeliveryStatus run_command(const Command& command, const Message& message, int content,
-                                 std::chrono::seconds limit);
+                                 int answer, std::chrono::seconds limit);
 
 /// What is executed: `line` split at white space where that is all there is to it, else by /bin/sh -c; with a shell,
 /// its words and the line as one word. Pure.

@@ -238,6 +238,31 @@ BOOST_AUTO_TEST_CASE(a_large_message_comes_through_whole) {
   BOOST_TEST((text("big") == "Return-Path: <a@b>\n" + content));
 }
 
+BOOST_AUTO_TEST_CASE(a_command_ends_with_the_conversation_that_it_is_for) {
+  for (const std::size_t size : {std::size_t{10}, 3 * kWholeContent}) {
+    const auto ending = Ending::make();
+    BOOST_REQUIRE(ending);
+    BOOST_REQUIRE(::mkfifo(scratch.file("begun").c_str(), 0666) == 0);
+    BOOST_REQUIRE(::chmod(scratch.file("begun").c_str(), 0666) == 0);
+    work.command->line = "sleep 1000 & echo $! > pid; echo > begun; wait";
+    mail::DeliveryStatus status;
+    std::thread delivery([&] {
+      status =
+          deliver_in_child(work, spool(std::string(size, 'x'), size), seconds(900), ending->get())
+              .status;
+    });
+    std::ifstream(scratch.file("begun")).get();
+    (*ending)->come();
+    delivery.join();
+    BOOST_TEST((status.action == mail::Action::deferred));
+    std::string pid = text("pid");
+    BOOST_REQUIRE(!pid.empty());
+    pid.pop_back();
+    while (runs(pid)) std::this_thread::yield();
+    fs::remove(scratch.file("begun"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(no_command_runs_as_root) {
   if (::geteuid() != 0) return;
   work.become = Identity{0, 0, {}};

@@ -9,6 +9,7 @@
 #include "lib/mail/delivery_status.h"
 #include "lib/mail/envelope.h"
 #include "lib/mailbox/child.h"
+#include "lib/mailbox/ending.h"
 
 namespace pen::mailbox {
 
@@ -16,9 +17,12 @@ namespace pen::mailbox {
 struct Incoming {
   mail::Envelope envelope;  // of the message; recipients are those of the job
   ipc::Content body;
-  std::string header;          // its first kMaxHeader bytes
-  std::string nexthop;         // of the job
-  bool soft_refusals = false;  // soft_bounce: what fails is tried again
+  std::string header;                         // its first kMaxHeader bytes
+  std::string nexthop;                        // of the job
+  bool soft_refusals = false;                 // soft_bounce: what fails is tried again
+  std::shared_ptr<const Ending> ending = {};  // of its conversation; none: it has no end
+  /// Nothing more is to be done for it.
+  bool over() const { return ending && ending->has_come(); }
 };
 
 /// A new message made from one that is being delivered.

@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/mailbox/content.h"
+#include "lib/spool/spool.h"
 
 namespace pen::mailbox {
 namespace {
@@ -64,14 +65,19 @@ struct Slot {
 
 /// One connection of qmgr.
 struct Talk {
-  Talk(std::shared_ptr<SlotEnvironment> e, SlotChannel c)
-      : environment(std::move(e)), channel(std::move(c)), quiet(environment->loop) {}
+  Talk(std::shared_ptr<SlotEnvironment> e, SlotChannel c, std::shared_ptr<Ending> end)
+      : environment(std::move(e)),
+        channel(std::move(c)),
+        quiet(environment->loop),
+        ending(std::move(end)) {}
   std::shared_ptr<SlotEnvironment> environment;
   SlotChannel channel;
   StagePage page;
   std::map<std::uint64_t, Slot> slots;
   std::size_t running = 0;  // slots at work
   async::Event quiet;       // set when there is none
+  async::Cancel all_done;   // raised then
+  const std::shared_ptr<Ending> ending;
 
   template <class M>
   void send(const M& message) {
@@ -96,6 +102,24 @@ mail::DeliveryStatus broken(std::string text) {
   s.dsn = "4.3.0";
   s.text = std::move(text);
   return s;
+}
+
+Error other_use() {
+  return Error::from_errno(ESTALE, "the spool file is another message's by now");
+}
+
+/// qmgr has looked at the file's use before it sent the job, and keeps the file as it is while it knows of a reader. When it dies, the
+/// next one may use the file again under a reader that hangs: its header is written before that.
+Result<void> tie_to_use(ipc::Content& content, const std::string& queue_id) {
+  PEN_TRY_ASSIGN(const auto header, spool::Spool::read_header(content.descriptor()));
+  if (!header || (!header->queue_id.empty() && header->queue_id != queue_id))
+    return fail(other_use());
+  content.check_reads([use = header->use](int fd) -> Result<void> {
+    PEN_TRY_ASSIGN(const auto now, spool::Spool::read_header(fd));
+    if (!now || now->use != use) return fail(other_use());
+    return {};
+  });
+  return {};
 }
 
 /// What the message is, from the job. The error: the job cannot be.
@@ -149,6 +173,7 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
   const SteadyTime began = environment.loop.now();
   talk->page.mark(in->job.slot, delivery::Stage::started);
   auto message = take(*in);
+  if (message) (*message)->ending = talk->ending;
   if (message && !(*message)->body.in_memory()) {
     auto work = [m = *message] { read_header(*m); };
     co_await environment.pool.run_erased(std::move(work));
@@ -165,6 +190,7 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
     PEN_CHECK(together.size() == in->job.recipients.size());
   }
   for (const auto& r : in->job.recipients) {
+    if (talk->ending->has_come()) break;
     const WallTime begun = together.empty() ? environment.loop.clock().wall_now() : all_begun;
     mail::DeliveryStatus status;
     if (!together.empty())
@@ -175,6 +201,7 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
       status = broken(message.error().message());
     if (environment.filter)
       status = co_await filtered(environment, in->job.queue_id, std::move(status));
+    if (talk->ending->has_come()) break;
     const auto delays = mail::delays_between(in->job.arrival, in->job.active, begun,
                                              environment.loop.clock().wall_now());
     log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays,
@@ -185,6 +212,11 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
   }
   result.service_time = std::chrono::duration_cast<microseconds>(environment.loop.now() - began);
   --environment.busy;
+  if (result.results.size() < in->job.recipients.size())
+    log::warning(
+        "{}: the conversation with the queue manager has ended: a delivery is called off, and made "
+        "again",
+        in->job.queue_id);
   talk->send(result);
 }
 
@@ -196,7 +228,10 @@ async::Task<void> run_slot(std::shared_ptr<Talk> talk, std::uint64_t id) {
         it->second.running = false;
         if (it->second.closing) talk->end_slot(id);
       }
-      if (--talk->running == 0) talk->quiet.set();
+      if (--talk->running == 0) {
+        talk->quiet.set();
+        talk->all_done.raise();
+      }
       co_return;
     }
     auto job = std::move(it->second.jobs.front());
@@ -242,6 +277,10 @@ bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message,
     return false;
   auto content = ipc::take_content(job.inline_body, fds, job.body_offset, job.body.size);
   job.inline_body = {};
+  if (content && !content->in_memory()) {
+    if (auto tied = tie_to_use(*content, job.queue_id); !tied)
+      content = std::unexpected(std::move(tied).error());
+  }
   auto in = std::make_unique<JobInHand>(std::move(job), std::move(content));
   const std::uint64_t id = in->job.connection;
   it->second.jobs.push_back(std::move(in));
@@ -249,24 +288,42 @@ bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message,
     it->second.running = true;
     ++talk->running;
     talk->quiet.reset();
+    talk->all_done.reset();
     talk->environment->loop.spawn("delivery", run_slot(talk, id));
   }
   return true;
 }
 
+/// Until nothing is in hand, or the connection has ended; what still comes is handed out again by qmgr.
+async::Task<void> finish(std::shared_ptr<Talk> talk) {
+  for (auto& [id, slot] : talk->slots) slot.jobs.clear();
+  while (talk->running > 0) {
+    auto received = co_await talk->channel.receive({.cancel = &talk->all_done});
+    if (!received && !received.error().is(async::WaitError::cancelled)) {
+      talk->ending->come();
+      (void)co_await talk->quiet.wait();
+    }
+  }
+  (void)co_await talk->channel.flush();  // an error here is the end that comes next
+}
+
 }  // namespace
 
 async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel) {
-  auto talk = std::make_shared<Talk>(std::move(environment), std::move(channel));
+  auto ending = Ending::make();
+  if (!ending) {
+    log::error("queue manager: {}", ending.error().message());
+    co_return;
+  }
+  auto talk =
+      std::make_shared<Talk>(std::move(environment), std::move(channel), *std::move(ending));
   for (;;) {
     async::Until until;
     until.cancel = talk->environment->draining;
     auto received = co_await talk->channel.receive(until);
     if (!received && received.error().is(async::WaitError::cancelled)) {
       // Jobs not begun have no effect yet: qmgr hands them out again when the connection ends.
-      for (auto& [id, slot] : talk->slots) slot.jobs.clear();
-      if (talk->running > 0) (void)co_await talk->quiet.wait();
-      (void)co_await talk->channel.flush();  // an error here is the end that comes next
+      co_await finish(talk);
       break;
     }
     if (!received) {
@@ -283,7 +340,8 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
     }
   }
   talk->channel.close();
-  // Jobs not begun are qmgr's again; those in hand end by themselves.
+  talk->ending->come();
+  // Jobs not begun are qmgr's again; those in hand end now.
   for (auto& [id, slot] : talk->slots) slot.jobs.clear();
 }
 

@@ -6,6 +6,9 @@
 /// Logs:    one Postfix-style line per recipient (lib/mail/delivery_line.h).
 /// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers
 ///          it as in doubt instead of assuming that nothing happened.
+/// Ending:  of the connection, while what is in hand is finished too: Incoming::ending tells the deliveries, which end; nothing is
+///          logged of them, for the next queue manager makes them again.
+/// Content: in a spool file counts only as long as the file is in the use that it had when the job came (lib/spool).
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,7 +45,7 @@ struct SlotEnvironment {
   std::uint64_t done = 0;  // recipients answered
 };
 
-/// Ends when qmgr closes the connection (deliveries in hand then end by themselves), or drained.
+/// Ends when qmgr closes the connection (deliveries in hand then end soon, by themselves), or drained.
 async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel);
 /// The same for a connection that has just been accepted: refuses (and logs) whom `peers` does not allow.
 async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,

@@ -7,6 +7,9 @@
 #include <boost/test/unit_test.hpp>
 #include <map>
 
+#include "lib/spool/spool.h"
+#include "lib/testing/scratch.h"
+
 using namespace pen;
 using namespace pen::mailbox;
 namespace delivery = ipc::delivery;
@@ -25,6 +28,7 @@ struct Pair {
   async::Task<mail::DeliveryStatus> answer(std::shared_ptr<const Incoming> m, mail::Recipient r) {
     ++delivered[r.address];
     contents.push_back(std::string(m->body.memory()));
+    messages.push_back(m);
     headers.push_back(m->header);
     soft_refusals.push_back(m->soft_refusals);
     if (auto hold = holds.find(r.address); hold != holds.end()) (void)co_await hold->second->wait();
@@ -83,8 +87,11 @@ struct Pair {
   std::map<std::string, int> delivered;
   std::map<std::string, std::shared_ptr<async::Event>> holds;
   std::vector<std::string> contents, headers;
+  std::vector<std::shared_ptr<const Incoming>> messages;
   std::vector<bool> soft_refusals;
   bool played = false, served = false;
+  bool drain_first = false;
+  std::string owner = "4TEST";  // of the spool file
 };
 
 async::Task<void> simple(Pair& p, QmgrSide side) {
@@ -199,6 +206,78 @@ async::Task<void> drained(Pair& p, QmgrSide side) {
   BOOST_TEST(!(co_await side.receive()));
   BOOST_TEST(!p.delivered.contains("never@x"));
 }
+
+/// One job in hand; its connection ends.
+async::Task<void> ended(Pair& p, QmgrSide side) {
+  const auto held = p.holds["slow@x"] = std::make_shared<async::Event>(p.loop);
+  delivery::OpenConnection open;
+  open.connection = 1;
+  (void)side.send(open);
+  (void)co_await side.receive();
+  (void)side.send(Pair::job(1, 1, {"slow@x", "next@x"}));
+  while (p.delivered.empty()) co_await p.loop.yield();
+  BOOST_TEST(!p.messages.at(0)->over());
+  if (p.drain_first) {
+    p.draining.raise();
+    co_await p.loop.yield();
+    BOOST_TEST(!p.messages.at(0)->over());
+  }
+  side.close();
+  while (!p.messages.at(0)->over()) co_await p.loop.yield();
+  held->set();
+  while (p.environment->busy > 0) co_await p.loop.yield();
+  BOOST_TEST(p.environment->done == 0U);
+  BOOST_TEST(!p.delivered.contains("next@x"));
+}
+
+/// A job whose content is in a spool file.
+async::Task<void> used_again(Pair& p, QmgrSide side) {
+  const testing::ScratchDir scratch;
+  auto spool = spool::Spool::open(scratch.file("bodies"));
+  BOOST_REQUIRE(spool);
+  auto lease = (*spool)->lease(5000);
+  BOOST_REQUIRE(lease);
+  const std::string mine(5000, 'm');
+  BOOST_REQUIRE(::pwrite(lease->fd.get(), mine.data(), mine.size(), spool::kContentOffset) == 5000);
+  auto ref = (*spool)->take(lease->lease, p.owner, mine.size());
+  BOOST_REQUIRE(ref);
+  lease->fd.reset();
+  p.holds["a@x"] = std::make_shared<async::Event>(p.loop);
+  delivery::OpenConnection open;
+  open.connection = 1;
+  (void)side.send(open);
+  (void)co_await side.receive();
+  auto job = Pair::job(1, 1, {"a@x"});
+  job.body.size = mine.size();
+  job.body_offset = spool::kContentOffset;
+  auto fd = (*spool)->open_to_read(*ref);
+  BOOST_REQUIRE(fd);
+  async::Fd sent[1];
+  sent[0] = *std::move(fd);
+  (void)side.send(job, sent);
+  if (p.owner == "4TEST") {
+    while (p.delivered.empty()) co_await p.loop.yield();
+    std::string text(10, '\0');
+    BOOST_TEST(p.messages.at(0)->body.read(0, text).has_value());
+    BOOST_TEST(text == "mmmmmmmmmm");
+    // The file's next use, as a queue manager gives it out that does not know of this reader.
+    spool->reset();
+    const auto opened = spool::Spool::open(scratch.file("bodies"));
+    BOOST_REQUIRE(opened);
+    (*opened)->sweep();
+    auto next = (*opened)->lease(5000);
+    BOOST_REQUIRE(next);
+    const auto read = p.messages.at(0)->body.read(0, text);
+    BOOST_TEST(!read.has_value());
+    p.holds["a@x"]->set();
+  }
+  auto result = co_await side.receive();
+  BOOST_REQUIRE(result);
+  if (p.owner == "4TEST") co_return;
+  const auto& r = std::get<delivery::JobResult>(result->message);
+  BOOST_TEST((r.results.at(0).status.action == mail::Action::deferred));
+  BOOST_TEST(p.delivered.empty());
+}
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(mailbox_slots, Pair)
@@ -210,6 +289,17 @@ BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_refused) { run(too_many); 
 BOOST_AUTO_TEST_CASE(a_body_of_another_size_than_announced_is_deferred) { run(wrong_size); }
 BOOST_AUTO_TEST_CASE(a_job_for_no_connection_ends_the_conversation) { run(unknown_connection); }
 BOOST_AUTO_TEST_CASE(a_drain_finishes_what_is_in_hand_and_begins_nothing) { run(drained); }
+
+BOOST_AUTO_TEST_CASE(what_is_in_hand_when_the_conversation_ends_is_called_off) { run(ended); }
+BOOST_AUTO_TEST_CASE(the_conversation_may_end_during_a_drain) {
+  drain_first = true;
+  run(ended);
+}
+BOOST_AUTO_TEST_CASE(a_spool_file_that_is_used_again_is_not_read_on) { run(used_again); }
+BOOST_AUTO_TEST_CASE(a_spool_file_of_another_message_is_not_read) {
+  owner = "4OTHER";
+  run(used_again);
+}
 
 BOOST_AUTO_TEST_CASE(a_filter_says_what_is_told_of_a_delivery) {
   BOOST_TEST(*open_status_filter({}, "lmdb") == nullptr);

@@ -48,6 +48,8 @@ mail::DeliveryStatus delivered(std::string_view where) {
   return s;
 }
 
+Error called_off_error() { return Error::from_errno(ECANCELED, "delivery called off"); }
+
 std::vector<std::string> components(std::string_view path) {
   std::vector<std::string> parts;
   for (const auto part : split(path, "/"))
@@ -146,7 +148,7 @@ Result<std::uint64_t> copy(int fd, std::string head, const Message& message, con
 }
 
 mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
-                                const Content& content) {
+                                const Content& content, const CalledOff& called_off) {
   const auto parts = components(target.path);
   auto box = open_below(target.base, parts, parts.size(), target.follow_links, true);
   if (!box) return trouble(box.error(), "maildir delivery failed");
@@ -195,6 +197,7 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
       !copied)
     return give_up(copied.error());
   if (::fstat(file.get(), &st) != 0) return give_up(Error::from_errno(errno, "fstat"));
+  if (called_off()) return give_up(called_off_error());
   const std::string last = name.final(st.st_dev, st.st_ino);
   // link() never replaces; file systems without hard links get rename().
   if (::linkat(dirs[0].get(), tmp.c_str(), dirs[1].get(), last.c_str(), 0) == 0) {
@@ -210,10 +213,13 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
   return delivered(target.shown.empty() ? "maildir" : target.shown);
 }
 
-void pause(seconds time) {
+/// Between two tries at a lock.
+Result<void> pause(seconds time, const CalledOff& called_off) {
   timespec t{.tv_sec = time.count(), .tv_nsec = 0};
   while (::nanosleep(&t, &t) != 0 && errno == EINTR) {
   }
+  if (called_off()) return fail(called_off_error());
+  return {};
 }
 
 /// FILE.lock beside the mailbox, made with O_EXCL; removed when the object dies.
@@ -225,7 +231,8 @@ class Dotlock {
     dir_ = -1;
   }
   /// EACCES: no right to make files there; the caller decides whether another lock is enough.
-  Result<void> take(int dir, const std::string& mailbox, const LockRules& rules) {
+  Result<void> take(int dir, const std::string& mailbox, const LockRules& rules,
+                    const CalledOff& called_off) {
     name_ = mailbox + ".lock";
     for (unsigned attempt = 0;; ++attempt) {
       async::Fd fd(
@@ -242,7 +249,7 @@ class Dotlock {
       } else if (attempt + 1 >= rules.attempts) {
         return fail_errno("unable to lock for exclusive access: " + name_, EAGAIN);
       } else {
-        pause(rules.delay);
+        PEN_TRY(pause(rules.delay, called_off));
       }
     }
   }
@@ -252,7 +259,7 @@ class Dotlock {
   std::string name_;
 };
 
-Result<void> kernel_locks(int fd, const LockRules& rules) {
+Result<void> kernel_locks(int fd, const LockRules& rules, const CalledOff& called_off) {
   for (unsigned attempt = 0;; ++attempt) {
     struct flock range{};
     range.l_type = F_WRLCK;
@@ -263,11 +270,12 @@ Result<void> kernel_locks(int fd, const LockRules& rules) {
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return fail_errno("lock");
     if (attempt + 1 >= rules.attempts)
       return fail_errno("unable to lock for exclusive access", EAGAIN);
-    pause(rules.delay);
+    PEN_TRY(pause(rules.delay, called_off));
   }
 }
 
-mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const Content& content) {
+mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const Content& content,
+                             const CalledOff& called_off) {
   const std::string shown = target.base + "/" + target.path;
   const std::string what = "cannot update mailbox " + shown;
   const auto parts = components(target.path);
@@ -279,7 +287,7 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
 
   Dotlock dotlock;
   if (target.lock.dotlock) {
-    auto locked = dotlock.take(dir->get(), name, target.lock);
+    auto locked = dotlock.take(dir->get(), name, target.lock, called_off);
     const bool other = target.lock.fcntl || target.lock.flock;
     // No right to make files beside an existing mailbox: the other lock has to do, as in Postfix.
     if (!locked && !(other && locked.error().is_errno(EACCES)))
@@ -288,7 +296,7 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
   async::Fd file(::openat(dir->get(), name.c_str(),
                           O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
   if (!file) return trouble(Error::from_errno(errno, "open"), what);
-  if (auto locked = kernel_locks(file.get(), target.lock); !locked)
+  if (auto locked = kernel_locks(file.get(), target.lock, called_off); !locked)
     return trouble(locked.error(), what);
   struct stat st{}, path_st{};
   if (::fstat(file.get(), &st) != 0 ||
@@ -320,6 +328,7 @@ mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const
   if (target.size_limit != 0 && length >= target.size_limit)
     return trouble(Error::from_errno(EFBIG, "mailbox is full"), what);
   const std::uint64_t room = target.size_limit == 0 ? 0 : target.size_limit - length;
+  if (called_off()) return trouble(called_off_error(), what);
   if (auto copied = copy(file.get(), std::move(head), message, content, true, room); !copied) {
     if (::ftruncate(file.get(), st.st_size) != 0 || ::fsync(file.get()) != 0)
       return trouble(copied.error(), what + " (and the part written could not be removed)");
@@ -351,9 +360,10 @@ Result<LockRules> parse_lock_rules(std::string_view methods) {
   return rules;
 }
 
-mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content) {
-  return target.form == Form::maildir ? to_maildir(target, message, content)
-                                      : to_mbox(target, message, content);
+mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content,
+                           const CalledOff& called_off) {
+  return target.form == Form::maildir ? to_maildir(target, message, content, called_off)
+                                      : to_mbox(target, message, content, called_off);
 }
 
 }  // namespace pen::mailbox

@@ -60,8 +60,12 @@ struct Message {
 };
 /// Gives the next chunk of the content; empty view: end. Fewer bytes than Message::size is a failure.
 using Content = std::function<Result<std::string_view>()>;
+/// Asked while a lock is waited for and before anything shows in the mailbox: true, and there is no delivery.
+using CalledOff = std::function<bool()>;
 
 /// Permanent failure only for what will not get better by itself (full mailbox); the rest is deferred.
-mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content);
+mail::DeliveryStatus store(
+    const Target& target, const Message& message, const Content& content,
+    const CalledOff& called_off = [] { return false; });
 
 }  // namespace pen::mailbox

@@ -44,6 +44,38 @@ class Pipelining(Suite):
                 peer.wait_messages(3)
                 self.assertIn(True, [now for _, now in ahead])
 
+    def flushed(self, mx):
+        try:
+            mx.flush()
+            return True
+        except (OSError, ConnectionError):
+            return False  # qmgr is being started again
+
+    def test_a_delivery_is_recorded_while_the_peer_hangs_at_the_next_one(self):
+        for verb in ("MAIL", "RCPT", "DATA"):
+            with self.subTest(hangs_at=verb), Peer(features=["PIPELINING", "8BITMIME"]) as peer:
+                over = threading.Event()
+
+                def hangs(session, line):
+                    if session.number == 0 and peer.messages:
+                        over.wait(120)
+
+                peer.replies[verb] = hangs
+                with Instance({**relay_to(peer), "defer_transports": "smtp",
+                               "smtp_destination_concurrency_limit": "1"}) as mx:
+                    for n in range(2):
+                        send(mx.port, "ada@sender.example", [f"r{n}@rcpt.example"], mail())
+                    eventually(lambda: [e["queue_name"] for e in mx.queue()] == ["deferred"] * 2, "deferred")
+                    mx.flush()  # both at once: the second one's commands follow the first one's content
+                    peer.wait_messages(1)
+                    mx.wait_log(": removed")
+                    mx.kill("qmgr")
+                    over.set()
+                    eventually(lambda: self.flushed(mx) and len(peer.messages) > 1, "the second is delivered")
+                    mx.wait_empty_queue()
+                    self.assertEqual(sorted(r for m in peer.messages for r in m.recipients),
+                                     ["r0@rcpt.example", "r1@rcpt.example"])
+
     def test_a_stop_under_load_sends_nothing_again_that_was_answered(self):
         for name, features in FLOWS.items():
             with self.subTest(flow=name), Peer(features=features) as peer:

@@ -1,0 +1,31 @@
+#pragma once
+/// The end of the conversation with qmgr that a delivery belongs to. Nobody will record what becomes of the delivery then: the next
+/// queue manager makes it again.
+///
+/// Use:     auto ending = Ending::make();  …  poll(ending->fd(), POLLIN)   or   ending->has_come()
+/// Thread:  any.
+/// Errors:  make(): errno of eventfd.
+#include <atomic>
+#include <memory>
+
+#include "lib/async/fd.h"
+#include "lib/base/result.h"
+
+namespace pen::mailbox {
+
+class Ending {
+ public:
+  static Result<std::shared_ptr<Ending>> make();
+  /// Once and for ever.
+  void come();
+  bool has_come() const { return come_.load(std::memory_order_acquire); }
+  /// Readable from then on.
+  int fd() const { return event_.get(); }
+
+ private:
+  explicit Ending(async::Fd event) : event_(std::move(event)) {}
+  async::Fd event_;
+  std::atomic<bool> come_{false};
+};
+
+}  // namespace pen::mailbox
