@@ -165,7 +165,14 @@ void Manager::act(HandJob& a) {
   } else if (m.body_kept) {
     job.inline_body = m.body;
   } else {
-    reread = body_of(m);
+    auto body = body_of(m);
+    if (!body) {
+      deferred(m, a.ordinals,
+               {mail::Action::deferred, "4.3.0", "cannot read the message's content", {}, {}});
+      scheduler_.job_done(a.job, microseconds(0));
+      return;
+    }
+    reread = *std::move(body);
     job.inline_body = reread;
   }
   jobs_[a.job] = {a.message, std::move(a.ordinals)};

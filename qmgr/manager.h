@@ -228,7 +228,10 @@ class Manager {
   /// of references into them.
   void pack_envelopes();
   static constexpr std::size_t kUnpacked = 256;
-  std::string body_of(Active& m);
+  /// nullopt: the disk does not give it back; said in the log.
+  std::optional<std::string> body_of(Active& m);
+  /// The end of a message of which the disk has kept too little.
+  void lose(Active& m);
   void run_runners();
   /// Something is due and finds no room.
   bool others_wait() const;
@@ -236,7 +239,11 @@ class Manager {
   void park_excess();
   bool run_log(queue_log::LogId log);
   bool run_order();
-  bool take_stored(queue_log::Stored&& stored);
+  /// Whether work on a version that a log's runner came to was begun; if not, when the runner looks again.
+  bool begun(const std::string& id, queue_log::LogId log, Result<void> started);
+  /// nullptr: what is stored cannot be read, and is on hold now.
+  std::unique_ptr<Active> read_begun(queue_log::Stored&& stored);
+  bool take_stored(queue_log::LogId log, queue_log::Stored&& stored);
 
   // dispatch.cc
   void do_actions();
