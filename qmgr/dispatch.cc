@@ -309,6 +309,7 @@ void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
 void Manager::job_survived_death(JobNumber job) {
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;
+  ports_.readers_lost();
   Active& m = *find(it->second.message);
   std::uint8_t most = 0;
   for (const std::uint32_t ordinal : it->second.ordinals)

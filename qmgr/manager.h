@@ -80,6 +80,8 @@ class Ports {
   virtual void release_session(ConnectionNumber) {}
   /// A descriptor on a spooled body, for reading.
   virtual Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
+  /// A program is gone without an answer for the bodies that it was given: something of it may read on.
+  virtual void readers_lost() {}
   /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.
   virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// New mail can or cannot be taken.

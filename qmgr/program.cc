@@ -56,7 +56,10 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       queue_(
           loop, *manager_, Maildrop(pool_, options_.path("maildrop")), options_.orders_only,
           [this] { poke(); }, [this] { return status(); },
-          [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
+          [this](std::uint64_t file, const std::string& id) -> Result<async::Fd> {
+            if (spool_ == nullptr) return fail_errno(id, ENOENT);
+            return spool_->open_apart(file);
+          }),
       destination_server_(
           loop, *manager_, destinations, shared_.get(), options_.limits,
           {options_.classes, options_.path(ipc::kAnvilSocket)}, [this] { poke(); },
@@ -352,6 +355,10 @@ void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, as
 Result<async::Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {
   if (spool_ == nullptr) return fail_errno(queue_id, ENOENT);
   return spool_->open_to_read(spool_file);
+}
+
+void Program::readers_lost() {
+  if (spool_ != nullptr) spool_->forget_readers();
 }
 
 void Program::release_body(std::uint64_t spool_file, const std::string&) {

@@ -80,6 +80,7 @@ class Program final : public Ports {
     bounce_.notify(request, std::move(body));
   }
   Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
+  void readers_lost() override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void ask_session(ConnectionNumber connection, std::uint32_t session_class,
                    const ipc::Destination& destination) override;

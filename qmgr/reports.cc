@@ -292,6 +292,7 @@ void Manager::find_discharges() {
 void Manager::bounce_lost() {
   enter();
   if (reports_asked_.empty()) return;
+  ports_.readers_lost();
   std::vector<MessageNumber> lost;
   for (const auto& [request, asked] : reports_asked_) lost.push_back(asked.message);
   std::sort(lost.begin(), lost.end());
