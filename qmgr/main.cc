@@ -1,4 +1,6 @@
 /// qmgr: the queue manager. See man/qmgr.8.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -137,11 +139,21 @@ constexpr std::string_view kOrdersOnly = "orders-only";
 /// master starts us again and again.
 constexpr seconds kQueueLock{10};
 
+/// Connections to public/qmgr: a quarter of the descriptors at most. The queue log, the spool and the programs that
+/// deliver need theirs.
+std::size_t connection_bound() {
+  constexpr std::size_t kMost = 4096, kLeast = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost;
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, kLeast, kMost);
+}
+
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   const auto& words = c.arguments().rest;
   const bool orders_only = std::ranges::find(words, kOrdersOnly) != words.end();
   auto program_options = options_of(c);
+  program_options.guests = std::min(qmgr::Guests::kAll, connection_bound() / 8);
   if (orders_only) {
     program_options.orders_only = true;
     program_options.manager.active_messages = 0;
@@ -203,7 +215,8 @@ Result<service::Hooks> start(service::Context& c) {
     for (async::Fd& tool : c.take_listeners())
       c.loop().spawn("tool", program->serve(async::Stream(c.loop(), std::move(tool))));
   }
-  c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });
+  c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); },
+          connection_bound());
   service::Hooks hooks;
   hooks.drain = [program] { return program->drain(); };
   hooks.status = [program] {

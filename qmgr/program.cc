@@ -64,6 +64,7 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
           loop, *manager_, destinations, shared_.get(), options_.limits,
           {options_.classes, options_.path(ipc::kAnvilSocket)}, [this] { poke(); },
           [this] { return write_destinations(); }),
+      guests_(loop, options_.guests),
       committed_(loop) {}
 
 Program::~Program() = default;
@@ -461,19 +462,36 @@ async::Task<void> Program::find_orphans() {
 }
 
 async::Task<void> Program::serve(async::Stream stream) {
+  const auto peer = async::peer_credentials(stream.fd());
+  if (!peer) {
+    log::warning("public/qmgr: {}", peer.error().message());
+    co_return;
+  }
+  const uid_t uid = peer->uid;
+  const bool trusted =
+      uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
+  std::unique_ptr<Guests::Guest> guest;
+  if (!trusted) guest = guests_.enter(uid);
+  if (!trusted && !guest) {
+    if (loop_.now() - crowd_told_ >= seconds(60)) {
+      crowd_told_ = loop_.now();
+      log::warning(
+          "public/qmgr: uid {} is refused a connection: it has too many, or all users together have "
+          "{} (told once a minute)",
+          uid, guests_.connections());
+    }
+    co_return;
+  }
   auto opening = co_await ipc::greet(std::move(stream), {.everyone = true, .mail_owner = {}},
                                      {.deadline = loop_.now() + seconds(30)});
   if (!opening) {
     log::warning("public/qmgr: {}", opening.error().message());
     co_return;
   }
-  const uid_t uid = opening->peer.uid;
   if (options_.orders_only && opening->conversation != ipc::queue::kName) {
     log::warning("{}: not while the mail system is down", opening->conversation);
     co_return;
   }
-  const bool trusted =
-      uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
   if (opening->conversation == ipc::enqueue::kName) {
     if (!trusted) {
       log::warning("public/qmgr: uid {} may not enqueue", uid);
@@ -489,9 +507,9 @@ async::Task<void> Program::serve(async::Stream stream) {
       else
         right = co_await pool_.run([rights = options_.rights, uid] { return rights->of(uid); });
     }
-    co_await queue_.serve(*std::move(opening), right);
+    co_await queue_.serve(*std::move(opening), right, guest.get());
   } else if (opening->conversation == ipc::destinations::kName) {
-    co_await destination_server_.serve(*std::move(opening), trusted);
+    co_await destination_server_.serve(*std::move(opening), guest.get());
   } else {
     log::warning("public/qmgr: unknown conversation {}", opening->conversation);
   }

@@ -41,13 +41,21 @@ namespace {
 // deliveries, not these; it only has to stop a runaway client.
 constexpr std::size_t kMaxPrograms = 4096;
 
+/// A connection's place among those that may be open, for as long as its session runs: no program can lose it by accident.
+Task<void> keep_place(async::Listener::Slot /*place*/, Task<void> session) {
+  co_await std::move(session);
+}
+
 Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener,
                       Context::Session session) {
   const async::Until until{.cancel = &context->draining()};
   while (!context->is_draining()) {
     auto accepted = co_await listener->accept(until);
     if (accepted) {
-      context->sessions().spawn("session " + accepted->peer.text(), session(*std::move(accepted)));
+      std::string name = "session " + accepted->peer.text();
+      auto place = std::move(accepted->slot);
+      context->sessions().spawn(std::move(name),
+                                keep_place(std::move(place), session(*std::move(accepted))));
     } else if (accepted.error().is(async::WaitError::cancelled) ||
                accepted.error().is(async::WaitError::closed)) {
       break;

@@ -155,6 +155,20 @@ bool Spool::give_back(std::uint64_t lease) {
   return pool_.give_back(lease);
 }
 
+/// Returns the file's new size. What a client says of its size is no more than that: beyond a part of what is free the file
+/// grows with the content instead, so that clients who send little of what they announce do not fill the disk.
+Result<std::uint64_t> Spool::grow(int fd, std::uint64_t size, std::uint64_t needed) {
+  constexpr std::uint64_t kPartOfDisk = 16;
+  if (needed > kGrowth) {
+    PEN_TRY_ASSIGN(const std::uint64_t free, files_->free_bytes());
+    if (needed - size > free) return fail(Error::from_errno(ENOSPC, "a body that was announced"));
+    if (needed - size > free / kPartOfDisk) needed = std::max(size, kGrowth);
+  }
+  const std::uint64_t rounded = std::max(size, (needed + kGrowth - 1) / kGrowth * kGrowth);
+  PEN_TRY(files_->reserve(fd, rounded));
+  return rounded;
+}
+
 Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
   if (reserve_ > 0) {
     PEN_TRY_ASSIGN(const std::uint64_t left, files_->free_bytes());
@@ -197,10 +211,9 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
   File& file = open_.at(leased->file);
   const std::uint64_t needed = kContentOffset + std::max<std::uint64_t>(expected_size, 1);
   if (file.size < needed) {
-    const std::uint64_t rounded = (needed + kGrowth - 1) / kGrowth * kGrowth;
-    if (auto grown = files_->reserve(*fd, rounded); !grown)
-      return give_up(std::move(grown).error());
-    file.size = rounded;
+    auto grown = grow(*fd, file.size, needed);
+    if (!grown) return give_up(std::move(grown).error());
+    file.size = *grown;
   }
   do {
     file.use = static_cast<std::uint32_t>(new_use_());

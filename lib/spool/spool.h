@@ -92,7 +92,8 @@ class Spool {
     async::Fd fd;  // read and write
     std::uint64_t content_offset = kContentOffset;
   };
-  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it. Errors: no_space, too_many, errno.
+  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it: all of it, unless that is more than a
+  /// sixteenth of what is free. Errors: no_space, too_many, errno.
   Result<Lease> lease(std::uint64_t expected_size);
   /// The receiver is gone or does not need it. False: no such lease.
   bool give_back(std::uint64_t lease);
@@ -133,6 +134,7 @@ class Spool {
         std::size_t keep);
   Result<int> writable(FileNumber file);
   Result<void> create(FileNumber file);
+  Result<std::uint64_t> grow(int fd, std::uint64_t size, std::uint64_t needed);
   Result<bool> lock(FileNumber file);
   std::optional<std::uint32_t> use_now(FileNumber file);
   static std::optional<Header> parse_header(std::string block);
