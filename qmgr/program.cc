@@ -476,7 +476,8 @@ async::Task<void> Program::serve(async::Stream stream) {
     if (loop_.now() - crowd_told_ >= seconds(60)) {
       crowd_told_ = loop_.now();
       log::warning(
-          "public/qmgr: uid {} is refused a connection: it has too many, or all users together have "
+          "public/qmgr: uid {} is refused a connection: it has too many, or all users together "
+          "have "
           "{} (told once a minute)",
           uid, guests_.connections());
     }
