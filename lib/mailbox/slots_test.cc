@@ -233,7 +233,7 @@ async::Task<void> ended(Pair& p, QmgrSide side) {
 
 /// A job whose content is in a spool file.
 async::Task<void> used_again(Pair& p, QmgrSide side) {
-  const spool::BreakageScope broken(spool::Breakage::unlocked_readers);
+  const BreakageScope broken(spool::Breakage::unlocked_readers);
   const testing::ScratchDir scratch;
   auto spool = spool::Spool::open(scratch.file("bodies"));
   BOOST_REQUIRE(spool);
