@@ -26,6 +26,7 @@ Connection& Model::open(Destination& d, const Job& cause) {
   auto owned = std::make_unique<Connection>();
   Connection& c = *owned;
   c.number = next_connection++;
+  c.opened_at = now;
   c.destination = &d;
   c.quota = quota_of(d);
   connections.emplace(c.number, std::move(owned));
@@ -124,13 +125,17 @@ void Model::hand_out(Connection& c) {
     }
     return;
   }
-  while (may_pull(c) && pull(c)) {
-  }
-  while (c.handed.size() < c.window && !c.spent() && !must_pause(*c.destination)) {
-    if (c.waiting == 0 && !steal(c)) break;
-    ConnectionShare* turn = c.round.front();  // one job of each message in turn
-    c.round.rotate();
-    Job& j = *turn->waiting.front();
+  while (may_take(c)) {
+    // What rode along takes turns with what waits in the pool, and in either the messages do.
+    Job* next = nullptr;
+    if (c.waiting == 0 || (c.from_pool = !c.from_pool)) next = pull(c);
+    if (next == nullptr && c.waiting == 0) next = steal(c);
+    if (next == nullptr && c.waiting == 0) break;
+    if (next == nullptr) {
+      next = c.round.front()->waiting.front();
+      c.round.rotate();
+    }
+    Job& j = *next;
     if (j.expiry <= now) {
       reroute(j);
       continue;

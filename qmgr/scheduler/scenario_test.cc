@@ -5,7 +5,8 @@
 ///                                      tls (none may encrypt)
 ///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
 ///   route DOMAIN = HOST HOST … | HOST …                      preference levels
-///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time
+///   host HOST [connect D] [trip D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time:
+///                                      trip: the path there and back; reply: what it does for each job, one after another
 ///   routing manual | auto              auto (the start): every look-up is answered at once
 ///   arrive MSG DOMAIN[*N] …            N recipients each
 ///   routed MSG ORDINAL DOMAIN | unroutable MSG ORDINAL
@@ -37,7 +38,7 @@
 ///   expect retry HOST between D and D  when a failing one may be tried again
 ///   expect nothing                     every action so far was expected
 ///   expect finished MSG within D       after its arrival, of hosts that answer by themselves
-///   expect connections N | delivered MSG N
+///   expect connections N | delivered MSG N | in_hand N
 /// Durations: 5ms 3s 2m 1h. An expected action is looked for among all not yet expected.
 #include <boost/test/unit_test.hpp>
 
@@ -68,7 +69,7 @@ milliseconds duration(const std::string& text) {
 }
 
 struct Host {
-  milliseconds connect{0}, reply{0};
+  milliseconds connect{0}, trip{0}, reply{0};
   std::uint32_t window = 1;
   std::uint32_t closes_after = 0;
   std::size_t served = 0;
@@ -112,6 +113,7 @@ class World {
   struct Live {
     std::string host;
     std::deque<HandJob> in_hand;
+    std::deque<SteadyTime> since;  // each of them
     std::uint32_t served = 0;
     bool replying = false;
   };
@@ -222,6 +224,8 @@ class World {
       at(h.connect, [this, c] {
         ipc::delivery::Features f;
         f.window = hosts_[live_[c].host].window;
+        f.round_trip = hosts_[live_[c].host].trip;
+        f.connect_time = hosts_[live_[c].host].connect;
         core().opened(c, f);
       });
     }
@@ -230,6 +234,7 @@ class World {
     Live& l = live_.at(a.connection);
     const Host& h = hosts_[l.host];
     l.in_hand.push_back(a);
+    l.since.push_back(now_);
     if (!h.automatic) {
       pending_.emplace_back(a);
       return;
@@ -240,13 +245,17 @@ class World {
     Live& l = live_.at(c);
     if (l.replying || l.in_hand.empty()) return;
     l.replying = true;
-    at(hosts_[l.host].reply, [this, c] {
+    const Host& served = hosts_[l.host];
+    const auto arrives = std::max(now_, l.since.front() + served.trip) - now_;
+    at(std::chrono::ceil<milliseconds>(arrives) + served.reply, [this, c] {
       auto it = live_.find(c);
       if (it == live_.end()) return;
       it->second.replying = false;
       const Host& host = hosts_[it->second.host];
       ++hosts_[it->second.host].served;
-      finish(c, host.reply);
+      finish(c, host.trip.count() == 0
+                    ? host.reply
+                    : std::chrono::duration_cast<microseconds>(now_ - it->second.since.front()));
       collect();
       if (!live_.contains(c)) return;  // closed by us
       if (host.closes_after != 0 && ++live_[c].served >= host.closes_after) {
@@ -292,6 +301,7 @@ class World {
     BOOST_REQUIRE_MESSAGE(!l.in_hand.empty(), where_ << "no job in hand");
     const HandJob j = l.in_hand.front();
     l.in_hand.pop_front();
+    l.since.pop_front();
     Message& m = message(j.message);
     m.delivered += j.ordinals.size();
     end_if_done(m);
@@ -453,6 +463,8 @@ class World {
       for (std::size_t i = 2; i < w.size(); ++i) {
         if (w[i] == "connect")
           h.connect = duration(w.at(++i));
+        else if (w[i] == "trip")
+          h.trip = duration(w.at(++i));
         else if (w[i] == "reply")
           h.reply = duration(w.at(++i));
         else if (w[i] == "window")
@@ -673,6 +685,8 @@ class World {
       const auto in = std::chrono::duration_cast<milliseconds>(facts->next_retry - wall());
       BOOST_CHECK_MESSAGE(in >= duration(w.at(4)) && in <= duration(w.at(6)),
                           where_ << "in " << in.count() << " ms");
+    } else if (what == "in_hand") {
+      BOOST_TEST(core().figures().in_hand == count(2));
     } else if (what == "connections") {
       BOOST_TEST(core().figures().connections_opened == count(2));
     } else if (what == "delivered") {

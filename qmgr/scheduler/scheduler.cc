@@ -147,6 +147,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   s.probe_ended(c);
   c.state = Connection::State::open;
   c.window = std::max(1U, features.window);
+  c.round_trip = features.round_trip;
   c.opened_at = s.now;
   d.transport->by_age.push_back(c.in_age);
   if (d.facts.failures > 0) d.allowance = d.transport->limits.initial_concurrency;
@@ -167,6 +168,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   s.remember(d);
   s.hand_out(c);
   if (c.jobs() == 0) s.set_idle(c);
+  s.spread(c);
   s.unblock(d);  // its limit may have risen
   s.settle();
 }
@@ -181,7 +183,7 @@ void Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::
   s.settle();
 }
 
-void Scheduler::job_done(JobNumber number, microseconds service_time) {
+void Scheduler::job_done(JobNumber number, microseconds since_begun) {
   Model& s = *model_;
   Job* const known = s.jobs.find(number);
   if (known == nullptr) return;
@@ -193,7 +195,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   const bool held = s.holds_its_share(d);
-  s.measured(c, service_time);
+  s.measured(c, since_begun);
   ++s.figures.jobs_done;
   s.pause(d);
   s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
@@ -213,6 +215,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
     } else {
       s.hand_out(c);
       if (c.jobs() == 0) s.set_idle(c);
+      s.spread(c);
     }
   }
   s.settle();

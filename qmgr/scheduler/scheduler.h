@@ -237,8 +237,8 @@ class Scheduler {
   void session_room(std::uint32_t session_class);
   /// Somebody else wants a place in the class: closes the connection that is idle for longest. False: none is.
   bool yield_session(std::uint32_t session_class);
-  /// A job's result came. The caller keeps the results themselves.
-  void job_done(JobNumber job, microseconds service_time);
+  /// A job's result came, so long after its first command was sent. The caller keeps the results themselves.
+  void job_done(JobNumber job, microseconds since_begun);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
   /// no other job of its transport in hand. Call before closed().
   void isolate(JobNumber job);
