@@ -295,7 +295,14 @@ async::Task<void> Program::keep_destinations() {
   SteadyTime warned = loop_.now() - seconds(600);
   for (;;) {
     static_cast<void>(co_await loop_.sleep(kEvery));
-    destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
+    const auto gone =
+        destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
+    if (!gone.empty()) {
+      manager_->look([&](Scheduler& s) {
+        for (const auto& key : gone) s.forgotten(key);
+      });
+      poke();
+    }
     if (!destinations_.changed()) continue;
     auto done = co_await write_destinations();
     if (done || loop_.now() - warned < seconds(600)) continue;

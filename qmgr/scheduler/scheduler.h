@@ -254,7 +254,8 @@ class Scheduler {
   void suspensions_changed();
   /// The message was flushed: defer_transports does not hold it.
   void override_deferral(MessageNumber message);
-  /// The facts of this destination were forgotten by hand: nothing is known of it but its open connections.
+  /// The facts of this destination were forgotten, by hand or because they were old: nothing is known of it but its open
+  /// connections.
   void forgotten(std::string_view key);
   /// A message that waits for hosts that have more than their share of the active set, and are slow: the caller parks it
   /// (withdraws it and puts it off) if others wait for its place. nullopt: there is none.
