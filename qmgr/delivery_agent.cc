@@ -66,16 +66,25 @@ void DeliveryAgent::close(ConnectionNumber connection) {
     static_cast<void>(channel_->send(ipc::delivery::CloseConnection{connection}));
   } else {
     std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
-    if (connections_.contains(connection)) {
-      forget(connection);
-      manager_.connection_not_opened(connection);
-    }
+    if (connections_.contains(connection)) forget(connection);
   }
 }
 
-void DeliveryAgent::forget(ConnectionNumber connection) {
+void DeliveryAgent::forget(ConnectionNumber connection, bool lingers) {
   connections_.erase(connection);
+  if (lingers)
+    lingering_.insert(connection);
+  else
+    released(connection);
+}
+
+void DeliveryAgent::released(ConnectionNumber connection) {
   if (gone) gone(connection);
+  manager_.connection_gone(connection);
+}
+
+void DeliveryAgent::take(ipc::delivery::ConnectionGone& m) {
+  if (lingering_.erase(m.connection) > 0) released(m.connection);
 }
 
 void DeliveryAgent::hand(ipc::delivery::Job& job, async::Fd body) {
@@ -126,7 +135,7 @@ void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
     }
   }
   for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
-  forget(m.connection);
+  forget(m.connection, m.lingers);
   // The next program is there when this one has hung up: until then its jobs wait.
   if (m.trouble == ipc::delivery::Trouble::replaced) manager_.transport_up(transport_, false);
   manager_.connection_closed(m);
@@ -161,6 +170,7 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
     forget(connection);
     manager_.connection_closed(closed);
   }
+  for (const ConnectionNumber connection : std::exchange(lingering_, {})) released(connection);
   connections_.clear();
   jobs_.clear();
   to_open_.clear();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -31,7 +32,7 @@ class DeliveryAgent {
   void open(const ipc::delivery::OpenConnection& open);
   void close(ConnectionNumber connection);
   void hand(ipc::delivery::Job& job, async::Fd body);
-  /// Called for every connection that is no more, before the manager hears of it.
+  /// Called for every connection that is closed on the wire.
   std::function<void(ConnectionNumber)> gone;
   std::size_t jobs_in_hand() const { return jobs_.size(); }
 
@@ -48,8 +49,12 @@ class DeliveryAgent {
   void release(JobNumber job);
   void take(ipc::delivery::ConnectionOpened& m);
   void take(ipc::delivery::ConnectionClosed& m);
+  void take(ipc::delivery::ConnectionGone& m);
   void take(ipc::delivery::JobResult& m);
-  void forget(ConnectionNumber connection);
+  /// What its session held of limits is free.
+  void released(ConnectionNumber connection);
+  /// lingers: it is closed on the wire later.
+  void forget(ConnectionNumber connection, bool lingers = false);
   void died(bool was_connected, const std::string& why);
 
   // A window rarely exceeds a hundred jobs and a transport a thousand connections; a page of 64 KiB is nothing.
@@ -64,6 +69,7 @@ class DeliveryAgent {
   // until there is a connection to the program
   std::vector<ipc::delivery::OpenConnection> to_open_;
   std::unordered_map<ConnectionNumber, std::vector<JobNumber>> connections_;
+  std::unordered_set<ConnectionNumber> lingering_;  // over, but not closed on the wire
   std::unordered_map<JobNumber, Handed> jobs_;
   std::vector<std::uint32_t> free_slots_;
   async::Fd page_fd_;

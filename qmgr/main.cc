@@ -16,6 +16,24 @@ namespace {
 
 using namespace pen;
 
+/// What the scheduler does for smtp or lmtp, by the settings of the transport's service.
+void add_client_limits(const config::Config& c, const config::Service* service,
+                       qmgr::TransportLimits& limits) {
+  if (service == nullptr || (service->command != "smtp" && service->command != "lmtp")) return;
+  std::vector<config::Override> own;
+  for (const auto& o : service->overrides) own.push_back({o.name, o.value});
+  const auto add = [&](const config::Settings& s) {
+    const bool lmtp = service->command == "lmtp";
+    limits.sessions =
+        static_cast<std::uint32_t>(lmtp ? s.lmtp_mx_session_limit : s.smtp_mx_session_limit);
+    limits.combine_domains = !lmtp && s.smtp_combine_domains;
+  };
+  if (own.empty())
+    add(c.settings());
+  else
+    add(c.with(own).settings());
+}
+
 qmgr::ProgramOptions options_of(service::Context& c) {
   const config::Settings& s = c.settings();
   qmgr::ProgramOptions o;
@@ -28,6 +46,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.delay_warning = std::chrono::ceil<seconds>(s.delay_warning_time);
   o.manager.confirm_delay_cleared = s.confirm_delay_cleared;
   o.manager.soft_bounce = s.soft_bounce;
+  o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
   // With words that are none bounce tells the postmaster nothing, and says so.
   o.manager.double_bounces = mail::parse_error_classes(s.notify_classes)
@@ -56,6 +75,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
     if (service != nullptr && service->process_limit) {
       limits.workers = static_cast<std::uint32_t>(*service->process_limit);
     }
+    add_client_limits(c.config(), service, limits);
     limits.max_age = c.settings().connection_max_age;
     const auto& deferred = c.settings().defer_transports;
     limits.deferred = std::find(deferred.begin(), deferred.end(), name) != deferred.end();

@@ -52,6 +52,7 @@ struct ManagerOptions {
   /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
   std::string double_bounce_sender = {};
   bool soft_bounce = false;  // refused mail is tried again
+  bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
   // messages read from the log in one settle(): keeps the loop alive
   std::size_t runner_slice = 64;
@@ -122,8 +123,8 @@ class Manager {
   void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
   void connection_closed(const ipc::delivery::ConnectionClosed& closed);
   void job_result(ipc::delivery::JobResult& result);
-  /// It was ordered, and taken back before the program was reached.
-  void connection_not_opened(ConnectionNumber connection) { ports_.release_session(connection); }
+  /// It is closed on the wire, or was taken back before the program was reached: what it held of limits is free.
+  void connection_gone(ConnectionNumber connection) { ports_.release_session(connection); }
   /// The program died with this job in hand. Call before connection_closed() of its connection.
   void job_survived_death(JobNumber job);
   void transport_up(const std::string& transport, bool up);
@@ -246,6 +247,10 @@ class Manager {
   void act(const CloseConnection& a);
   void act(const DeferRecipients& a);
 
+  /// A command may take it for an option.
+  bool may_be_option(std::string_view recipient) const;
+  /// There is no way for this recipient.
+  void unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus status);
   void soften(const Active& m, mail::DeliveryStatus& status) const;
 
   // outcomes.cc

@@ -97,6 +97,23 @@ BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
   BOOST_TEST(delivered("A1 later1@a.example") == 1);
 }
 
+BOOST_AUTO_TEST_CASE(
+    an_address_that_a_command_may_take_for_an_option_is_returned_unless_it_is_let_through) {
+  for (const bool allowed : {false, true}) {
+    ManagerOptions options;
+    options.allow_minus = allowed;
+    start(options);
+    const std::string id = allowed ? "M2" : "M1";
+    qmgr->send(id, "ada@here.example", {"-v@a.example", "ok@a.example"});
+    qmgr->run();
+    BOOST_TEST(delivered(id + " ok@a.example") == 1);
+    BOOST_TEST(delivered(id + " -v@a.example") == (allowed ? 1 : 0));
+    const bool told = std::count(outside.notices.begin(), outside.notices.end(),
+                                 "failure " + id + ": -v@a.example") == 1;
+    BOOST_TEST(told == !allowed);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_malformed_message_is_refused) {
   qmgr->send("A1", "s@x.example", {});
   BOOST_TEST((qmgr->last_ == ipc::enqueue::Outcome::refused));

@@ -80,6 +80,7 @@ class Session final : public Connection::Host {
                    const mail::Transcript* transcript, const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);
   void put_back(Connection& c, const Work& work);
+  static bool may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status);
   /// As smtp_delivery_status_filter has it. may_give_up: no other host can be asked.
   void filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const;
   Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);

@@ -33,6 +33,7 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
     if (auto facts = table.find(key)) {
       slot->facts = std::move(*facts);
       slot->known = true;
+      note_order(*slot);
     }
     if (!slot->known) slot->allowance = t.limits.initial_concurrency;
     enter_class(*slot);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -112,7 +113,9 @@ struct Job {
   SteadyTime formed{};
   Place place = Place::forming;
   bool isolated = false;
-  bool joinable = false;  // in Message::joinable
+  bool several = false;             // its recipients have different next hops
+  std::uint16_t sessions = 0;       // hosts that did not take its recipients in this round
+  const void* joined_by = nullptr;  // its key in Message::joinable; nullptr: it is not there
   PoolShare* share = nullptr;
   Connection* connection = nullptr;
   Node<Job> in_message{this};
@@ -271,13 +274,13 @@ struct Message {
   bool withdrawn = false;
   bool isolated = false;      // every job of it runs alone
   bool flushed = false;       // defer_transports does not hold it
+  bool one_domain = false;    // a host did not take several of its domains in one transaction
   std::uint32_t routing = 0;  // look-ups under way
   std::uint32_t job_count = 0;
   Unrouted unrouted;
   Node<Message> in_unrouted{this};  // in Party::unrouted
   List<Job> jobs;
-  FirstInline<RouteSet, Job*>
-      joinable;  // jobs that can take more recipients: those with Job::joinable
+  FirstInline<void, Job*> joinable;  // jobs that can take more recipients, by join_key()
   List<Job> forming;
   Source* source = nullptr;
   Party* party = nullptr;
@@ -295,7 +298,9 @@ struct Connection {
   std::size_t waiting = 0;
   std::vector<Job*> handed;
   std::uint64_t done = 0;
-  std::uint64_t quota = 0;  // jobs after which it is closed, before the peer does; 0: none
+  std::uint64_t served = 0;  // of them, those of which it took or refused something for good
+  bool cut_short = false;    // it ended within a transaction
+  std::uint64_t quota = 0;   // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
   List<ConnectionShare> round;
   bool close_sent = false;
@@ -323,6 +328,8 @@ struct Model {
   void end_joining(Job& j);
   void formed(Job& j);
   void reroute(Job& j);
+  /// What recipients of a message share a job by: the route set, or the cluster where next hops may differ.
+  const void* join_key(const Message& m, const RouteSet& r) const;
 
   // clusters.cc
   Transport& transport(std::string_view name);
@@ -344,6 +351,30 @@ struct Model {
   microseconds back_off(std::uint32_t failures, ipc::delivery::Trouble trouble,
                         std::optional<seconds> stated);
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
+
+  // next_host.cc
+  /// What a host does not take of the job may be tried at another one in this round.
+  bool may_go_on(const Job& j, const Destination& from) const;
+  void go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  void schedule_gone_on();
+  /// The route with those hosts last that took nothing lately; itself if there are none.
+  RouteSet& in_order(RouteSet& r);
+  enum class Change : std::uint8_t { without = 1, last };
+  /// The route set without these hosts, or with them on a level behind all others. One must be left.
+  RouteSet& changed(RouteSet& r, std::span<Destination* const> hosts, Change change);
+  Cluster& changed(const Cluster& from, std::span<Destination* const> hosts, Change change,
+                   const Fingerprint& fingerprint);
+  /// It took nothing of a transaction.
+  void took_nothing(Destination& d);
+  void took_something(Destination& d);
+  /// Nothing was served since it broke off a transaction, and it did so again; none of its connections works.
+  bool breaks_again(const Destination& d) const;
+  bool asked_last(const Destination& d) const {
+    return d.facts.asked_last_until > wall && d.facts.used >= forgiven;
+  }
+  /// asked_last_until or one_domain_until has changed.
+  void note_order(const Destination& d);
+  void split_domains(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
 
   // elsewhere.cc
   /// It has as many connections as it bears, those of other hosts counted.
@@ -581,7 +612,10 @@ struct Model {
   std::uint64_t routing = 0;
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;
-  List<Job> forming;  // oldest first
+  List<Job> forming;               // oldest first
+  std::vector<JobNumber> gone_on;  // jobs for the next host, to be scheduled
+  WallTime takes_nothing_until{};  // the latest asked_last_until
+  WallTime one_domain_until{};     // the latest of that name
   List<Cluster> crowded;
   List<Cluster> left;
   std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes

@@ -1,7 +1,7 @@
 /// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language, a statement a line:
 ///
 ///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency initial
-///                                      recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
+///                                      sessions combine recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
 ///                                      tls (none may encrypt)
 ///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
 ///   route DOMAIN = HOST HOST … | HOST …                      preference levels
@@ -15,6 +15,9 @@
 ///   died CONN …                        the same, and not the peer's doing
 ///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
 ///   done CONN [D]                      the oldest job in hand; service time D
+///   put_off CONN [COUNT]               the same, but its host takes nothing for now, or not these many recipients
+///   one_domain CONN COUNT              the same: these many, the last ones, were of another domain than it takes at once
+///   cut CONN [TROUBLE]                 the peer hangs up within the oldest job in hand
 ///   down | up | flush                  the transport; an administrator's flush
 ///   session_class N LIMIT HOST …       these hosts are a class of so many connections at once, leased by the world
 ///   seize N COUNT | leave N COUNT      other sessions of the class come and go, whatever the limit
@@ -297,6 +300,20 @@ class World {
     end_if_done(m);
     core().job_done(j.job, service);
   }
+  /// count: of its recipients; 0: all.
+  void put_off(ConnectionNumber c, std::size_t count, JobEnd end) {
+    Live& l = live_.at(c);
+    BOOST_REQUIRE_MESSAGE(!l.in_hand.empty(), where_ << "no job in hand");
+    const HandJob j = l.in_hand.front();
+    l.in_hand.pop_front();
+    if (count == 0) count = j.ordinals.size();
+    const Ordinals back(j.ordinals.begin(),
+                        j.ordinals.begin() + static_cast<std::ptrdiff_t>(count));
+    message(j.message).delivered += j.ordinals.size() - count;
+    core().try_next_host(j.job, back,
+                         {mail::Action::deferred, "4.3.0", l.host + " says not now", {}, {}});
+    core().job_done(j.job, milliseconds(1), count < j.ordinals.size() ? JobEnd::served : end);
+  }
   void end_if_done(Message& m) {
     if (m.delivered + m.deferred == m.recipients.size()) m.ended = now_;
   }
@@ -414,6 +431,10 @@ class World {
         options_.backlog_time = duration(w.at(2));
       else if (w[1] == "rate_delay")
         limits_.rate_delay = duration(w.at(2));
+      else if (w[1] == "sessions")
+        limits_.sessions = n();
+      else if (w[1] == "combine")
+        limits_.combine_domains = w.at(2) == "yes";
       else if (w[1] == "initial")
         limits_.initial_concurrency = n();
       else if (w[1] == "tls")
@@ -520,6 +541,28 @@ class World {
       release(c);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
+    } else if (verb == "put_off") {
+      const auto c = connection(w.at(1));
+      put_off(c, w.size() > 2 ? std::stoul(w[2]) : 0, JobEnd::put_off);
+    } else if (verb == "one_domain") {
+      const auto c = connection(w.at(1));
+      const HandJob j = live_.at(c).in_hand.front();
+      live_.at(c).in_hand.pop_front();
+      const std::size_t count = std::stoul(w.at(2));
+      message(j.message).delivered += j.ordinals.size() - count;
+      core().one_domain_only(
+          j.job, {j.ordinals.end() - static_cast<std::ptrdiff_t>(count), j.ordinals.end()},
+          {mail::Action::deferred, "4.3.0", "multiple domains", {}, {}});
+      core().job_done(j.job, milliseconds(1));
+    } else if (verb == "cut") {
+      const auto c = connection(w.at(1));
+      put_off(c, 0, JobEnd::cut_short);
+      std::vector<JobNumber> rest;
+      for (auto& j : live_[c].in_hand) rest.push_back(j.job);
+      live_.erase(c);
+      core().closed(c, true, trouble(w, 2, ipc::delivery::Trouble::lost),
+                    {mail::Action::deferred, "4.4.2", "lost connection", {}, {}}, rest);
+      release(c);
     } else if (verb == "replaced") {
       const auto c = connection(w.at(1));
       live_.erase(c);

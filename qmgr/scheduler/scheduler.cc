@@ -181,7 +181,7 @@ void Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::
   s.settle();
 }
 
-void Scheduler::job_done(JobNumber number, microseconds service_time) {
+void Scheduler::job_done(JobNumber number, microseconds service_time, JobEnd end) {
   Model& s = *model_;
   Job* const known = s.jobs.find(number);
   if (known == nullptr) return;
@@ -193,12 +193,25 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   const bool held = s.holds_its_share(d);
-  s.measured(c, service_time);
+  switch (end) {
+    case JobEnd::served:
+      s.measured(c, service_time);
+      ++c.served;
+      s.took_something(d);
+      break;
+    case JobEnd::put_off:
+      s.measured(c, service_time);
+      if (j.sessions > 0 || j.route->cluster->has_several()) s.took_nothing(d);
+      break;
+    case JobEnd::cut_short:
+      if (!std::exchange(c.cut_short, true)) s.took_nothing(d);
+      break;
+  }
   ++s.figures.jobs_done;
   s.pause(d);
   s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   s.drop(j);
-  if (d.allowance > 0) {  // it bears what it has: one connection more
+  if (d.allowance > 0 && end != JobEnd::cut_short) {  // it bears what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
     s.unblock(d);
