@@ -193,6 +193,7 @@ void Model::split_domains(Job& j, const Ordinals& ordinals, const mail::Delivery
     go_on(j, ordinals, status);
     return;
   }
+  if (j.isolated) m.isolated = true;
   m.one_domain = true;  // whatever is forgotten of the host: it comes here once
   for (const std::uint32_t ordinal : ordinals) m.unrouted.push_back(ordinal);
   wants_routes(m);

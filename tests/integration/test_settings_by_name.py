@@ -1,4 +1,4 @@
-"""Settings of the LMTP client, of the proxy filter's client and of local deliveries, each by its name."""
+"""Settings of the SMTP and LMTP client, of the proxy filter's client and of local deliveries, each by its name."""
 import os
 
 import test_local
@@ -55,6 +55,32 @@ class Lmtp(Suite):
                     send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail(), rcpt="NOTIFY=SUCCESS")
                     self.assertIn(b"\r\nAction: " + action + b"\r\n", back.wait_messages(1)[0].content.replace(
                         b" (to", b"\r\n"))
+
+
+class Hosts(Suite):
+    def test_lmtp_mx_session_limit(self):
+        for limit, taken in (("1", 0), ("2", 1)):
+            with self.subTest(limit), Peer(ALL, lmtp=True, host="127.0.0.11") as first, \
+                    Peer(ALL, lmtp=True, host="127.0.0.12", port=first.port) as second, \
+                    Dns({("box.example", "A"): ["127.0.0.11", "127.0.0.12"]}) as dns:
+                asked = []
+                for peer in (first, second):  # whichever is asked first
+                    peer.replies["MAIL"] = lambda session, line: asked.append(line) or (
+                        "451 4.3.0 not now" if len(asked) == 1 else None)
+                hop = f"lmtp:inet:box.example:{first.port}"
+                with Instance({**dns.settings(), "relay_domains": "rcpt.example", "lmtp_mx_session_limit": limit,
+                               "transport_maps": inline({"rcpt.example": hop})}) as mx:
+                    send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                    mx.wait_log(r"to=<a@rcpt\.example>.*status=" + ("sent" if taken else "deferred"))
+                    self.assertEqual(len(first.messages) + len(second.messages), taken)
+
+    def test_allow_min_user(self):
+        for allowed in ("no", "yes"):
+            with self.subTest(allowed), Peer() as peer, Instance({**relay_to(peer), "allow_min_user": allowed}) as mx:
+                send(mx.port, "", ["-v@rcpt.example"], mail())
+                mx.wait_log(r"to=<-v@rcpt\.example>.*" + ("status=sent" if allowed == "yes" else
+                            r"dsn=5\.1\.3, status=bounced \(bad address syntax\)"))
+                self.assertEqual(len(peer.messages), allowed == "yes")
 
 
 class Proxy(Filtered):
