@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   if (auto ok = master::prepare_directories(settings); !ok) {
     return refuse(command, EX_CONFIG, ok.error().message());
   }
-  auto locks = service::take_locks(settings.data_directory, kFormerPrograms);
+  auto locks = service::take_locks(service::state_directory(settings), kFormerPrograms);
   if (!locks) {
     const bool held = locks.error().is(service::LockError::held);
     return refuse(command, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
@@ -157,8 +157,8 @@ int main(int argc, char** argv) {
 
   Master m;
   m.directory = config->directory();
-  m.supervisor = std::make_unique<master::Supervisor>(m.loop, locks->programs.get(),
-                                                      settings.data_directory + "/master.status");
+  m.supervisor = std::make_unique<master::Supervisor>(
+      m.loop, locks->programs.get(), service::state_directory(settings) + "/master.status");
   const auto stop_once = [&m](int) {
     if (std::exchange(m.stopping, true)) return;
     log::info("terminating on signal");

@@ -102,7 +102,8 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   const std::string directory = service::program_directory(config);
   service::Plan plan = service::make_plan(config, service::real_machine(directory));
   std::vector<std::string> notes;
-  PEN_TRY(sockets_.adopt(plan.services, notes));
+  PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(config.settings()));
+  PEN_TRY(sockets_.adopt(plan.services, owner, notes));
   for (const std::string& note : notes) log::info("{}", note);
   for (const service::Skipped& skipped : plan.skipped) {
     const auto known = std::ranges::any_of(skipped_, [&](const service::Skipped& s) {
@@ -160,8 +161,9 @@ void Supervisor::retire(Service& s) {
     // Its successor waits for it: a limited time.
     const pid_t pid = p->pid;
     ::kill(pid, SIGTERM);
-    p->kill_timer =
-        loop_.call_at(loop_.now() + stop_drain_time_ + kGrace, [pid] { ::kill(pid, SIGKILL); });
+    // Not the turn's time: reading the configuration may have taken long (host names in master.cf).
+    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace,
+                                  [pid] { ::kill(pid, SIGKILL); });
   } else {
     p->status->write(service::kDrain);
   }
@@ -386,14 +388,16 @@ std::string Supervisor::status_json() const {
   auto& missing = out["not_started"] = nlohmann::ordered_json::array();
   for (const service::Skipped& s : skipped_)
     missing.push_back({{"service", s.label}, {"why", s.why}});
-  return out.dump(2) + "\n";
+  // Plain ASCII whatever is in master.cf: what is shown of it reaches terminals.
+  return out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 void Supervisor::write_status() {
   if (status_path_.empty()) return;
   const std::string text = status_json();
   const std::string next = status_path_ + ".new";
-  const async::Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  ::unlink(next.c_str());  // of a master that was killed, or from before the directory was root's
+  const async::Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const bool written =
       fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::rename(next.c_str(), status_path_.c_str()) != 0) {

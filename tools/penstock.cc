@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/ipc/queue.h"
 #include "lib/service/lock.h"
@@ -106,10 +107,12 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 /// Runs master; the text it reports is empty when it died without a word.
 int start(const config::Config& config) {
-  const auto running = service::running_master(config.settings().data_directory);
-  if (running && !service::wait_until_gone(*running, service::kDyingMaster)) {
-    return complain(EX_UNAVAILABLE,
-                    fmt::format("the mail system is already running (master pid {})", *running));
+  // What cannot be known here master will say: it takes the lock.
+  const auto running = service::running_master(service::state_directory(config.settings()));
+  if (running && *running && !(*running)->gone_within(service::kDyingMaster)) {
+    return complain(
+        EX_UNAVAILABLE,
+        fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
   }
   // As with any value that cannot be read. The programs that need it would not start, and keep all mail waiting.
   bool wrong = false;
@@ -164,25 +167,35 @@ int start_foreground(const config::Config& config) {
   return complain(EX_UNAVAILABLE, path + ": " + Error::from_errno(errno).message());
 }
 
+int cannot_tell(const Error& why) {
+  const bool busy = why.is_errno(EAGAIN);
+  return complain(
+      busy ? EX_TEMPFAIL : EX_NOPERM,
+      busy ? why.message()
+           : "whether the mail system is running is known to whoever starts it, as a rule "
+             "root: " +
+                 why.message());
+}
+
 /// Sends the signal to master; with a time, waits until it has ended.
 int signal_master(const config::Config& config, int signo, const char* done,
                   milliseconds patience) {
-  const auto pid = service::running_master(config.settings().data_directory);
-  if (!pid) return complain(EX_UNAVAILABLE, "the mail system is not running");
-  if (::kill(*pid, signo) != 0) {
-    return complain(EX_NOPERM, fmt::format("signal to master pid {}: {}", *pid,
-                                           Error::from_errno(errno).message()));
-  }
-  if (patience.count() != 0 && !service::wait_until_gone(*pid, patience)) {
-    return complain(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", *pid));
+  const auto master = service::running_master(service::state_directory(config.settings()));
+  if (!master) return cannot_tell(master.error());
+  if (!*master) return complain(EX_UNAVAILABLE, "the mail system is not running");
+  if (auto sent = (*master)->signal(signo); !sent && !sent.error().is_errno(ESRCH))
+    return complain(EX_NOPERM, sent.error().message());
+  if (patience.count() != 0 && !(*master)->gone_within(patience)) {
+    return complain(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", (*master)->pid()));
   }
   say("{}", done);
   return EX_OK;
 }
 
 int reload(const config::Config& config) {
-  if (!service::running_master(config.settings().data_directory))
-    return complain(EX_UNAVAILABLE, "the mail system is not running");
+  const auto master = service::running_master(service::state_directory(config.settings()));
+  if (!master) return cannot_tell(master.error());
+  if (!*master) return complain(EX_UNAVAILABLE, "the mail system is not running");
   const auto faults = tools::faults(config);
   for (const std::string& fault : faults) complain(EX_CONFIG, fault);
   if (!faults.empty())
@@ -220,13 +233,21 @@ void print(const SessionClasses& classes) {
         c.refuse, c.refused, c.outgoing_waits ? "  outgoing mail waits" : "");
 }
 
+/// Fit for a terminal: names and words of master.cf.
+std::string text_of(const nlohmann::ordered_json& object, const char* name) {
+  return printable(object.value(name, ""));
+}
+
 int status(const config::Config& config, bool json) {
-  const std::string& data = config.settings().data_directory;
-  const auto pid = service::running_master(data);
+  const std::string state = service::state_directory(config.settings());
+  const auto master = service::running_master(state);
+  if (!master) return cannot_tell(master.error());
+  std::optional<pid_t> pid;
+  if (*master) pid = (*master)->pid();
   nlohmann::ordered_json out;
   out["running"] = pid.has_value();
   if (pid) {
-    const std::ifstream file(data + "/master.status");
+    const std::ifstream file(state + "/master.status");
     std::ostringstream text;
     text << file.rdbuf();
     const auto read = nlohmann::ordered_json::parse(text.str(), nullptr, false);
@@ -239,7 +260,7 @@ int status(const config::Config& config, bool json) {
     out["session_classes"] = to_json(*classes);
   }
   if (json) {
-    say("{}", out.dump(2));
+    say("{}", out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
     return pid ? EX_OK : EX_UNAVAILABLE;
   }
   if (!pid) return complain(EX_UNAVAILABLE, "the mail system is not running");
@@ -247,13 +268,13 @@ int status(const config::Config& config, bool json) {
   say("{:<24} {:<20} {:>8} {:>9}  {}", "service", "state", "pid", "restarts", "program");
   for (const auto& s : out.value("services", nlohmann::ordered_json::array())) {
     const int service_pid = s.value("pid", 0);
-    say("{:<24} {:<20} {:>8} {:>9}  {}{}", s.value("service", ""), s.value("state", ""),
+    say("{:<24} {:<20} {:>8} {:>9}  {}{}", text_of(s, "service"), text_of(s, "state"),
         service_pid ? std::to_string(service_pid) : "-", s.value("restarts", 0),
-        s.value("program", ""),
+        text_of(s, "program"),
         s.contains("draining") && !s["draining"].empty() ? " (an old process is draining)" : "");
   }
   for (const auto& s : out.value("not_started", nlohmann::ordered_json::array())) {
-    say("{:<24} not started: {}", s.value("service", ""), s.value("why", ""));
+    say("{:<24} not started: {}", text_of(s, "service"), text_of(s, "why"));
   }
   if (classes) print(*classes);
   return EX_OK;
