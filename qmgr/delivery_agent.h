@@ -15,6 +15,7 @@
 #include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
+#include "lib/ipc/stage_page.h"
 #include "qmgr/manager.h"
 #include "qmgr/pace.h"
 
@@ -24,7 +25,7 @@ class DeliveryAgent {
  public:
   DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
                 std::function<void()> poke, Manager& manager);
-  ~DeliveryAgent();
+  ~DeliveryAgent() = default;
   DeliveryAgent(const DeliveryAgent&) = delete;
   DeliveryAgent& operator=(const DeliveryAgent&) = delete;
 
@@ -42,9 +43,7 @@ class DeliveryAgent {
     std::uint32_t slot = 0;
   };
   async::Task<void> run();
-  bool make_page();
-  ipc::delivery::Stage stage(std::uint32_t slot) const;
-  void set_stage(std::uint32_t slot, ipc::delivery::Stage stage);
+  Result<void> make_page();
   void release(JobNumber job);
   void take(ipc::delivery::ConnectionOpened& m);
   void take(ipc::delivery::ConnectionClosed& m);
@@ -67,7 +66,7 @@ class DeliveryAgent {
   std::unordered_map<JobNumber, Handed> jobs_;
   std::vector<std::uint32_t> free_slots_;
   async::Fd page_fd_;
-  unsigned char* page_ = nullptr;
+  ipc::StagePage page_;
 };
 
 }  // namespace pen::qmgr

@@ -20,10 +20,10 @@
 #include "lib/async/sync.h"
 #include "lib/ipc/content.h"
 #include "lib/ipc/delivery.h"
+#include "lib/ipc/stage_page.h"
 #include "lib/ipc/tls_report.h"
 #include "lib/mail/transcript.h"
 #include "smtp/engine.h"
-#include "smtp/stage_page.h"
 
 namespace pen::smtp {
 
@@ -58,7 +58,7 @@ class Connection {
     virtual void done(Connection& c, const Work& work, const JobDone& done) = 0;
     /// Last: nothing more comes from c.
     virtual void closed(Connection& c, const Ended& ended) = 0;
-    virtual StagePage& stages() = 0;
+    virtual ipc::StagePage& stages() = 0;
   };
 
   /// tls: nullptr where settings.starttls and wrapped ask for none.

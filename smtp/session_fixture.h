@@ -127,11 +127,11 @@ struct SessionFixture {
           }
         },
         client_tls.get());
-    async::Fd page(::memfd_create("stages", 0));
-    BOOST_REQUIRE(::ftruncate(page.get(), 64) == 0);
-    stages = static_cast<std::uint8_t*>(::mmap(nullptr, 64, PROT_READ, MAP_SHARED, page.get(), 0));
+    auto page = ipc::make_stage_page(64);
+    BOOST_REQUIRE(page.has_value());
+    stages = static_cast<std::uint8_t*>(::mmap(nullptr, 64, PROT_READ, MAP_SHARED, page->get(), 0));
     std::vector<async::Fd> fds;
-    fds.push_back(std::move(page));
+    fds.push_back(*std::move(page));
     BOOST_REQUIRE(session->handle(delivery::StagePage{64}, fds));
   }
   void open(std::uint64_t id, unsigned short port, bool clear_text = false,
