@@ -105,7 +105,9 @@ Result<service::Hooks> start(service::Context& context) {
   const config::Settings& s = context.settings();
   map::OpenOptions options;
   options.default_type = s.default_database_type;
-  options.substitute = false;  // every value here is a destination, a command or a transport
+  // Every value here is a destination, a command or a transport.
+  options.substitute = false;
+  options.served = false;
   PEN_TRY_ASSIGN(auto rules, local::rules_from(s, options));
   PEN_TRY_ASSIGN(auto aliases, map::MapList::open(join(s.alias_maps), options));
   for (const auto& problem : aliases.problems()) log::warning("{}", map::advice(problem));

@@ -53,6 +53,11 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
     return deferred("4.3.5", fmt::format("recipient {}: no delivery as root", address));
   Place place;
   const std::string path(trim((*hit)->value));
+  if (path.empty() || ("/" + path + "/").contains("/../"))
+    return deferred("4.3.5",
+                    fmt::format("recipient {}: bad value in virtual_mailbox_maps: {}: it must "
+                                "lead to a place below virtual_mailbox_base",
+                                address, path));
   place.target.form = path.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
   place.target.base = rules.base;
   place.target.path = path;

@@ -68,6 +68,10 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   if (type == "unionmap") return make_union(std::move(full), name, options);
   if (type == "pipemap") return make_pipe(std::move(full), name, options);
   if (type == "randmap") return make_random(std::move(full), name);
+  if ((type == "socketmap" || type == "tcp") && !options.served) {
+    Error why(MapError::not_trusted, full + ": not allowed in this setting");
+    return make_broken(std::move(full), std::move(why));
+  }
   if (type == "socketmap") return make_socketmap(std::move(full), name);
   if (type == "tcp" && !options.substitute) {
     // Broken, not refused: mail has to wait for the administrator, not be bounced or lost.

@@ -79,6 +79,9 @@ struct OpenOptions {
   /// one, for the key is a stranger's: a regexp or pcre table with $number in a result is broken (look-ups and problem()
   /// say so), and so is tcp:, whose answers anybody on the way can give. Holds for tables within tables too.
   bool substitute = true;
+  /// false: the values decide about identities and files. Then a table that another process serves (socketmap:, tcp:) is
+  /// broken, as its answers are not this host's administrator's. Holds for tables within tables too.
+  bool served = true;
 };
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is no error here: look-ups and problem()
 /// tell of it until it is repaired.

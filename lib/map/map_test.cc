@@ -376,6 +376,18 @@ BOOST_AUTO_TEST_CASE(a_quoted_empty_key_is_warned_about_and_left_out) {
   BOOST_TEST(table.warnings.size() == 1u);
 }
 
+BOOST_FIXTURE_TEST_CASE(where_values_are_identities_a_table_that_others_serve_is_broken, Tables) {
+  options.served = false;
+  for (const std::string spec :
+       {"socketmap:unix:/run/x:table", "tcp:127.0.0.1:9", "proxy:socketmap:unix:/run/x:table",
+        "unionmap:{inline:{x=y}, tcp:127.0.0.1:9}"}) {
+    const auto m = must(spec);
+    BOOST_TEST(shown(m->lookup("x")).find("not allowed in this setting") != std::string::npos,
+               spec);
+    BOOST_TEST(m->problem().has_value(), spec);
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(where_keys_may_not_come_into_values_a_table_that_does_it_is_broken,
                         Tables) {
   options.substitute = false;

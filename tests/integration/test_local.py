@@ -271,6 +271,20 @@ class Local(Suite):
                                  rf"^{codes[local]}\.1\.1 .*User unknown in ")
 
 
+class Virtual(Suite):
+    def test_no_part_of_an_address_becomes_an_identity_or_a_path(self):
+        for setting, rule in (("virtual_uid_maps", "/^([0-9]+)@/ $1"), ("virtual_gid_maps", "/^([0-9]+)@/ $1"),
+                              ("virtual_mailbox_maps", "/^([0-9]+)@/ $1/")):
+            with self.subTest(setting), Instance({"virtual_mailbox_maps": "static:box/", "virtual_uid_maps": "static:20000",
+                                                  "virtual_gid_maps": "static:20000"}, start=False) as mx:
+                mx.set(**{setting: "regexp:" + mx.write("rules", rule + "\n")})
+                self.assertRegex(mx.tool("penstock", "check").stdout, f"error: .*{setting}.*not allowed in this table")
+                mx.start()
+                send(mx.port, "ada@sender.example", ["31337@virtual.test.example"], mail())
+                mx.wait_log(r"31337@virtual\.test\.example.*status=deferred .*not allowed in this table")
+                self.assertEqual(os.listdir(mx.virtual_base), [])
+
+
 class Pipe(Suite):
     read, out = Local.read, Local.out
 
