@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   auto config = config::load(config::config_directory(command.directory));
   if (!config) return refuse(command, EX_CONFIG, config.error().message());
   const config::Settings& settings = config->settings();
-  if (auto ok = master::prepare_directories(settings); !ok) {
+  if (auto ok = master::prepare_directories(*config); !ok) {
     return refuse(command, EX_CONFIG, ok.error().message());
   }
   auto locks = service::take_locks(service::state_directory(settings), kFormerPrograms);

@@ -6,7 +6,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "lib/base/check.h"
+#include "lib/config/trusted.h"
 #include "lib/service/as_account.h"
 
 namespace pen::master {
@@ -136,9 +139,23 @@ std::optional<std::string> name_below(const std::string& queue, const std::strin
   return name;
 }
 
+/// See lib/config/trusted.h. Replaced in one step: whoever reads it meanwhile reads one or the other.
+Result<void> record_configuration(const async::Fd& queue, const std::string& directory) {
+  std::error_code error;
+  const std::string here = std::filesystem::canonical(directory, error);
+  if (error) return fail_errno(directory, error.value());
+  const std::string next = std::string(config::kRecord) + ".new";
+  ::unlinkat(queue.get(), next.c_str(), 0);  // of a start that was killed
+  if (::symlinkat(here.c_str(), queue.get(), next.c_str()) != 0 ||
+      ::renameat(queue.get(), next.c_str(), queue.get(), config::kRecord) != 0)
+    return fail_errno(std::string("make ") + config::kRecord);
+  return {};
+}
+
 }  // namespace
 
-Result<void> prepare_directories(const config::Settings& settings) {
+Result<void> prepare_directories(const config::Config& config) {
+  const config::Settings& settings = config.settings();
   PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(settings));
   const bool root = ::geteuid() == 0;
   std::optional<gid_t> drop_group;
@@ -165,6 +182,7 @@ Result<void> prepare_directories(const config::Settings& settings) {
   for (const auto& directory : {settings.queue_log_directory, settings.spool_directory}) {
     if (const auto name = name_below(queue, directory)) PEN_TRY(below(*name, own));
   }
+  PEN_TRY(record_configuration(top, config.directory()));
   // Entries of directories are as durable as what is written below them.
   if (::fsync(top.get()) != 0) return fail_errno("fsync " + queue);
   PEN_TRY(make_directory(AT_FDCWD, settings.data_directory, settings.data_directory, own));

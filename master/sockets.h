@@ -32,7 +32,7 @@ class Sockets {
 };
 
 /// queue_directory and what is in it, data_directory; as root with the owners and modes that keep others out, also those of
-/// an instance that had others. Errors: what could not be made, is no directory, or belongs to another user.
-Result<void> prepare_directories(const config::Settings& settings);
+/// an instance that had others. And the record of which configuration the queue belongs to (lib/config/trusted.h). Errors: what could not be made, is no directory, or belongs to another user.
+Result<void> prepare_directories(const config::Config& config);
 
 }  // namespace pen::master
