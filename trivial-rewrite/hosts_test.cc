@@ -137,6 +137,17 @@ BOOST_AUTO_TEST_CASE(this_host_in_the_list_drops_itself_and_what_is_not_better) 
   server.a("worse.example", "198.51.100.3");
   BOOST_TEST(find("d.example") == "better.example[198.51.100.1]:25");
 }
+BOOST_AUTO_TEST_CASE(an_mx_host_on_the_loopback_is_this_one_whatever_its_number) {
+  server.mx("d.example", 10, "odd.example");
+  for (const char* address : {"127.0.0.2", "127.53.0.1"}) {
+    server.a("odd.example", address);
+    BOOST_TEST(find("d.example") == "failed 5.4.6 mail for d.example loops back to myself");
+    BOOST_TEST(find("[odd.example]").ends_with(":25"));  // the administrator's own word
+  }
+  server.mx("d.example", 5, "better.example");
+  server.a("better.example", "198.51.100.1");
+  BOOST_TEST(find("d.example") == "better.example[198.51.100.1]:25");
+}
 BOOST_AUTO_TEST_CASE(this_host_as_the_best_one_is_a_loop) {
   server.mx("d.example", 10, "me.example");
   server.mx("d.example", 20, "worse.example");

@@ -30,19 +30,6 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-/// What an action puts into a header: as one_line(), but lines that continue the field stay. `eol`: between them.
-std::string field_lines(std::string_view text, std::string_view eol) {
-  std::string field;
-  for (std::size_t at = 0;;) {
-    const auto lf = text.find('\n', at);
-    field += one_line(text.substr(at, lf - at));
-    if (lf == std::string_view::npos) return field;
-    at = lf + 1;
-    const bool folded = at < text.size() && (text[at] == ' ' || text[at] == '\t');
-    field += folded ? eol : " ";
-  }
-}
-
 /// What tables are asked about: without the blanks that a field may have before its colon, and without NUL, so that
 /// neither hides what stands behind it from a pattern. Empty: the text as it stands.
 std::string look_up_key(const std::string& text, bool in_header) {
@@ -56,6 +43,18 @@ std::string look_up_key(const std::string& text, bool in_header) {
 }
 
 }  // namespace
+
+std::string field_lines(std::string_view text, std::string_view eol) {
+  std::string field;
+  for (std::size_t at = 0;;) {
+    const auto lf = text.find('\n', at);
+    field += one_line(text.substr(at, lf - at));
+    if (lf == std::string_view::npos) return field;
+    at = lf + 1;
+    const bool folded = at < text.size() && (text[at] == ' ' || text[at] == '\t');
+    field += folded ? eol : " ";
+  }
+}
 
 std::string_view error_module(CheckError) { return "content checks"; }
 std::string_view describe(CheckError) {

@@ -33,6 +33,10 @@ enum class CheckError { may_wait = 1 };
 std::string_view error_module(CheckError);
 std::string_view describe(CheckError e);
 
+/// A header field that a table or a policy server gave, as it may stand in a header: lines that continue it stay, with `eol`
+/// between them; any other control character that ends a line becomes a blank.
+std::string field_lines(std::string_view text, std::string_view eol);
+
 /// What a message is refused for with 5.6.0; only while MIME is looked at.
 struct StrictMime {
   bool header = false;  // strict_7bit_headers: 8-bit text in a header, of a part too

@@ -179,7 +179,7 @@ Body& Message::open_body(std::uint64_t expected) {
   options.drop_fields = s.drop_fields;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
-  for (const auto& field : effects_.prepend) content.add_field(field);
+  for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
   const std::uint64_t least = expected == 0 ? kUndeclaredRoom : kLeastRoom;
   content.reserve(std::min<std::uint64_t>(std::max(room, least), Body::kDrainAt));
