@@ -22,6 +22,8 @@ class In {
  public:
   explicit In(const std::string& directory)
       : before_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    // Where whoever started us could be and we may not: nothing here depends on it.
+    if (!before_) before_ = async::Fd(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     const async::Fd there(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     ok_ = before_ && there && ::fchdir(there.get()) == 0;
   }

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(what_an_administrator_must_repair_is_deferred) {
 
 BOOST_AUTO_TEST_CASE(a_path_that_leads_out_of_the_base_is_deferred_with_the_reason) {
   for (const char* path : {"../x/", "a/../../x", "a/..", ".."}) {
-    rules.mailboxes = open(std::string("static:") + path);
+    rules.mailboxes = open((std::string("static:") + path).c_str());
     const auto place = find_place(rules, "bob@example.org");
     BOOST_REQUIRE(!place);
     BOOST_TEST((place.error().action == mail::Action::deferred));
