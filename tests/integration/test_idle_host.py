@@ -98,12 +98,12 @@ class IdleHost(Suite):
                 self.assertEqual(file.read(), "begun\n", "the command was run again")
 
     def test_a_command_that_a_stop_does_not_wait_for_sees_no_end_of_its_input(self):
-        with Instance({"default_privs": system_user(), "stop_drain_time": "1s"}, start=False) as mx:
+        with Instance({"default_privs": system_user(), "stop_drain_time": "2s"}, start=False) as mx:
             out = self.command(mx)
-            time.sleep(3)  # idle for longer than it takes to drain
+            time.sleep(4)  # idle for longer than it takes to drain
             began = time.monotonic()
             mx.stop()
-            self.assertGreaterEqual(time.monotonic() - began, 1, "the command had its time")
+            self.assertGreaterEqual(time.monotonic() - began, 1, "the command had its time")  # qmgr keeps some of it
             # Whoever opens the gate now lets nobody through: the command is gone, or ends without an end of its input.
             try:
                 os.close(os.open(f"{out}/gate", os.O_WRONLY | os.O_NONBLOCK))
