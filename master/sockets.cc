@@ -3,12 +3,10 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "lib/base/check.h"
 #include "lib/config/trusted.h"
 #include "lib/service/as_account.h"
 
@@ -16,45 +14,19 @@ namespace pen::master {
 
 namespace {
 
-/// In another directory until the end of the scope: names are then short, and the way there is walked once, with the rights to
-/// walk it.
-class In {
- public:
-  explicit In(const std::string& directory)
-      : before_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) {
-    // Where whoever started us could be and we may not: nothing here depends on it.
-    if (!before_) before_ = async::Fd(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    const async::Fd there(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    ok_ = before_ && there && ::fchdir(there.get()) == 0;
-  }
-  ~In() {
-    if (ok_) PEN_CHECK(::fchdir(before_.get()) == 0, "the way back is open");
-  }
-  In(const In&) = delete;
-  In& operator=(const In&) = delete;
-  bool ok() const { return ok_; }
-
- private:
-  async::Fd before_;
-  bool ok_ = false;
-};
-
 /// Who may connect to a Unix socket is a matter of its directory, and of the peer check in every program. Its mode comes
-/// from the umask, as a chmod() by name may reach something else.
+/// from the umask, as a chmod() by name may reach something else. Made as mail_owner, unless mail_owner cannot even walk there
+/// (all programs are root's then): the directory is an entry of one that is root's, and bind() follows no link.
 Result<async::Fd> listen_at(const async::SocketAddress& address, const service::Account& owner) {
   if (!address.is_unix()) return async::listen_on(address);
-  // Those who connect name the whole path.
-  if (address.path.size() >= sizeof(sockaddr_un::sun_path))
-    return fail_errno("bind " + address.path, ENAMETOOLONG);
-  const auto slash = address.path.rfind('/');
-  const In directory(address.path.substr(0, slash));
-  if (!directory.ok()) return fail_errno("bind " + address.path);
-  const service::AsAccount as_owner(owner);
-  if (!as_owner.ok()) return fail_errno("become mail_owner");
   const mode_t before = ::umask(0111);
-  auto fd = async::listen_on(async::SocketAddress::unix(address.path.substr(slash + 1)));
+  auto fd = [&]() -> Result<async::Fd> {
+    const service::AsAccount as_owner(owner);
+    if (!as_owner.ok()) return fail_errno("become mail_owner");
+    return async::listen_on(address);
+  }();
+  if (!fd && fd.error().is_errno(EACCES)) fd = async::listen_on(address);
   ::umask(before);
-  if (!fd) return fail(std::move(fd).error().within(address.path));
   return fd;
 }
 
