@@ -300,6 +300,28 @@ BOOST_AUTO_TEST_CASE(access_keys_follow_the_documented_orders) {
   BOOST_TEST(shown(find_access_name(l, "a.host", true)) == "(none)");
 }
 
+BOOST_AUTO_TEST_CASE(mapped_networks_are_ipv4_networks_with_96_bits_less) {
+  const auto network = [](const char* text) { return parse_network(text).value(); };
+  BOOST_TEST(network("[::ffff:127.0.0.0]/104").contains(*parse_ip("127.9.8.7")));
+  BOOST_TEST(network("[::ffff:127.0.0.0]/104").contains(*parse_ip("::ffff:127.9.8.7")));
+  BOOST_TEST(!network("[::ffff:127.0.0.0]/104").contains(*parse_ip("128.0.0.1")));
+  BOOST_TEST(network("::ffff:192.0.2.7/128").contains(*parse_ip("192.0.2.7")));
+  BOOST_TEST(!network("::ffff:192.0.2.7/128").contains(*parse_ip("192.0.2.6")));
+  BOOST_TEST(network("::ffff:0.0.0.0/96").contains(*parse_ip("203.0.113.1")));
+  BOOST_TEST(!network("::ffff:0.0.0.0/96").contains(*parse_ip("2001:db8::1")));
+  for (const char* wrong : {"[::ffff:127.0.0.0]/129", "[::ffff:127.0.0.0]/95",
+                            "[::ffff:127.0.0.0]/8", "[::ffff:127.0.0.1]/104", "127.0.0.0/104"})
+    BOOST_TEST(parse_network(wrong).error().is(MapError::syntax), wrong);
+  // Debian's default for mynetworks.
+  const auto list =
+      MatchList::open(MatchList::Kind::network, "127.0.0.0/8 [::ffff:127.0.0.0]/104 [::1]/128", {});
+  BOOST_REQUIRE(list);
+  for (const char* ours : {"127.0.0.1", "127.255.0.1", "::1", "::ffff:127.0.0.1"})
+    BOOST_TEST(list->matches_address(ours).value(), ours);
+  for (const char* other : {"192.0.2.1", "::2", "::ffff:192.0.2.1"})
+    BOOST_TEST(!list->matches_address(other).value(), other);
+}
+
 BOOST_AUTO_TEST_CASE(network_lists_match_both_families_negations_files_and_tables) {
   const auto file = dir.write("nets", "# ours\n198.51.100.0/24\n[2001:db8::]/32\n");
   const auto cidr = dir.write("c", "203.0.113.0/24 ok\n");
