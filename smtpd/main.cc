@@ -101,10 +101,9 @@ bool counts_clients(const config::Settings& s) {
 /// The authentication service; none: AUTH is not enabled.
 Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   const config::Settings& s = context.settings();
-  if (!s.smtpd_sasl_auth_enable) return nullptr;
-  auto address = sasl::parse_service(s.smtpd_sasl_path, s.queue_directory);
-  if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));
-  auto service = std::make_shared<sasl::DovecotService>(context.loop(), *std::move(address),
+  if (!smtpd::AuthPolicy::available(s)) return nullptr;
+  PEN_TRY_ASSIGN(auto address, smtpd::AuthPolicy::service(s));
+  auto service = std::make_shared<sasl::DovecotService>(context.loop(), std::move(address),
                                                         sasl::DovecotService::Options{});
   service->on_down = [](const std::string& why) {
     log::warning("SASL: {}: clients cannot log in until it is back", why);

@@ -75,7 +75,7 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   const async::Fd theirs(pair[1]);
   service::raise_descriptor_limit();
   service::Launch what;
-  what.path = service::program_directory(config) + "/qmgr";
+  what.path = service::program_directory(config).path + "/qmgr";
   what.words = arguments_of(config).to_words();
   what.environment = service::program_environment(config.settings());
   what.sockets = {theirs.get()};

@@ -18,6 +18,7 @@
 #include "lib/config/config.h"
 #include "lib/ipc/queue.h"
 #include "lib/service/lock.h"
+#include "lib/service/plan.h"
 #include "lib/service/setup.h"
 #include "tools/check.h"
 #include "tools/instance.h"
@@ -104,6 +105,30 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
+/// The directory of the programs; says so when it is not daemon_directory's.
+std::string programs(const config::Config& config) {
+  auto [path, warning] = service::program_directory(config);
+  if (!warning.empty()) complain(EX_OK, "warning: " + warning);
+  return path;
+}
+
+/// What the files ask for and is done another way.
+void say_warnings(const config::Config& config) {
+  for (const auto& p : config.problems()) {
+    if (p.severity == config::Severity::warning) complain(EX_OK, "warning: " + p.message());
+  }
+}
+
+/// Services that are read and not run, but for those whose work is done elsewhere.
+void say_not_run(const config::Config& config) {
+  const auto machine = service::real_machine(service::program_directory(config).path);
+  const auto plan = service::make_plan(config, machine);
+  for (const auto& skipped : plan.skipped) {
+    if (skipped.work_is_done) continue;
+    complain(EX_OK, "warning: service " + skipped.label + " is not started: " + skipped.why);
+  }
+}
+
 /// Runs master; the text it reports is empty when it died without a word.
 int start(const config::Config& config) {
   const auto running = service::running_master(config.settings().data_directory);
@@ -119,13 +144,15 @@ int start(const config::Config& config) {
     wrong = true;
   }
   if (wrong) return EX_CONFIG;
+  say_warnings(config);
+  say_not_run(config);
   // A broken table keeps some mail waiting; not starting would keep all of it.
   for (const std::string& fault : tools::faults(config)) complain(EX_OK, "warning: " + fault);
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0)
     return complain(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
   ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
-  const std::string path = service::program_directory(config) + "/master";
+  const std::string path = programs(config) + "/master";
   const std::vector<std::string> words = {"master", "-c", config.directory(), "-w",
                                           std::to_string(pipe_fds[1])};
   const auto argv = pointers(words);
@@ -158,7 +185,7 @@ int start(const config::Config& config) {
 }
 
 int start_foreground(const config::Config& config) {
-  const std::string path = service::program_directory(config) + "/master";
+  const std::string path = programs(config) + "/master";
   const std::vector<std::string> words = {"master", "-c", config.directory(), "-f"};
   ::execv(path.c_str(), pointers(words).data());
   return complain(EX_UNAVAILABLE, path + ": " + Error::from_errno(errno).message());
@@ -185,6 +212,7 @@ int reload(const config::Config& config) {
     return complain(EX_UNAVAILABLE, "the mail system is not running");
   const auto faults = tools::faults(config);
   for (const std::string& fault : faults) complain(EX_CONFIG, fault);
+  say_warnings(config);
   if (!faults.empty())
     return complain(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
   return signal_master(config, SIGHUP, "reloading", {});

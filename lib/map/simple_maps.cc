@@ -164,25 +164,6 @@ std::string_view unbraced(std::string_view text) {
   return text;
 }
 
-Result<FileStamp> file_stamp(const std::string& path) {
-  struct stat s{};
-  if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
-  FileStamp stamp;
-  stamp.device = s.st_dev;
-  stamp.inode = s.st_ino;
-  stamp.size = static_cast<std::uint64_t>(s.st_size);
-  stamp.modified = s.st_mtim.tv_sec * 1'000'000'000LL + s.st_mtim.tv_nsec;
-  stamp.owner = s.st_uid;
-  stamp.changed = s.st_ctim.tv_sec * 1'000'000'000LL + s.st_ctim.tv_nsec;
-  return stamp;
-}
-
-Result<std::string> read_table_file(const std::string& path) {
-  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return fail(MapError::unreadable, "open " + path, errno);
-  return read_table_file(fd.get(), path);
-}
-
 Result<std::string> read_table_file(int fd, const std::string& path) {
   std::string content;
   for (;;) {
