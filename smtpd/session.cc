@@ -63,10 +63,6 @@ bool is_junk(Verb verb) {
   }
 }
 
-bool in_list(const std::vector<std::string>& list, std::string_view word) {
-  return std::ranges::any_of(list, [&](const std::string& item) { return iequals(item, word); });
-}
-
 }  // namespace
 
 Session::Session(Server& server, async::Stream stream, const async::SocketAddress& from)
@@ -312,9 +308,11 @@ async::Task<sessions::Holder::Entry> Session::class_place() {
 
 async::Task<Session::Flow> Session::greet() {
   const auto& s = settings();
+  any_end_of_data_ =
+      s.smtpd_forbid_bare_newline == config::BareNewline::no ||
+      policy_->bare_newline_exclusions.matches_host(peer_.name, peer_.address).value_or(false);
   forbid_bare_newline_ =
-      s.smtpd_forbid_bare_newline == config::BareNewline::reject &&
-      !policy_->bare_newline_exclusions.matches_host(peer_.name, peer_.address).value_or(false);
+      !any_end_of_data_ && s.smtpd_forbid_bare_newline == config::BareNewline::reject;
   // Early talker: bytes before the greeting (RFC 5321 section 4.3.1).
   if (stream_.poll_input() && improper_pipelining(Verb::helo, "CONNECT")) co_return Flow::close;
   Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
@@ -414,7 +412,8 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   failed_ = false;
   const Verb verb = line.verb;
 
-  if (verb == Verb::unknown && in_list(s.smtpd_forbidden_commands, line.word)) {
+  // A table that cannot be asked knows no command.
+  if (verb == Verb::unknown && policy_->forbidden_commands.matches(line.word).value_or(false)) {
     log::warning("non-SMTP command from {}: {}", peer_.shown(), printable(text, 100));
     count(verb, false);
     last_command_ = "UNKNOWN";
@@ -449,7 +448,6 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
 }
 
 async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
-  const auto& s = settings();
   switch (line.verb) {
     case Verb::helo:
       co_return co_await hello(line, false);
@@ -500,7 +498,7 @@ async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
     default:
       break;
   }
-  if (in_list(s.smtpd_noop_commands, line.word)) {
+  if (policy_->noop_commands.matches(line.word).value_or(false)) {
     reply("250 2.0.0 Ok");
     co_return Flow::go_on;
   }
@@ -568,6 +566,8 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   add(keyword::kSmtpUtf8, "SMTPUTF8");
   add(keyword::kChunking, "CHUNKING");
   text[last + 3] = ' ';
+  if (!policy_->discarded_words.empty())
+    log::info("discarding EHLO keywords: {}", policy_->discarded_words);
   write_reply(text);
   co_return Flow::go_on;
 }

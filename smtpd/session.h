@@ -214,6 +214,7 @@ class Session {
   bool improper_pipelining_ = false;
   bool failed_ = false;  // the command under way was refused
   bool forbid_bare_newline_ = true;
+  bool any_end_of_data_ = false;  // LF.LF ends a message of this client
   bool quit_ = false;
 };
 

@@ -102,7 +102,8 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
   reply("354 End data with <CR><LF>.<CR><LF>");
 
   intake::Body& body = *transaction_->message.body();
-  mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr});
+  mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr,
+                             .any_end_of_data = any_end_of_data_});
   std::size_t turn = 0;
   while (!scanner.done()) {
     if (stream_.buffered().empty()) {

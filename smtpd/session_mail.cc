@@ -133,7 +133,9 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
           : (policy_->local_rewrite_interfaces && peer_.own_address) ||
                 (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
                 (policy_->local_rewrite_logins && login_) ||
-                (policy_->local_rewrite_clientcerts && known_certificate());
+                (policy_->local_rewrite_clientcerts && known_certificate()) ||
+                (policy_->local_rewrite_all_clientcerts && tls_ && tls_->trusted) ||
+                policy_->local_rewrite_addresses.matches_address(peer_.address).value_or(false);
   // What is done on the way into the queue is done behind a proxy filter, which hears whether the client is local.
   transaction_->message.unqueued(proxied());
   transaction_->message.complete_header(transaction_->local && !proxied());

@@ -282,6 +282,36 @@ BOOST_AUTO_TEST_CASE(bare_newlines_are_refused_when_the_setting_says_so_but_for_
   BOOST_TEST(codes(normal.say("NOOP\n")) == "250");
 }
 
+BOOST_AUTO_TEST_CASE(old_clients_may_end_a_message_with_bare_newlines_where_settings_say_so) {
+  const std::string message = "Subject: x\n\nline\n.\n";
+  for (const auto* settings :
+       {"smtpd_forbid_bare_newline = no\n", "smtpd_forbid_bare_newline_exclusions = 192.0.2.0/24\n",
+        "smtpd_forbid_bare_newline = reject\n"
+        "smtpd_forbid_bare_newline_exclusions = 192.0.2.0/24\n"}) {
+    Open rig(settings);
+    rig.say(kMail + kRcpt + "DATA\r\n");
+    BOOST_TEST(codes(rig.say(message)) == "250", settings);
+    BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
+    BOOST_TEST(rig.queue.stored[0].content.ends_with("\r\n\r\nline\r\n"));
+  }
+  for (const auto* settings : {"", "mynetworks = 192.0.2.0/24\n",
+                               "smtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n"}) {
+    Open rig(settings);
+    rig.say(kMail + kRcpt + "DATA\r\n");
+    BOOST_TEST(codes(rig.say(message)) == "", settings);
+    BOOST_TEST(codes(rig.say("\r\n.\r\n")) == "250", settings);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(commands_to_pass_over_and_to_hang_up_on_are_found_in_tables_too) {
+  Open rig(
+      "smtpd_noop_commands = inline:{ xnothing = ok }, later\n"
+      "smtpd_forbidden_commands = get, inline:{ host: = bogus }\n");
+  BOOST_TEST(codes(rig.say("XNOTHING a b\r\nLater\r\nOTHER\r\n")) == "250 250 500");
+  BOOST_TEST(codes(rig.say("Host: mx.example\r\n")) == "221");
+  BOOST_TEST(rig.closed());
+}
+
 BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
   for (std::size_t piece : {1u, 2u, 7u, 1000u}) {
     Open rig;

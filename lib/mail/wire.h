@@ -6,7 +6,7 @@
 ///          BdatScanner scan(policy); scan.feed(chunk, sink); …; scan.finish(sink);
 ///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is one, and
 ///          others pass on to it.
-/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), whatever the policy says. A bare LF
+/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), unless the policy takes any line end there. A bare LF
 ///          ends a line of content and counts; a bare CR counts and becomes a space, unless the policy keeps it
 ///          (then it can never again be told from half a line end; Postfix's cleanup_replace_stray_cr_lf). A
 ///          line of one dot that does not end DATA stays a line of one dot.
@@ -22,6 +22,8 @@ namespace pen::mail {
 
 struct WirePolicy {
   bool replace_bare_cr = true;
+  /// A line of one dot ends DATA with LF too: for clients that know no better, and that nobody smuggles mail through.
+  bool any_end_of_data = false;
 };
 
 /// The part both scanners share: cuts raw bytes into lines.
@@ -103,6 +105,10 @@ class DataScanner : public LineCutter {
         if (c == '\r') {
           state_ = State::dot_cr;
           ++at;
+        } else if (c == '\n' && policy_.any_end_of_data) {
+          ++at;
+          ++bare_lf_;
+          state_ = State::done;
         } else if (c == '\n') {  // ".LF": no end of data, a line of one dot
           ++at;
           sink.text(".");
@@ -116,7 +122,7 @@ class DataScanner : public LineCutter {
         state_ = State::text;
         if (c == '\n') {
           ++at;
-          if (last_crlf_) {
+          if (last_crlf_ || policy_.any_end_of_data) {
             state_ = State::done;
           } else {  // "LF.CRLF": no end of data either
             sink.text(".");
