@@ -183,14 +183,17 @@ Body& Message::open_body(std::uint64_t expected) {
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
   const std::uint64_t least = expected == 0 ? kUndeclaredRoom : kLeastRoom;
   content.reserve(std::min<std::uint64_t>(std::max(room, least), Body::kDrainAt));
+  // RFC 5321 section 4.4: the clause holds a mailbox, which has a domain.
+  std::string only;
+  if (envelope_.recipients.size() == 1) only = envelope_.recipients.front().address;
+  if (!only.empty() && !only.contains('@')) only = intake_.resolve->rewrite(only);
+  if (!only.contains('@')) only.clear();
   content.add_trace(mail::received_field({
       .client = envelope_.client,
       .myhostname = s.myhostname,
       .mail_name = s.mail_name,
       .queue_id = envelope_.queue_id,
-      .only_recipient = envelope_.recipients.size() == 1
-                            ? std::string_view(envelope_.recipients.front().address)
-                            : std::string_view(),
+      .only_recipient = only,
       .smtputf8 = envelope_.smtputf8,
       .when = envelope_.arrival,
       .show_login = s.show_logins,
