@@ -55,6 +55,13 @@ struct Site {
 
 BOOST_FIXTURE_TEST_SUITE(rewriting, Site)
 
+BOOST_AUTO_TEST_CASE(empty_address_recipient_stands_for_the_null_recipient) {
+  Site site;
+  BOOST_TEST(site.routed("").ends_with(" MAILER-DAEMON@example.org"));
+  site.options.empty_address_recipient = "nobody";
+  BOOST_TEST(site.routed("").ends_with(" nobody@example.org"));
+}
+
 BOOST_AUTO_TEST_CASE(a_bare_user_gets_myorigin) {
   BOOST_TEST(rewritten("jo") == "jo@example.org");
   options.append_at_myorigin = false;
