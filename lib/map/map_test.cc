@@ -257,6 +257,30 @@ BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_negated_network_says_nothing_of_the_other_family) {
+  auto m =
+      table("cidr", "!192.0.2.0/24 outside\nif !2001:db8::/32\n0.0.0.0/0 four\n::/0 six\nendif\n");
+  BOOST_TEST(shown(m->lookup("192.0.2.1")) == "(none)");
+  BOOST_TEST(shown(m->lookup("192.0.3.1")) == "outside");
+  BOOST_TEST(shown(m->lookup("2001:db8::1")) == "(none)");
+  BOOST_TEST(shown(m->lookup("2001:db9::1")) == "six");
+}
+
+BOOST_AUTO_TEST_CASE(rules_of_pattern_tables_may_stand_in_the_setting) {
+  for (const std::string type : {"regexp", "pcre"}) {
+    auto m = must(type +
+                  ":{ { /^a b,c$/ REJECT a, b } {if /^x/} {/y/ hit $$1} {endif}, {/^(.)z$/ $1} }");
+    BOOST_TEST(shown(m->lookup("a b,c")) == "REJECT a, b");
+    BOOST_TEST(shown(m->lookup("xy")) == "hit $1");
+    BOOST_TEST(shown(m->lookup("y")) == "(none)");
+    BOOST_TEST(shown(m->lookup("qz")) == "q");
+    BOOST_TEST(!m->problem());
+    BOOST_TEST(shown(must(type + ":{{/(/ x}}")->lookup("x")).starts_with("error"));
+  }
+  BOOST_TEST(shown(must("cidr:{{192.0.2.0/24 net}}")->lookup("192.0.2.7")) == "net");
+  BOOST_TEST(shown(list("pcre:{{/one/ 1}, {/two/ 2}} inline:{three=3}").lookup("three")) == "3");
+}
+
 BOOST_AUTO_TEST_CASE(address_keys_are_tried_in_the_documented_order) {
   AddressKeys keys;
   keys.bare_user = true;

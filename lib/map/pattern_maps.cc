@@ -205,10 +205,22 @@ class CidrPattern {
     return pattern;
   }
   Result<bool> match(const IpAddress& key, Spans&) const { return network_.contains(key); }
+  /// A pattern says nothing of addresses of the other family, nor does its negation.
+  bool concerns(const IpAddress& key) const { return key.size == network_.base.size; }
 
  private:
   Network network_;
 };
+
+/// The text of a table that stands in its name: "{ {rule}, {rule} }".
+std::string inline_text(std::string_view name) {
+  std::string text;
+  for (const auto& rule : split_list(unbraced(name))) {
+    text += unbraced(rule);
+    text += '\n';
+  }
+  return text;
+}
 
 bool uses_groups(const Rule& rule) {
   return std::ranges::any_of(rule.result, [](const RulePiece& p) { return p.group >= 0; });
@@ -227,6 +239,12 @@ struct PatternTable {
   template <RuleStyle style, bool substitute>
   static Result<std::shared_ptr<PatternTable>> load(const std::string& path) {
     PEN_TRY_ASSIGN(const std::string text, read_table_file(path));
+    return read<style, substitute>(text, path);
+  }
+  /// path: what errors name as the table.
+  template <RuleStyle style, bool substitute>
+  static Result<std::shared_ptr<PatternTable>> read(std::string_view text,
+                                                    const std::string& path) {
     PEN_TRY_ASSIGN(auto parsed, parse_rules(text, path, style));
     auto table = std::make_shared<PatternTable>();
     table->path = path;
@@ -249,7 +267,8 @@ struct PatternTable {
       const auto& [rule, pattern] = rules[i];
       auto matched = pattern.match(key, spans);
       if (!matched) return bad_line(std::move(matched).error(), rule.line);
-      const bool hit = *matched != rule.negated;
+      bool hit = *matched != rule.negated;
+      if constexpr (requires { pattern.concerns(key); }) hit = hit && pattern.concerns(key);
       if (rule.kind == Rule::Kind::if_block) {
         i = hit ? i + 1 : rule.skip_to;
       } else if (hit) {
@@ -284,17 +303,25 @@ struct PatternTable {
 
 template <class Pattern, RuleStyle style>
 class PatternMap final : public Map {
+  using Table = PatternTable<Pattern>;
+
  public:
-  PatternMap(std::string spec, const std::string& path, const OpenOptions& options)
-      : Map(std::move(spec)),
-        file_(path, *options.clock,
-              options.substitute ? &PatternTable<Pattern>::template load<style, true>
-                                 : &PatternTable<Pattern>::template load<style, false>) {}
+  PatternMap(std::string spec, const std::string& name, const OpenOptions& options)
+      : Map(std::move(spec)) {
+    const bool substitute = options.substitute;
+    if (name.starts_with('{'))
+      inline_ = substitute ? Table::template read<style, true>(inline_text(name), this->name())
+                           : Table::template read<style, false>(inline_text(name), this->name());
+    else
+      file_.emplace(
+          name, *options.clock,
+          substitute ? &Table::template load<style, true> : &Table::template load<style, false>);
+  }
 
   Value lookup(std::string_view key) override {
     if (key.size() > kMaxPatternKey || key.find('\0') != std::string_view::npos)
       return std::nullopt;
-    PEN_TRY_ASSIGN(const auto table, file_.current());
+    PEN_TRY_ASSIGN(const auto table, current());
     const std::string text(key);
     if constexpr (style == RuleStyle::word) {
       const auto address = parse_ip(key);
@@ -306,13 +333,16 @@ class PatternMap final : public Map {
   }
   bool whole_key_only() const override { return true; }
   std::optional<Error> problem() override {
-    auto table = file_.current();
+    auto table = current();
     if (table) return std::nullopt;
     return std::move(table).error();
   }
 
  private:
-  Reloading<PatternTable<Pattern>> file_;
+  Result<std::shared_ptr<Table>> current() { return file_ ? file_->current() : inline_; }
+
+  std::optional<Reloading<Table>> file_;   // either
+  Result<std::shared_ptr<Table>> inline_;  // or
 };
 
 }  // namespace
