@@ -37,7 +37,7 @@ class Server {
   async::Cancel& stop_cancel() { return stopping_; }
 
   async::Loop& loop;
-  async::HandlerPool& pool;
+  async::HandlerPool& pool;  // for files
   Names& names;
   intake::Intake& intake;
   /// The name in master.cf, for the log and the counts of clients.

@@ -229,13 +229,7 @@ async::Task<void> Session::run() {
     if (name.reverse == NameState::ok) peer_.reverse_name = std::move(name.reverse_name);
   }
   log::info("connect from {}", peer_.shown());
-  const auto& networks = policy_->mynetworks;
-  if (auto trusted = networks.matches_address(peer_.address)) {
-    peer_.trusted = *trusted;
-  } else {
-    log::warning("mynetworks: {}", trusted.error().message());
-    peer_.trusted = std::nullopt;
-  }
+  co_await learn_standing();
   if (auto own = async::local_address(stream_.fd()))
     peer_.own_address = own->is_unix() || own->host == peer_.address;
 
@@ -269,10 +263,31 @@ async::Task<void> Session::say_goodbye() {
     (void)co_await stream_.flush(soon);
 }
 
-bool Session::client_limited() const {
-  // Who may say XCLIENT speaks for many, who would share the count of the one address that connects.
-  return server_.clients && !may_xclient() &&
-         !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false);
+async::Task<void> Session::learn_standing() {
+  struct Found {
+    Result<bool> trusted = false;
+    Standing standing;
+    bool bare_newline = false;
+  };
+  const Found found = co_await server_.intake.tables.ask([this] {
+    const auto is_in = [this](const map::MatchList& list, bool when_unknown = false) {
+      return list.matches_host(peer_.name, peer_.address).value_or(when_unknown);
+    };
+    Found out;
+    if (peer_.address != kUnknownAddress)
+      out.trusted = policy_->mynetworks.matches_address(peer_.address);
+    out.standing.may_xclient = first_peer_ ? standing_.may_xclient : is_in(policy_->xclient_hosts);
+    out.standing.may_xforward = is_in(policy_->xforward_hosts);
+    out.standing.unlimited = is_in(policy_->event_limit_exceptions);
+    out.standing.no_auth = is_in(policy_->auth.exceptions, true);
+    out.bare_newline = is_in(policy_->bare_newline_exclusions);
+    return out;
+  });
+  if (!found.trusted) log::warning("mynetworks: {}", found.trusted.error().message());
+  peer_.trusted = found.trusted ? std::optional(*found.trusted) : std::nullopt;
+  standing_ = found.standing;
+  forbid_bare_newline_ =
+      settings().smtpd_forbid_bare_newline == config::BareNewline::reject && !found.bare_newline;
 }
 
 async::Task<bool> Session::too_often(Event event, int limit) {
@@ -311,20 +326,16 @@ async::Task<sessions::Holder::Entry> Session::class_place() {
 }
 
 async::Task<Session::Flow> Session::greet() {
-  const auto& s = settings();
-  forbid_bare_newline_ =
-      s.smtpd_forbid_bare_newline == config::BareNewline::reject &&
-      !policy_->bare_newline_exclusions.matches_host(peer_.name, peer_.address).value_or(false);
   // Early talker: bytes before the greeting (RFC 5321 section 4.3.1).
   if (stream_.poll_input() && improper_pipelining(Verb::helo, "CONNECT")) co_return Flow::close;
-  Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
   Verdict verdict = co_await checks.client();
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
     co_await refuse(verdict.reply, verdict.error);
     co_return Flow::go_on;  // QUIT is still answered (RFC 5321 section 3.1)
   }
-  reply("220 " + s.smtpd_banner);
+  reply("220 " + settings().smtpd_banner);
   co_return Flow::go_on;
 }
 
@@ -526,7 +537,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   Subject about = subject();
   about.where = extended ? "EHLO" : "HELO";
   about.sender.reset();
-  Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
   const Verdict verdict = co_await checks.helo();
   if (verdict.rejected()) {
     helo_ = before;
@@ -558,10 +569,11 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
     add(keyword::kAuth, "AUTH " + mechanisms);
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);
   }
-  if (may_xclient())
+  if (standing_.may_xclient)
     add(keyword::kXclient,
         "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
-  if (may_xforward()) add(keyword::kXforward, "XFORWARD " + std::string(mail::xforward::kAll));
+  if (standing_.may_xforward)
+    add(keyword::kXforward, "XFORWARD " + std::string(mail::xforward::kAll));
   add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
   add(keyword::kEightBitMime, "8BITMIME");
   add(keyword::kDsn, "DSN");
@@ -595,7 +607,7 @@ async::Task<Session::Flow> Session::verify(std::string_view args) {
     Subject about = subject();
     about.where = "VRFY";
     about.recipient = *address;
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
     const Verdict verdict = co_await checks.recipient();
     if (verdict.rejected())
       co_await refuse(verdict.reply, verdict.error);

@@ -66,7 +66,7 @@ async::Task<bool> Session::may_start_content() {
     co_return false;
   }
   if (!policy_->data.empty()) {
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
     Verdict verdict = co_await checks.data();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply, verdict.error);
@@ -171,7 +171,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
     co_return co_await skip_chunk(chunk, "503 5.5.1 Error: BDAT after failed BDAT");
   if (!transaction_->bdat) {
     if (!policy_->data.empty()) {
-      Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+      Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
       Verdict verdict = co_await checks.data();
       if (verdict.rejected()) {
         transaction_->bdat = std::make_unique<mail::BdatScanner>();
@@ -238,7 +238,7 @@ async::Task<Session::Flow> Session::end_of_message() {
   stream_.limit_reads(nullptr);
   intake::Message& message = transaction_->message;
   if (!policy_->end_of_data.empty()) {
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
     Verdict verdict = co_await checks.end_of_data();
     if (verdict.rejected()) {
       reset_transaction();

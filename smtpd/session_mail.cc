@@ -89,7 +89,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
     Subject about = subject();
     about.sender = mail->sender;
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
     Verdict verdict = co_await checks.sender();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply, verdict.error);
@@ -127,13 +127,13 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   if (secured()) transaction_->message.trace_tls(tls_->trace);
   // what was announced; replaced by the facts when the content has come
   e.body.size = mail->size.value_or(0);
-  transaction_->local =
-      forwarded_ && forwarded_->local
-          ? *forwarded_->local
-          : (policy_->local_rewrite_interfaces && peer_.own_address) ||
-                (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
-                (policy_->local_rewrite_logins && login_) ||
-                (policy_->local_rewrite_clientcerts && known_certificate());
+  if (forwarded_ && forwarded_->local)
+    transaction_->local = *forwarded_->local;
+  else
+    transaction_->local = (policy_->local_rewrite_interfaces && peer_.own_address) ||
+                          (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
+                          (policy_->local_rewrite_logins && login_) ||
+                          (policy_->local_rewrite_clientcerts && co_await known_certificate());
   // What is done on the way into the queue is done behind a proxy filter, which hears whether the client is local.
   transaction_->message.unqueued(proxied());
   transaction_->message.complete_header(transaction_->local && !proxied());
@@ -159,7 +159,7 @@ std::unique_ptr<Session::RcptJob> Session::parse_rcpt(std::string_view args, std
   Subject about = subject();
   about.recipient = job->rcpt.recipient;
   about.recipient_count += ahead;
-  job->checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names},
+  job->checks.emplace(*policy_, CheckTools{server_.loop, server_.intake.tables, server_.names},
                       std::move(about));
   return job;
 }
@@ -190,7 +190,7 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
     if (!job.checks) {  // it was over the limit when it came in, and is not any more
       Subject about = subject();
       about.recipient = job.rcpt.recipient;
-      job.checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names},
+      job.checks.emplace(*policy_, CheckTools{server_.loop, server_.intake.tables, server_.names},
                          std::move(about));
       job.verdict = co_await job.checks->recipient();
     }

@@ -89,8 +89,9 @@ BOOST_AUTO_TEST_CASE(many_requests_at_once_are_each_answered_once_and_slow_names
   BOOST_REQUIRE(resolving.has_value());
   auto transports = read_transports(configured(""), {});
   BOOST_REQUIRE(transports.has_value());
+  map::Asker tables(loop);
   Router router(
-      loop, pool, dns, *resolving,
+      loop, tables, dns, *resolving,
       [&](const std::string& name) {
         const auto t = transports->find(name);
         return t == transports->end() ? nullptr : &t->second;

@@ -294,8 +294,9 @@ struct Routes : Net {
     auto opened = resolve::Resolve::open(settings);
     BOOST_REQUIRE(opened.has_value());
     dns = std::make_unique<net::Resolver>(loop, pool, resolver_options);
+    map::Asker tables(loop);
     Router router(
-        loop, pool, *dns, *opened,
+        loop, tables, *dns, *opened,
         [this](const std::string& name) {
           const auto t = transports.find(name);
           return t == transports.end() ? nullptr : &t->second;

@@ -219,19 +219,26 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
     if (may_repeat && !seen.emplace(r.address, r.original, r.orcpt, notify).second) return;
     out.push_back(std::move(r));
   };
+  // An answer that has not come yet (map::Asker) does not keep the others from being asked for.
+  bool waits = false;
+  const auto failed = [&](const Error& error) -> Commit {
+    if (!error.is(map::MapError::pending)) return {Outcome::lookup_failed, error.message()};
+    waits = true;
+    return {Outcome::ok, {}};
+  };
   std::vector<std::string> copied;  // addresses that recipients' copies go to
   const auto expand = [&](mail::Recipient given, bool is_copy) -> Commit {
     std::string first = resolve.rewrite(given.address);
     auto canonical = resolve.canonical(first, Place::envelope_recipient);
-    if (!canonical) return {Outcome::lookup_failed, canonical.error().message()};
+    if (!canonical) return failed(canonical.error());
     if (!is_copy) {
       auto copy = find_copy(copies.by_recipient, resolve, *canonical);
-      if (!copy) return {Outcome::lookup_failed, copy.error().message()};
+      if (!copy) return failed(copy.error());
       if (*copy && std::ranges::find(copied, **copy) == copied.end())
         copied.push_back(**std::move(copy));
     }
     auto expansion = resolve.expand_virtual(*canonical);
-    if (!expansion) return {Outcome::lookup_failed, expansion.error().message()};
+    if (!expansion) return failed(expansion.error());
     if (!expansion->limit_passed.empty())
       return {Outcome::expansion_limit, expansion->limit_passed};
     std::uint8_t notify = given.notify;
@@ -264,6 +271,7 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
   for (auto& address : copied) {
     if (auto c = expand(copy_for(std::move(address)), true); c.outcome != Outcome::ok) return c;
   }
+  if (waits) return {Outcome::lookup_failed, "answers have not come yet"};
   envelope.recipients = std::move(out);
   return {Outcome::ok, {}};
 }
@@ -291,11 +299,11 @@ async::Task<Commit> Message::expand() {
     mail::Envelope envelope;
     Commit commit;
   };
-  auto work = [resolve = intake_.resolve, how, envelope = std::move(envelope_)]() mutable {
-    Commit commit = expand_envelope(*resolve, how, envelope);
-    return Done{std::move(envelope), std::move(commit)};
-  };
-  Done done = co_await intake_.pool.run(std::move(work));
+  Done done = co_await intake_.tables.ask([this, &how] {
+    Done attempt{envelope_, {}};
+    attempt.commit = expand_envelope(*intake_.resolve, how, attempt.envelope);
+    return attempt;
+  });
   envelope_ = std::move(done.envelope);
   co_return std::move(done.commit);
 }

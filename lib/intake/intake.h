@@ -12,7 +12,7 @@
 ///          out by commit().
 /// Order:   rewriting and canonical maps, then copies (bcc), then virtual aliases; all of it once, never on a retry.
 /// Source:  design.md ("lib/intake"), Postfix cleanup(8).
-/// Thread:  the loop's. Table look-ups that may block run on the handler pool.
+/// Thread:  the loop's. The pool is for files only; tables that somebody else answers for are asked through an Asker.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +23,7 @@
 #include "lib/intake/effects.h"
 #include "lib/intake/queue.h"
 #include "lib/mail/envelope.h"
+#include "lib/map/ask.h"
 #include "lib/resolve/resolve.h"
 
 namespace pen::intake {
@@ -65,16 +66,18 @@ struct Settings {
 /// Everything that messages of one process share. Must outlive them.
 struct Intake {
   async::Loop& loop;
-  async::HandlerPool& pool;
+  async::HandlerPool& pool;  // for files
   Queue& queue;
   std::shared_ptr<const resolve::Resolve> resolve;
   Settings settings;
   std::function<std::string()> next_queue_id;
-  /// Rewriting and aliases may block: expansion then runs on the handler pool. See expansion_may_wait().
+  /// Rewriting and aliases may have to wait for somebody's answer. See expansion_may_wait().
   bool expansion_waits = true;
   BodyMemory bodies{};
   /// Where checks say what they do, one line each, and what is wrong with their tables; empty: nowhere.
   std::function<void(const std::string& line)> log_info = {}, log_warning = {};
+  /// For whoever in this program looks into tables.
+  map::Asker tables{loop};
 };
 
 enum class Outcome : std::uint8_t {

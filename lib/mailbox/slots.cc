@@ -151,15 +151,14 @@ void read_header(Incoming& message) {
   if (!message.body.read(0, message.header)) message.header.clear();
 }
 
-/// As the tables have it; the handler pool waits for those that have to.
+/// As the tables have it.
 async::Task<mail::DeliveryStatus> filtered(const SlotEnvironment& environment, std::string queue_id,
                                            mail::DeliveryStatus status) {
-  const auto filter = environment.filter;
-  auto work = [filter, status = std::move(status)]() mutable {
-    std::string warning = filter->apply(status);
-    return std::pair(std::move(status), std::move(warning));
-  };
-  auto done = filter->blocking() ? co_await environment.pool.run(std::move(work)) : work();
+  auto done = co_await environment.tables->ask([&] {
+    mail::DeliveryStatus attempt = status;
+    std::string warning = environment.filter->apply(attempt);
+    return std::pair(std::move(attempt), std::move(warning));
+  });
   if (!done.second.empty()) log::warning("{}: {}", queue_id, done.second);
   co_return std::move(done.first);
 }

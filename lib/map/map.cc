@@ -35,6 +35,8 @@ std::string_view describe(MapError e) {
       return "name service failure";
     case MapError::not_trusted:
       return "table not safe here";
+    case MapError::pending:
+      return "answer has not come yet";
   }
   return "unknown";
 }

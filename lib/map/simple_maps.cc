@@ -10,6 +10,7 @@
 #include "lib/async/fd.h"
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
+#include "lib/map/source.h"
 #include "lib/map/table_text.h"
 #include "lib/map/types.h"
 
@@ -101,14 +102,11 @@ class BrokenMap final : public Map {
   Error why_;
 };
 
-class AccountMap final : public Map {
+/// The system's users or groups, by name.
+class Accounts final : public Source {
  public:
-  AccountMap(std::string spec, bool groups) : Map(std::move(spec)), groups_(groups) {}
-  bool blocking() const override { return true; }
-  Value lookup(std::string_view key) override {
-    if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos)
-      return std::nullopt;
-    const std::string name(key);
+  Accounts(std::string spec, bool groups) : Source(std::move(spec)), groups_(groups) {}
+  Value ask_now(const std::string& name) const override {
     std::vector<char> buffer(16 * 1024);
     for (;;) {
       std::optional<std::string> line;
@@ -153,6 +151,21 @@ class AccountMap final : public Map {
     return code;
   }
   bool groups_;
+};
+
+class AccountMap final : public Map {
+ public:
+  AccountMap(std::string spec, bool groups)
+      : Map(spec), source_(std::make_shared<Accounts>(std::move(spec), groups)) {}
+  bool blocking() const override { return true; }
+  Value lookup(std::string_view key) override {
+    if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos)
+      return std::nullopt;
+    return answer_from(source_, key);
+  }
+
+ private:
+  std::shared_ptr<const Source> source_;
 };
 
 }  // namespace

@@ -160,6 +160,14 @@ BOOST_AUTO_TEST_CASE(virtual_aliases_expand_recursively_and_keep_themselves) {
   BOOST_TEST(expanded("jo2@remote.example") == "jo2@remote.example");
   BOOST_TEST(expanded("info+tag@alias.example") == "jo+tag@example.org other+tag@remote.example");
 }
+BOOST_AUTO_TEST_CASE(addresses_of_an_alias_may_have_blanks_between_them) {
+  options.virtual_alias_maps =
+      "inline:{ {a@x = x@b y@b,z@b\tw} {b@x = \"x y\"@b z@c} {c@x = x @ b} {d@x = Jo Doe <j@b>} }";
+  BOOST_TEST(expanded("a@x") == "x@b y@b z@b w@example.org");
+  BOOST_TEST(expanded("b@x") == "\"x y\"@b z@c");
+  BOOST_TEST(expanded("c@x") == "x@b");
+  BOOST_TEST(expanded("d@x") == "j@b");
+}
 BOOST_AUTO_TEST_CASE(alias_loops_and_floods_are_stopped_and_said) {
   BOOST_TEST(expanded("loop@example.org").starts_with("limit: "));
   options.virtual_alias_expansion_limit = 1;
