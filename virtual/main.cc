@@ -41,7 +41,7 @@ struct Server {
   Server(service::Context& context, virtuals::Rules rules)
       : random(secure_random_u64()),
         pool(context.loop(), std::min(context.limit(), kMaxThreads)),
-        agent(pool, std::move(rules), context.loop().clock(), random),
+        agent(context.loop(), pool, std::move(rules), random),
         environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
             .loop = context.loop(),
             .pool = pool,
