@@ -157,7 +157,6 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
     return table_problem(given);
   };
   if (!cls) co_return temporary(cls.error());
-  if (*cls == AddressClass::other && s.relocated_maps.empty()) co_return Answer::dunno;
   const auto listed = co_await tools_.tables.ask(
       [resolve = policy_.resolve, address] { return resolve->listed(address); });
   if (!listed) co_return temporary(listed.error());
@@ -171,6 +170,12 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
     const bool of_mailbox = dsn.substr(1) == ".1.6";  // which is a status of recipients only
     co_return reject(dsn.front() == '4' ? 450 : 550, sender && of_mailbox ? "5.1.0" : dsn, name,
                      trim(says.substr(dsn.size())), mail::ErrorClass::bounce);
+  }
+  if (*listed == resolve::Listed::elsewhere) co_return Answer::dunno;
+  if (*cls != AddressClass::virtual_alias) {  // of that one the table alone decides
+    const auto refused = co_await refused_by_route(address, name, sender);
+    if (!refused) co_return temporary(refused.error());
+    if (*refused != Answer::dunno) co_return *refused;
   }
   if (*listed != resolve::Listed::no) co_return Answer::dunno;
   int code = s.unknown_local_recipient_reject_code;
@@ -200,6 +205,20 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
       text = "User " + std::string(shown);
   }
   co_return reject(code, sender ? "5.1.0" : "5.1.1", name, text, mail::ErrorClass::bounce);
+}
+
+async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address, Name name,
+                                                             bool sender) {
+  const std::string from = subject_.sender.value_or("");
+  PEN_CO_TRY_ASSIGN(const auto route, co_await tools_.tables.ask(
+                                          [&] { return policy_.resolve->route(from, address); }));
+  if (route.transport != "error") co_return Answer::dunno;
+  std::string_view text = route.nexthop;
+  std::string dsn = take_dsn(text);
+  if (dsn.empty() || !dsn.starts_with('5')) dsn = "5.0.0";
+  if (sender && dsn.starts_with("5.1.")) dsn = "5.1.0";  // the others are of recipients
+  if (text.empty()) text = "Address is undeliverable";
+  co_return reject(550, dsn, name, text, mail::ErrorClass::bounce);
 }
 
 async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name name,
@@ -633,6 +652,8 @@ async::Task<Verdict> Checks::sender() {
 
 async::Task<Verdict> Checks::recipient() {
   const auto& s = policy_.settings;
+  // Without a domain it is taken from anybody (RFC 5321 sections 2.3.5 and 4.5.1), as Postfix does.
+  if (iequals(*subject_.recipient, "postmaster")) co_return Verdict{};
   Answer answer = Answer::dunno;
   if (s.smtpd_delay_reject)
     answer = co_await run_lists_before_recipient(subject_.sender.has_value());

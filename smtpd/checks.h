@@ -123,6 +123,9 @@ class Checks {
   [[gnu::noinline]] async::Task<Answer> destination(Check check);
   async::Task<Result<resolve::AddressClass>> class_of(std::string_view domain);
   [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
+  /// Rejects where the routing tables lead to the transport error, with its text.
+  [[gnu::noinline]] async::Task<Result<Answer>> refused_by_route(std::string address, Name name,
+                                                                 bool sender);
   [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name,
                                                      std::string_view missing_dsn,
                                                      std::string_view null_mx_dsn,

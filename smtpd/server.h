@@ -64,7 +64,33 @@ class Server {
   };
   Counts counts;
 
+  /// RCPT commands of groups that are judged ahead of their turn, all sessions together: each takes some kilobytes while
+  /// its look-ups are under way.
+  class Judged {
+   public:
+    static constexpr std::size_t kMost = 10'000;
+    explicit Judged(Server& server) : server_(server) {}
+    ~Judged() { server_.judged_ -= mine_; }
+    Judged(const Judged&) = delete;
+    Judged& operator=(const Judged&) = delete;
+    /// False: there are enough; this one has to wait for its turn.
+    bool one_more() {
+      if (server_.judged_ >= kMost) return false;
+      ++server_.judged_;
+      ++mine_;
+      return true;
+    }
+
+   private:
+    Server& server_;
+    std::size_t mine_ = 0;
+  };
+  /// Logs, once a minute, that recipients are put off for want of memory.
+  void tell_short_memory(const std::string& client);
+
  private:
+  std::size_t judged_ = 0;
+  SteadyTime told_short_ = SteadyTime::min();
   std::shared_ptr<const Policy> policy_;
   async::Cancel stopping_;
 };

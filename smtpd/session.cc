@@ -104,6 +104,14 @@ Subject Session::subject() const {
   return s;
 }
 
+void Server::tell_short_memory(const std::string& client) {
+  if (told_short_ != SteadyTime::min() && loop.now() < told_short_ + seconds(60)) return;
+  told_short_ = loop.now();
+  log::warning(
+      "recipients of all sessions together take {} bytes: further ones are put off, now of {}",
+      intake.memory.used(), client);
+}
+
 void Session::reply(std::string_view text) {
   std::string line;
   line.reserve(text.size() + 2);
@@ -115,6 +123,8 @@ void Session::reply(std::string_view text) {
 
 void Session::write_reply(std::string_view lines) {
   if (transcript_) transcript_->replies(lines);
+  // Whatever it answers, it says that the connection is closed (RFC 5321 section 3.8, RFC 7504 section 2).
+  hang_up_ = hang_up_ || lines.starts_with("421") || lines.starts_with("521");
   stream_.write(lines);
 }
 
@@ -333,6 +343,7 @@ async::Task<Session::Flow> Session::greet() {
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
     co_await refuse(verdict.reply, verdict.error);
+    if (hang_up_) co_return Flow::close;
     co_return Flow::go_on;  // QUIT is still answered (RFC 5321 section 3.1)
   }
   reply("220 " + settings().smtpd_banner);
@@ -373,7 +384,7 @@ async::Task<void> Session::commands() {
       read_failed(line.error());
       co_return;
     }
-    if (co_await command(*line) == Flow::close) co_return;
+    if (co_await command(*line) == Flow::close || hang_up_) co_return;
   }
 }
 

@@ -136,6 +136,8 @@ class Session {
   // session_data.cc
   async::Task<Flow> data(std::string_view args);
   async::Task<Flow> bdat(std::string_view args);
+  /// message_size_limit is less than that.
+  bool beyond_limit(std::uint64_t size) const;
   async::Task<Flow> skip_chunk(mail::BdatCommand chunk, std::string_view answer,
                                mail::ErrorClasses error = mail::ErrorClass::protocol);
   async::Task<Flow> end_of_message();
@@ -226,6 +228,7 @@ class Session {
   bool failed_ = false;  // the command under way was refused
   bool forbid_bare_newline_ = true;
   bool quit_ = false;
+  bool hang_up_ = false;  // a reply said 421 or 521
 };
 
 }  // namespace pen::smtpd

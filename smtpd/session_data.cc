@@ -1,7 +1,10 @@
 /// DATA and BDAT: content into the message, and the answer to it.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "lib/base/log.h"
+#include "smtpd/content_clock.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
@@ -103,12 +106,14 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
 
   intake::Body& body = *transaction_->message.body();
   mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr});
+  ContentClock clock(settings(), server_.loop);
   std::size_t turn = 0;
   while (!scanner.done()) {
-    if (stream_.buffered().empty()) {
+    const bool waited = stream_.buffered().empty();
+    if (waited) {
       // One byte waits for more to come; the rest is taken from the buffer in place.
       stream_.limit_reads(server_.intake.bodies.read_limit());
-      auto first = co_await stream_.read_some(1, until());
+      auto first = co_await stream_.read_some(1, clock.until(until()));
       if (!first) {
         last_command_ = fmt::format("DATA ({} bytes)", body.content().received());
         co_return read_failed(first.error());
@@ -117,6 +122,7 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
     }
     const std::size_t taken = scanner.feed(stream_.buffered(), body.content());
     stream_.consume(taken);
+    if (waited) clock.came(taken + 1);
     if (body.must_drain()) {
       stream_.shrink_input();
       co_await move_content();
@@ -134,13 +140,27 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
   co_return co_await end_of_message();
 }
 
+bool Session::beyond_limit(std::uint64_t size) const {
+  const auto limit = static_cast<std::uint64_t>(settings().message_size_limit);
+  return limit > 0 && size > limit;
+}
+
 async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::string_view answer,
                                                mail::ErrorClasses error) {
   const std::string text(answer);
+  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(chunk.size)) {
+    // Nobody is bound to read so much for nothing.
+    co_await refuse(text, error);
+    reply(
+        fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", settings().myhostname));
+    co_return Flow::close;
+  }
+  ContentClock clock(settings(), server_.loop);
   for (std::uint64_t size = chunk.size; size > 0;) {
     const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, 64 * 1024));
-    auto part = co_await stream_.read_some(most, until());
+    auto part = co_await stream_.read_some(most, clock.until(until()));
     if (!part) co_return read_failed(part.error());
+    clock.came(part->size());
     size -= part->size();
   }
   // The transaction has ended, as with any end of data that is refused: a client that goes on without RSET must not
@@ -194,22 +214,26 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   intake::Body& body = *transaction_->message.body();
   mail::BdatScanner& scanner = *transaction_->bdat;
   const auto limit = static_cast<std::uint64_t>(s.message_size_limit);
-  if (limit > 0 && (chunk.size > limit || body.content().received() + chunk.size > limit + 1024)) {
+  constexpr auto kEndless = std::numeric_limits<std::uint64_t>::max();
+  if (chunk.size == kEndless || beyond_limit(chunk.size) ||
+      (limit > 0 && body.content().received() + chunk.size > limit + 1024)) {
     // Clearly over the limit before a byte was read; the last word is had at the end.
     transaction_->bdat_failed = true;
     co_return co_await skip_chunk(chunk, "552 5.3.4 Chunk exceeds message size limit",
                                   mail::ErrorClass::policy);
   }
+  ContentClock clock(s, server_.loop);
   std::size_t turn = 0;
   for (std::uint64_t left = chunk.size; left > 0;) {
     const auto most =
         static_cast<std::size_t>(std::min<std::uint64_t>(left, intake::Body::kDrainAt));
     stream_.limit_reads(server_.intake.bodies.read_limit());
-    auto part = co_await stream_.read_some(most, until());
+    auto part = co_await stream_.read_some(most, clock.until(until()));
     if (!part) {
       last_command_ = fmt::format("BDAT ({} bytes)", body.content().received());
       co_return read_failed(part.error());
     }
+    clock.came(part->size());
     left -= part->size();
     turn += part->size();
     scanner.feed(*part, body.content());

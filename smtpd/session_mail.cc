@@ -186,6 +186,11 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
     if (++transaction_->refused > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit))
       ++errors_;
     reply("452 4.5.3 Error: too many recipients");
+  } else if (message.memory_is_short()) {
+    failed_ = true;  // no error of this client
+    went_wrong(mail::ErrorClass::resource);
+    server_.tell_short_memory(peer_.shown());
+    reply("452 4.3.1 Error: too many recipients of all clients, try again later");
   } else {
     if (!job.checks) {  // it was over the limit when it came in, and is not any more
       Subject about = subject();
@@ -243,8 +248,9 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
   async::Gate gate(server_.loop);  // after what its tasks point to
   if (!first.done) gate.spawn("rcpt", judge(&first, &changed));
   // Further RCPT lines of this group, as far as they are here.
-  while (more.size() + 1 < kMaxBatch && istarts_with(stream_.buffered(), "RCPT ") &&
-         stream_.line_buffered()) {
+  Server::Judged judged(server_);
+  while (more.size() + 1 < kMaxBatch && judged.one_more() &&
+         istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered()) {
     const auto line_end = stream_.buffered().find('\n');
     if (line_end >= static_cast<std::size_t>(s.line_length_limit))
       break;  // the main loop knows what to say
@@ -262,7 +268,7 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
       (void)co_await changed.wait();  // every look-up has a bound of its own
     }
     co_await answer_rcpt(*job);
-    if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit)
+    if (hang_up_ || static_cast<int>(errors_) >= s.smtpd_hard_error_limit)
       break;  // the rest is not worth an answer
     if (i == more.size()) break;
     job = more[i].get();

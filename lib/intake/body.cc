@@ -15,6 +15,8 @@ Body::Problem Body::problem() const {
       return Problem::too_large;
     case ContentProblem::too_many_hops:
       return Problem::too_many_hops;
+    case ContentProblem::no_memory:
+      return Problem::no_space;
     case ContentProblem::lookup_failed:
       return Problem::lookup_failed;
     case ContentProblem::refused:
@@ -36,6 +38,9 @@ void Body::account() {
   const std::size_t now = content_.pending().capacity() + writing_;
   memory_.change(held_, now);
   held_ = now;
+  if (memory_.headers_scarce() && content_.inspected() > kLeastHeader) content_.give_up();
+  memory_.headers_ = memory_.headers_ - held_header_ + content_.inspected();
+  held_header_ = content_.inspected();
 }
 
 bool Body::must_drain() {

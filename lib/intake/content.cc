@@ -38,6 +38,18 @@ void ContentBuilder::fail_with(ContentProblem problem) {
   if (problem > problem_) problem_ = problem;
 }
 
+void ContentBuilder::give_up() {
+  fail_with(ContentProblem::no_memory);
+  inspection_.reset();
+  conversion_.reset();
+  raw_ = false;
+  in_body_ = true;
+}
+
+std::size_t ContentBuilder::inspected() const {
+  return inspection_ == nullptr ? 0 : inspection_->walker().held();
+}
+
 void ContentBuilder::keep(std::string_view part) {
   if (part.empty()) return;
   line_open_ = true;

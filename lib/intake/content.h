@@ -54,6 +54,7 @@ enum class ContentProblem : std::uint8_t {
   too_many_hops,
   // nothing more is kept:
   too_large,
+  no_memory,      // give_up()
   lookup_failed,  // failed_lookup() says which
   refused,        // by checks: Checks::refusal()
   discarded,      // by checks
@@ -99,6 +100,10 @@ class ContentBuilder {
   /// Bytes that the peer sent so far, as stored.
   std::uint64_t received() const { return received_; }
   ContentProblem problem() const { return problem_; }
+  /// Bytes of the header that are held to be looked at.
+  std::size_t inspected() const;
+  /// There is no memory to look at the header: nothing more is kept.
+  void give_up();
   const std::string& failed_lookup() const { return failed_lookup_; }
   const mail::HeaderSummary& summary() const { return header_.summary(); }
   /// The header, ours included, has characters beyond ASCII, and they are UTF-8. With find_utf8, after finish(); of a

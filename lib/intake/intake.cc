@@ -101,7 +101,7 @@ Commit outcome_of(const Body& body) {
   return {Outcome::ok, {}};
 }
 
-Message::Message(Intake& intake, std::string sender) : intake_(intake) {
+Message::Message(Intake& intake, std::string sender) : intake_(intake), memory_(intake.memory) {
   envelope_.sender = std::move(sender);
 }
 
@@ -110,6 +110,7 @@ void Message::add_recipient(mail::Recipient recipient) {
     if (!unqueued_) envelope_.queue_id = intake_.next_queue_id();
     envelope_.arrival = intake_.loop.clock().wall_now();
   }
+  memory_.add(recipient);
   envelope_.recipients.push_back(std::move(recipient));
 }
 
@@ -280,7 +281,8 @@ bool expansion_may_wait(const resolve::Options& o, const Copies& copies) {
   if (copies.by_sender.blocking() || copies.by_recipient.blocking()) return true;
   for (const std::string* spec :
        {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps,
-        &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination}) {
+        &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination,
+        &o.virtual_mailbox_domains, &o.relay_domains}) {
     if (spec->find(':') == std::string::npos) continue;
     const auto maps = map::MapList::open(*spec, o.open);
     if (!maps || maps->blocking()) return true;  // a mixed list: to be on the safe side

@@ -22,6 +22,7 @@
 #include "lib/intake/body.h"
 #include "lib/intake/effects.h"
 #include "lib/intake/queue.h"
+#include "lib/intake/recipient_memory.h"
 #include "lib/mail/envelope.h"
 #include "lib/map/ask.h"
 #include "lib/resolve/resolve.h"
@@ -74,6 +75,7 @@ struct Intake {
   /// Rewriting and aliases may have to wait for somebody's answer. See expansion_may_wait().
   bool expansion_waits = true;
   BodyMemory bodies{};
+  RecipientMemory memory{};
   /// Where checks say what they do, one line each, and what is wrong with their tables; empty: nowhere.
   std::function<void(const std::string& line)> log_info = {}, log_warning = {};
   /// For whoever in this program looks into tables.
@@ -111,6 +113,8 @@ class Message {
   /// Takes an accepted recipient: address as the client gave it.
   void add_recipient(mail::Recipient recipient);
   std::size_t recipients() const { return envelope_.recipients.size(); }
+  /// The recipients of all messages take so much that this one may have no more.
+  bool memory_is_short() const { return memory_.short_of(); }
 
   /// What checks have asked for; carried out by commit(), prepended fields by open_body().
   Effects& effects() { return effects_; }
@@ -162,6 +166,7 @@ class Message {
   std::optional<Commit> settle_checks();
 
   Intake& intake_;
+  RecipientMemory::Share memory_;
   mail::Envelope envelope_;
   std::optional<Checks> checks_;  // before body_, which points to it
   std::optional<Body> body_;

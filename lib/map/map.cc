@@ -77,7 +77,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return make_broken(std::move(full), std::move(why));
   }
   if (type == "tcp") return make_tcp(std::move(full), name);
-  if (type == "unix") return make_unix(std::move(full), name);
+  if (type == "unix") return make_unix(std::move(full), name, options);
   if (type == "cidr") return make_cidr(std::move(full), name, options);
   if (type == "regexp") return make_regexp(std::move(full), name, options);
   if (type == "pcre") return make_pcre(std::move(full), name, options);

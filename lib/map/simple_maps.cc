@@ -155,17 +155,18 @@ class Accounts final : public Source {
 
 class AccountMap final : public Map {
  public:
-  AccountMap(std::string spec, bool groups)
-      : Map(spec), source_(std::make_shared<Accounts>(std::move(spec), groups)) {}
+  AccountMap(std::string spec, bool groups, bool fold)
+      : Map(spec), source_(std::make_shared<Accounts>(std::move(spec), groups)), fold_(fold) {}
   bool blocking() const override { return true; }
   Value lookup(std::string_view key) override {
     if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos)
       return std::nullopt;
-    return answer_from(source_, key);
+    return fold_ ? answer_from(source_, to_lower(key)) : answer_from(source_, key);
   }
 
  private:
   std::shared_ptr<const Source> source_;
+  bool fold_;
 };
 
 }  // namespace
@@ -256,11 +257,12 @@ std::shared_ptr<Map> make_fail(std::string spec) {
 std::shared_ptr<Map> make_broken(std::string spec, Error why) {
   return std::make_shared<BrokenMap>(std::move(spec), std::move(why));
 }
-Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name) {
+Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name,
+                                       const OpenOptions& options) {
   if (name != "passwd.byname" && name != "group.byname") {
     return fail(MapError::bad_spec, spec + ": unix: has passwd.byname and group.byname");
   }
-  return std::make_shared<AccountMap>(std::move(spec), name == "group.byname");
+  return std::make_shared<AccountMap>(std::move(spec), name == "group.byname", options.fold_keys);
 }
 
 }  // namespace pen::map
