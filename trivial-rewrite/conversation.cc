@@ -45,7 +45,7 @@ struct Conversation {
 Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening opening,
                                 ConversationCounts& counts, async::Cancel& stop) {
   Conversation self{router, RouteChannel(std::move(opening)), counts,
-                    async::Semaphore(loop, kMaxJobs)};
+                    async::Semaphore(loop, ipc::route::kMaxUnderWay)};
   async::Gate jobs(loop);  // declared last: what still runs dies before what it uses
   const async::Until until{.deadline = kNever, .cancel = &stop};
   for (;;) {

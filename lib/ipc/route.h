@@ -11,6 +11,9 @@
 namespace pen::ipc::route {
 
 inline constexpr std::string_view kName = "route";
+/// Requests of a connection that trivial-rewrite works on at a time, whatever they wait for: none of them holds up another.
+/// Further ones wait in the socket.
+inline constexpr std::uint32_t kMaxUnderWay = 2000;
 
 // qmgr → trivial-rewrite
 struct Route {

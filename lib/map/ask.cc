@@ -25,6 +25,10 @@ thread_local Inquiry* current_inquiry = nullptr;
 constexpr std::size_t kMaxAnswers = 100'000;
 // Names of table servers are looked up again after so long; after a failure at the next question.
 constexpr seconds kNameFresh{60};
+// A question that has been under way for so long does not count among Limits::connections any more: a server that answers
+// some keys and hangs at others still answers those. Their connections together are at most so many times as many.
+constexpr seconds kSlow{1};
+constexpr std::size_t kMostSlow = 10;
 
 /// The wait's error in the words of the tables.
 Error trouble(const ServerSource& server, const Error& error) {
@@ -97,13 +101,27 @@ struct Asker::Pending {
 class Asker::Line {
  public:
   Line(async::Loop& loop, async::Gate& gate, std::size_t connections)
-      : loop_(loop), gate_(gate), places_(loop, connections), resolved_(loop) {}
+      : loop_(loop),
+        gate_(gate),
+        places_(loop, connections),
+        sockets_(loop, kMostSlow * connections),
+        resolved_(loop) {}
 
   Task<Value> ask(std::shared_ptr<const ServerSource> server, std::string key, Until until) {
     if (auto place = co_await places_.acquire(until); !place)
       co_return std::unexpected(trouble(*server, place.error()));
+    if (auto socket = co_await sockets_.acquire(until); !socket) {
+      places_.release();
+      co_return std::unexpected(trouble(*server, socket.error()));
+    }
+    bool counted = true;
+    const auto slow = loop_.call_at(loop_.now() + kSlow, [this, &counted] {
+      counted = false;
+      places_.release();
+    });
     Value value = co_await ask_over_connection(*server, std::move(key), until);
-    places_.release();
+    if (counted) places_.release();
+    sockets_.release();
     co_return value;
   }
 
@@ -187,7 +205,8 @@ class Asker::Line {
 
   async::Loop& loop_;
   async::Gate& gate_;
-  async::Semaphore places_;
+  async::Semaphore places_;   // for questions that are not slow
+  async::Semaphore sockets_;  // for all
   std::vector<async::Stream> idle_;
   // Of a server known by name: one look-up at a time, in a thread of its own.
   std::optional<async::HandlerPool> resolver_;

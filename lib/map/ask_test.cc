@@ -241,6 +241,34 @@ BOOST_AUTO_TEST_CASE(work_in_a_thread_waits_for_servers_outside_it) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
+BOOST_AUTO_TEST_CASE(keys_that_hang_leave_connections_of_their_table_to_others) {
+  const testing::ScratchDir dir;
+  testing::ManualClock clock;
+  Loop loop(clock);
+  TableServer server(loop, dir.file("s"));
+  Asker tables(loop, {.connections = 2, .patience = seconds(30)});
+  const auto maps = *MapList::open("socketmap:unix:" + dir.file("s") + ":t");
+  std::vector<std::optional<Value>> out(30);
+  const auto start = [&](std::size_t i, std::string key) {
+    loop.spawn("ask", async::testing::store_result(
+                          tables.ask([maps, key] { return maps.lookup(key); }), &out[i]));
+  };
+  const auto settle = [&] {
+    for (int i = 0; i < 200; ++i) loop.run_once(milliseconds(1));
+  };
+  for (std::size_t i = 0; i < 29; ++i) start(i, "hang" + std::to_string(i));
+  settle();
+  BOOST_TEST(server.hanging == 2U);
+  clock.advance(milliseconds(1100));
+  settle();
+  BOOST_TEST(server.hanging == 4U);
+  for (int i = 0; i < 12; ++i) {
+    clock.advance(milliseconds(1100));
+    settle();
+  }
+  BOOST_TEST(server.hanging == 20U);  // and no more
+}
+
 BOOST_AUTO_TEST_CASE(a_question_without_an_answer_ends_with_an_error_in_its_time) {
   const testing::ScratchDir dir;
   testing::ManualClock clock;
