@@ -148,8 +148,9 @@ bool Session::beyond_limit(std::uint64_t size) const {
 async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::string_view answer,
                                                mail::ErrorClasses error) {
   const std::string text(answer);
-  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(chunk.size)) {
-    // Nobody is bound to read so much for nothing.
+  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(chunk.size / 2)) {
+    // Nobody is bound to read so much for nothing. What is a little too large is read off, for a client that is cut off
+    // while it sends does not hear the reply.
     co_await refuse(text, error);
     reply(
         fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", settings().myhostname));
