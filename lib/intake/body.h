@@ -13,6 +13,7 @@
 /// Thread:  the loop's; writes and syncs run on the handler pool.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/async/handler_pool.h"
 #include "lib/intake/content.h"
@@ -33,7 +34,14 @@ class BodyMemory {
 
  private:
   friend class Body;
+  static constexpr std::size_t kSpares = 4;  // what is written at one time, about
   void change(std::size_t from, std::size_t to);
+  /// An empty buffer that was written before, if there is one: memory that is given back and taken anew for each piece
+  /// costs more than the copy into it. None while memory is scarce.
+  std::string spare();
+  void keep_spare(std::string buffer);
+
+  std::vector<std::string> spares_;  // not in used_
   std::size_t allowed_;
   std::size_t used_ = 0;
   std::uint32_t read_limit_ = 0;

@@ -88,6 +88,14 @@ class ContentBuilder {
       take_line_end();
   }
 
+  bool takes_lines() const { return in_body_ && !raw_; }
+  void lines(std::string_view text, const mail::PlainLines& run) {
+    received_ += text.size();
+    if (!has_room()) return;
+    out_ += text;
+    facts_.lines(text, run);
+  }
+
   /// What has gathered and was not taken.
   const std::string& pending() const { return out_; }
   /// Takes it away, for a spool; `spare` becomes the new buffer.
@@ -130,6 +138,8 @@ class ContentBuilder {
   void take_converted();
   void inspect(std::string_view part);
   void inspect_end();
+  /// Whether what comes now is kept; fails what is over the limit.
+  bool has_room();
   void keep(std::string_view part);
   void keep_end();
   void header_text(std::string_view part);
