@@ -383,6 +383,21 @@ void Connection::write_inline(Work& work, Form form) {
   for (const auto piece : pieces) stream_->write(as_text(piece));
 }
 
+/// Tables are asked about each line: other connections get their turns in between.
+Task<void> Connection::feed_in_turns(RewrittenContent& rules, std::string_view content,
+                                     std::string& out) {
+  constexpr std::size_t kPiece = 1024;
+  constexpr std::chrono::microseconds kTurn{300};
+  auto begun = loop_.clock().now();
+  while (!content.empty()) {
+    rules.feed(content.substr(0, kPiece), out);
+    content.remove_prefix(std::min(kPiece, content.size()));
+    if (loop_.clock().now() - begun <= kTurn) continue;
+    co_await loop_.yield();
+    begun = loop_.clock().now();
+  }
+}
+
 Task<Result<void>> Connection::write_content(Work& work, Form form) {
   mail::DataForm data(settings_.line_length_limit);
   mail::SevenBitForm seven_bit(work.job.body.eight_bit_body);
@@ -403,7 +418,7 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
     std::string_view piece = buffer;
     if (rules) {
       changed.clear();
-      rules->feed(buffer, changed);
+      co_await feed_in_turns(*rules, buffer, changed);
       if (at == size) rules->finish(changed);
       if (!rules->failed().empty()) {
         log::warning("{}: {}", work.job.queue_id, rules->failed());

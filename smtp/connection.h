@@ -27,7 +27,8 @@
 
 namespace pen::smtp {
 
-struct TlsPlan;  // smtp/tls.h
+class RewrittenContent;  // smtp/rewritten.h
+struct TlsPlan;          // smtp/tls.h
 
 /// How TLS went with a new connection, for reports (RFC 8460 section 4.3).
 struct TlsOutcome {
@@ -99,6 +100,8 @@ class Connection {
   async::Task<void> writer();
   async::Task<void> start_tls();
   async::Task<Result<void>> write_content(Work& work, Form form);
+  async::Task<void> feed_in_turns(RewrittenContent& rules, std::string_view content,
+                                  std::string& out);
   void pump();
   /// Until no delivery waits for proof: believes in time what has none.
   async::Task<void> watch_proof();

@@ -109,8 +109,12 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
   if (settings.filter)
     for (const auto& problem : settings.filter->problems())
       log::warning("{}", map::advice(problem));
-  if (settings.rules)
+  if (settings.rules) {
     for (const auto& problem : settings.rules->problems()) log::warning("{}", map::advice(problem));
+    if (settings.rules->checks)
+      if (const auto why = settings.rules->checks->slower_because(); !why.empty())
+        log::info("{}", why);
+  }
   auto server =
       std::make_shared<Server>(Server{context.loop(),
                                       context.draining(),

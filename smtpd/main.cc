@@ -136,9 +136,11 @@ Result<Hooks> start(Context& context) {
   start_tls();
 
   PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
-  if (settings.checks)
+  if (settings.checks) {
     for (const auto& problem : settings.checks->problems())
       log::warning("{}", map::advice(problem));
+    if (const auto why = settings.checks->slower_because(); !why.empty()) log::info("{}", why);
+  }
   if (resolve->canonical_blocking())
     log::warning("canonical tables that ask another process do not see addresses in headers");
   for (const auto& warning : settings.warnings) log::warning("{}", warning);

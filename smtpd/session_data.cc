@@ -2,16 +2,10 @@
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
+#include "smtpd/content_turn.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
-namespace {
-
-/// Bytes taken from one client before other sessions get a turn.
-constexpr std::size_t kTurn = 256 * 1024;
-
-}  // namespace
-
 std::string Session::reply_for(const intake::Commit& commit, const std::string& queue_id) {
   using intake::Outcome;
   switch (commit.outcome) {
@@ -103,7 +97,7 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
 
   intake::Body& body = *transaction_->message.body();
   mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr});
-  std::size_t turn = 0;
+  ContentTurn turn(server_.loop, server_.pool, body.content());
   while (!scanner.done()) {
     if (stream_.buffered().empty()) {
       // One byte waits for more to come; the rest is taken from the buffer in place.
@@ -115,15 +109,10 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
       }
       scanner.feed(*first, body.content());
     }
-    const std::size_t taken = scanner.feed(stream_.buffered(), body.content());
-    stream_.consume(taken);
+    stream_.consume(co_await turn.feed(scanner, stream_.buffered()));
     if (body.must_drain()) {
       stream_.shrink_input();
       co_await move_content();
-    }
-    if ((turn += taken) > kTurn) {
-      turn = 0;
-      co_await server_.loop.yield();
     }
   }
   last_command_ = "END-OF-MESSAGE";
@@ -200,7 +189,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
     co_return co_await skip_chunk(chunk, "552 5.3.4 Chunk exceeds message size limit",
                                   mail::ErrorClass::policy);
   }
-  std::size_t turn = 0;
+  ContentTurn turn(server_.loop, server_.pool, body.content());
   for (std::uint64_t left = chunk.size; left > 0;) {
     const auto most =
         static_cast<std::size_t>(std::min<std::uint64_t>(left, intake::Body::kDrainAt));
@@ -211,15 +200,11 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
       co_return read_failed(part.error());
     }
     left -= part->size();
-    turn += part->size();
-    scanner.feed(*part, body.content());
+    for (std::string_view rest = *part; !rest.empty();)
+      rest.remove_prefix(co_await turn.feed(scanner, rest));
     if (body.must_drain()) {
       stream_.shrink_input();
       co_await move_content();
-    }
-    if (turn > kTurn) {
-      turn = 0;
-      co_await server_.loop.yield();
     }
   }
   if (refuse_bare_newline(scanner.bare_lf())) {

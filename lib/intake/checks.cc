@@ -7,6 +7,7 @@
 #include "lib/mail/header.h"
 #include "lib/mail/mime.h"
 #include "lib/mail/reply.h"
+#include "lib/map/pattern.h"
 
 namespace pen::intake {
 namespace {
@@ -97,6 +98,15 @@ std::vector<Error> CheckTables::problems() const {
   for (const auto* maps : {&header, &mime, &nested, &body})
     for (auto& problem : maps->problems()) all.push_back(std::move(problem));
   return all;
+}
+
+std::string CheckTables::slower_because() const {
+  for (const auto* maps : {&header, &mime, &nested, &body})
+    for (const auto& table : maps->maps())
+      if (const auto why = map::why_pcre_is_interpreted();
+          why && table->name().find("pcre:") != std::string::npos)
+        return "pcre tables of content checks take several times as long as they could: " + *why;
+  return {};
 }
 
 bool Checks::field(mail::MimeWalker::Header header, std::string& text, std::string& before) {

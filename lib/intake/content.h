@@ -112,6 +112,13 @@ class ContentBuilder {
   /// The header, ours included, has characters beyond ASCII, and they are UTF-8. With find_utf8, after finish(); of a
   /// header that went to a spool in part the rest counts.
   bool utf8_header() const { return utf8_header_; }
+  /// Tables may be asked about what comes: it can take its time.
+  bool checked() const { return inspection_ != nullptr && !in_body_; }
+  /// It surely will: a long field has gathered, or look-ups in these tables took long of late. text() and line_end() may
+  /// then be called in another thread, by one at a time.
+  bool slow() const;
+  /// Whoever feeds it has found it slow.
+  void found_slow() const;
   /// What was declared of the content need not hold any more: true_body_type() says what does.
   bool converts() const { return conversion_ != nullptr; }
 

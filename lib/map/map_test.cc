@@ -239,6 +239,26 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_takes_too_long_is_a_temporary_failure) {
   auto m = table("pcre", "/^(a+)+$/ x\n");
   BOOST_TEST(shown(m->lookup(std::string(100, 'a') + "!")).find("too long") != std::string::npos);
 }
+BOOST_AUTO_TEST_CASE(a_posix_pattern_whose_matches_could_begin_anywhere_is_given_up_in_time) {
+  auto m = table("regexp", "/name=[^>]*\\.exe/ x\n");
+  std::string key = ".exe ";
+  while (key.size() < 200'000) key += "name=";
+  BOOST_TEST(shown(m->lookup(key)).find("too long") != std::string::npos);
+  BOOST_TEST(shown(m->lookup(key.substr(0, 1000))) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(long_keys_match_by_the_rules_of_posix_like_short_ones) {
+  auto m =
+      table("regexp",
+            "/(^|[^a])(a|ab)(c|bcd)(d*)$/ $2-$3-$4\n/\\<end$/ at the end\n/^begin/ at the start\n");
+  for (const std::size_t before : {0UL, 10UL, 511UL, 600UL, 100'000UL}) {
+    const std::string filler(before, 'x');
+    BOOST_TEST(shown(m->lookup(filler + "abcdd")) == "ab-c-dd");
+    BOOST_TEST(shown(m->lookup(filler + " end")) == "at the end");
+    BOOST_TEST(shown(m->lookup(filler + "xend")) == "(none)");
+    BOOST_TEST(shown(m->lookup("begin" + filler)) == "at the start");
+    if (before > 0) BOOST_TEST(shown(m->lookup(filler + "begin")) == "(none)");
+  }
+}
 BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
   auto m = table(
       "cidr",
