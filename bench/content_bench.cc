@@ -142,6 +142,7 @@ int main(int argc, char** argv) {
   say("plain lines, plain code", found_by(mail::BlockCode::plain, text));
   say("plain lines, SSE2", found_by(mail::BlockCode::sse2, text));
   say("plain lines, AVX2", found_by(mail::BlockCode::avx2, text));
+  say("plain lines, AVX-512", found_by(mail::BlockCode::avx512, text));
   say("pcre rules, 4 KiB", asked("pcre", rules));
   say("regexp rules, 4 KiB", asked("regexp", rules));
   return 0;

@@ -18,7 +18,7 @@ struct Lines : reference::Sink {
 
 void check_plain_lines(std::string_view in, std::size_t max_line) {
   const PlainLines expected = reference::plain_lines(in, max_line);
-  for (const auto code : {BlockCode::plain, BlockCode::sse2, BlockCode::avx2}) {
+  for (const auto code : {BlockCode::plain, BlockCode::sse2, BlockCode::avx2, BlockCode::avx512}) {
     PlainLines found;
     if (plain_lines_by(code, in, max_line, found) && !(found == expected)) std::abort();
   }

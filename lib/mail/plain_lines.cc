@@ -75,6 +75,18 @@ void mark_sse2(const char* from, std::size_t blocks, Marks* marks) {
   }
 }
 
+[[gnu::target("avx512f,avx512bw")]] void mark_avx512(const char* from, std::size_t blocks,
+                                                     Marks* marks) {
+  for (; blocks > 0; --blocks, ++marks, from += kBlock) {
+    const __m512i v = _mm512_loadu_si512(from);
+    marks->lf = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\n'));
+    marks->cr = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\r'));
+    marks->dot = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('.'));
+    marks->eight_bit = _mm512_movepi8_mask(v);
+    marks->nul = _mm512_testn_epi8_mask(v, v);
+  }
+}
+
 #endif
 
 /// nullptr: this processor has it not.
@@ -87,9 +99,12 @@ Mark mark_by(BlockCode code) {
       return mark_sse2;
     case BlockCode::avx2:
       return __builtin_cpu_supports("avx2") ? mark_avx2 : nullptr;
+    case BlockCode::avx512:
+      return __builtin_cpu_supports("avx512bw") ? mark_avx512 : nullptr;
 #else
     case BlockCode::sse2:
     case BlockCode::avx2:
+    case BlockCode::avx512:
       break;
 #endif
   }
@@ -97,7 +112,7 @@ Mark mark_by(BlockCode code) {
 }
 
 Mark best_mark() {
-  for (const auto code : {BlockCode::avx2, BlockCode::sse2})
+  for (const auto code : {BlockCode::avx512, BlockCode::avx2, BlockCode::sse2})
     if (const Mark mark = mark_by(code)) return mark;
   return mark_plain;
 }
@@ -109,23 +124,19 @@ class LineCount {
 
   /// False: the line that the block goes on with is not plain, or too long.
   bool add(const Marks& m, std::size_t at) {
-    note_first(m.eight_bit, at, first_eight_bit_);
-    note_first(m.nul, at, first_nul_);
+    if ((m.eight_bit | m.nul) != 0) {
+      note_first(m.eight_bit, at, first_eight_bit_);
+      note_first(m.nul, at, first_nul_);
+    }
     const std::uint64_t behind_cr = m.cr << 1 | cr_before_;
     const std::uint64_t line_starts = m.lf << 1 | lf_before_;
     const std::uint64_t odd = (behind_cr ^ m.lf) | (line_starts & m.dot);
-    std::uint64_t ends = m.lf;
-    if (odd != 0) ends &= (odd & (0 - odd)) - 1;  // those before the first oddity
-    for (; ends != 0; ends &= ends - 1) {
-      const std::size_t end = at + static_cast<std::size_t>(std::countr_zero(ends)) + 1;
-      const std::size_t length = end - found_.size - 2;
-      if (length > max_line_) return false;
-      found_.longest = std::max(found_.longest, length);
-      found_.size = end;
-    }
     cr_before_ = m.cr >> 63;
     lf_before_ = m.lf >> 63;
-    return odd == 0;
+    if (odd == 0) [[likely]]
+      return end_lines(m.lf, at);
+    end_lines(m.lf & ((odd & (0 - odd)) - 1), at);  // those before the first oddity
+    return false;
   }
   PlainLines take() {
     found_.eight_bit = first_eight_bit_ < found_.size;
@@ -134,6 +145,33 @@ class LineCount {
   }
 
  private:
+  /// False: a line is too long.
+  bool end_lines(std::uint64_t ends, std::size_t at) {
+    // Once there was a line of a block or more, only the first that ends here can be longer; no branch then tells
+    // blocks with line ends from others, which nobody can predict.
+    if (found_.longest < kBlock) [[unlikely]]
+      return end_short_lines(ends, at);
+    const bool any = ends != 0;
+    const std::size_t length =
+        at + static_cast<std::size_t>(std::countr_zero(ends)) - 1 - found_.size;
+    const std::size_t longest = std::max(found_.longest, any ? length : 0);
+    if (longest > max_line_) [[unlikely]]
+      return false;
+    found_.longest = longest;
+    found_.size =
+        any ? at + kBlock - static_cast<std::size_t>(std::countl_zero(ends)) : found_.size;
+    return true;
+  }
+  bool end_short_lines(std::uint64_t ends, std::size_t at) {
+    for (; ends != 0; ends &= ends - 1) {
+      const std::size_t end = at + static_cast<std::size_t>(std::countr_zero(ends)) + 1;
+      const std::size_t length = end - found_.size - 2;
+      if (length > max_line_) return false;
+      found_.longest = std::max(found_.longest, length);
+      found_.size = end;
+    }
+    return true;
+  }
   static void note_first(std::uint64_t marks, std::size_t at, std::size_t& first) {
     if (marks != 0 && first == SIZE_MAX)
       first = at + static_cast<std::size_t>(std::countr_zero(marks));

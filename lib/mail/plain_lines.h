@@ -5,7 +5,7 @@
 /// Use:     const auto run = plain_lines(text);       // text begins at the start of a line
 ///          … text.substr(0, run.size) is whole lines; look at the line behind them by itself …
 /// Plain:   a line that ends in CRLF, holds no other CR or LF, does not begin with a dot, and is no longer than asked.
-/// Speed:   AVX2 or SSE2 where the processor has it, else plain code that gives the same. A call costs no more than
+/// Speed:   AVX-512, AVX2 or SSE2 where the processor has it, else plain code that gives the same. A call costs no more than
 ///          the lines that it finds and a few blocks behind them.
 /// Pure.
 #include <cstddef>
@@ -26,7 +26,7 @@ struct PlainLines {
 PlainLines plain_lines(std::string_view text, std::size_t max_line = SIZE_MAX);
 
 /// For tests: one of the ways to look at a block. False: this processor has it not.
-enum class BlockCode : std::uint8_t { plain, sse2, avx2 };
+enum class BlockCode : std::uint8_t { plain, sse2, avx2, avx512 };
 bool plain_lines_by(BlockCode code, std::string_view text, std::size_t max_line, PlainLines& found);
 
 }  // namespace pen::mail

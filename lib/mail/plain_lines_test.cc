@@ -14,7 +14,7 @@ namespace {
 void every_way_finds(std::string_view text, std::size_t max_line) {
   const PlainLines expected = reference::plain_lines(text, max_line);
   BOOST_TEST_REQUIRE((plain_lines(text, max_line) == expected));
-  for (const auto code : {BlockCode::plain, BlockCode::sse2, BlockCode::avx2}) {
+  for (const auto code : {BlockCode::plain, BlockCode::sse2, BlockCode::avx2, BlockCode::avx512}) {
     PlainLines found;
     if (plain_lines_by(code, text, max_line, found)) BOOST_TEST_REQUIRE((found == expected));
   }
