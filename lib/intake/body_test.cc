@@ -41,6 +41,17 @@ BOOST_AUTO_TEST_CASE(one_body_gathers_a_large_piece_before_it_is_written) {
   BOOST_TEST(*memory.read_limit() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_buffer_that_was_written_gathers_what_comes_next) {
+  memory = BodyMemory();
+  const auto b = body(Body::kDrainAt);
+  async::testing::run(loop, b->drain(soon()));
+  BOOST_TEST(memory.used() < 1'000U);  // there was none before
+  feed(*b, Body::kDrainAt);
+  async::testing::run(loop, b->drain(soon()));
+  BOOST_TEST(memory.used() >= Body::kDrainAt);
+  BOOST_TEST(b->content().pending().empty());
+}
+
 BOOST_AUTO_TEST_CASE(many_bodies_write_smaller_pieces_and_read_less_at_once) {
   std::vector<std::unique_ptr<Body>> bodies;
   while (!memory.scarce()) {
