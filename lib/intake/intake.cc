@@ -234,6 +234,8 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
     if (!expansion) return {Outcome::lookup_failed, expansion.error().message()};
     if (!expansion->limit_passed.empty())
       return {Outcome::expansion_limit, expansion->limit_passed};
+    // What another expansion (an alias, a forward file) began with, else this one.
+    const std::string& original = given.original.empty() ? first : given.original;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success of one is no success of the original (RFC 3461 section 5.2.7.3).
@@ -248,7 +250,7 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
     for (auto& address : expansion->addresses) {
       mail::Recipient r{
           .address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
-      if (r.address != first && how.original_recipient) r.original = first;
+      if (r.address != original && how.original_recipient) r.original = original;
       add(std::move(r));
     }
     return {Outcome::ok, {}};
