@@ -67,7 +67,8 @@ void Manager::act(const RouteRecipient& a) {
                 .recipient = m.envelope().recipients[a.ordinal].address,
                 .sender = m.envelope().sender,
                 .requiretls = m.envelope().requiretls,
-                .transport = way});
+                .transport = way,
+                .flushed = scheduler_.deferral_overridden(a.message)});
 }
 
 void Manager::act(const OpenConnection& a) {
@@ -206,7 +207,7 @@ std::uint64_t Manager::look_up(const std::string& recipient, const std::string& 
                                LookedUp then) {
   const std::uint64_t request = next_request_++;
   looked_up_[request] = std::move(then);
-  ports_.route({.request = request, .recipient = recipient, .sender = sender});
+  ports_.route({.request = request, .recipient = recipient, .sender = sender, .flushed = true});
   return request;
 }
 

@@ -87,8 +87,10 @@ BOOST_AUTO_TEST_CASE(many_requests_at_once_are_each_answered_once_and_slow_names
   settings.myorigin = settings.myhostname = settings.mydestination = "example.org";
   auto resolving = resolve::Resolve::open(settings);
   BOOST_REQUIRE(resolving.has_value());
-  auto transports = read_transports(configured(""), {});
+  auto transports = read_transports(configured("defer_transports = lmtp\n"), {});
   BOOST_REQUIRE(transports.has_value());
+  BOOST_TEST(transports->at("lmtp").deferred);
+  BOOST_TEST(!transports->at("smtp").deferred);
   Router router(
       loop, pool, dns, *resolving,
       [&](const std::string& name) {

@@ -290,7 +290,7 @@ struct Routes : Net {
     transports["lmtp"].hosts.lmtp = true;
     transports["local"];
   }
-  std::string route(const std::string& recipient) {
+  std::string route(const std::string& recipient, bool flushed = false) {
     auto opened = resolve::Resolve::open(settings);
     BOOST_REQUIRE(opened.has_value());
     dns = std::make_unique<net::Resolver>(loop, pool, resolver_options);
@@ -301,7 +301,8 @@ struct Routes : Net {
           return t == transports.end() ? nullptr : &t->second;
         },
         1);
-    const Answer a = run(loop, router.route("s@example.org", recipient));
+    const Answer a = run(
+        loop, router.route("s@example.org", recipient, mail::RequireTls::unspecified, {}, flushed));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a)) {
       return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn +
              " " + u->status.text;
@@ -324,6 +325,12 @@ BOOST_AUTO_TEST_CASE(remote_mail_has_hosts_and_a_bounded_validity) {
              "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
   BOOST_TEST(route("jo%far.example@example.org") ==
              "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
+}
+BOOST_AUTO_TEST_CASE(mail_for_a_deferred_transport_waits_before_a_host_can_be_missing) {
+  transports["smtp"].deferred = true;
+  BOOST_TEST(route("jo@nowhere.example") == "deferred 4.3.2 deferred transport");
+  BOOST_TEST(route("jo@nowhere.example", true).starts_with("failed 5.4.4"));
+  BOOST_TEST(route("jo@Example.org").starts_with("local:"));
 }
 BOOST_AUTO_TEST_CASE(error_and_retry_transports_have_their_text_and_code) {
   settings.transport_maps =

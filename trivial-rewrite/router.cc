@@ -216,7 +216,7 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
 }
 
 Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish,
-                           std::string way) {
+                           std::string way, bool flushed) {
   Result<resolve::Route> route;
   if (way.empty()) {
     auto look_up = [resolve = resolve_, sender, recipient] {
@@ -235,6 +235,8 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
                        "address resolving failed: " + printable(route.error().message(), 400));
 
   const Transport* transport = transports_(route->transport);
+  if (transport != nullptr && transport->deferred && !flushed)
+    co_return deferred("4.3.2", "deferred transport");
   const bool retry = route->transport == "retry";
   if (transport == nullptr && (retry || route->transport == "error")) {
     Unroutable u;

@@ -27,7 +27,8 @@ namespace pen::rewrite {
 struct Transport {
   enum class Program : std::uint8_t { smtp, lmtp, other };
   Program program = Program::other;
-  HostOptions hosts;  // smtp, lmtp
+  bool deferred = false;  // by defer_transports
+  HostOptions hosts;      // smtp, lmtp
   TlsPolicies tls;
   StsOptions sts;
   bool reports_tls = false;  // smtp_tlsrpt_enable
@@ -48,10 +49,10 @@ class Router {
   using Reports = std::function<void(ipc::tls_report::Attempt)>;
   void report_tls(Reports reports) { reports_ = std::move(reports); }
 
-  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport.
+  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: defer_transports does not hold it.
   async::Task<Answer> route(std::string sender, std::string recipient,
                             mail::RequireTls wish = mail::RequireTls::unspecified,
-                            std::string way = {});
+                            std::string way = {}, bool flushed = false);
 
  private:
   /// Puts the key of the credentials into each destination that has any.

@@ -137,9 +137,11 @@ Result<std::map<std::string, Transport>> read_transports(
     const config::Config& config, const std::vector<std::string>& own_addresses) {
   std::map<std::string, Transport> transports;
   const auto ports = smtp_ports(config);
+  const auto& held = config.settings().defer_transports;
   for (const auto& service : config.master()) {
     if (service.type != config::ServiceType::unix_stream) continue;
     Transport t;
+    t.deferred = std::ranges::find(held, service.name) != held.end();
     if (service.command == "smtp" || service.command == "lmtp") {
       const bool lmtp = service.command == "lmtp";
       t.program = lmtp ? Transport::Program::lmtp : Transport::Program::smtp;

@@ -254,6 +254,7 @@ class Scheduler {
   void suspensions_changed();
   /// The message was flushed: defer_transports does not hold it.
   void override_deferral(MessageNumber message);
+  bool deferral_overridden(MessageNumber message) const;
   /// The facts of this destination were forgotten by hand: nothing is known of it but its open connections.
   void forgotten(std::string_view key);
   /// A message that waits for hosts that have more than their share of the active set, and are slow: the caller parks it

@@ -135,6 +135,11 @@ void Scheduler::override_deferral(MessageNumber number) {
   if (Message* m = model_->message_numbers.find(number)) m->flushed = true;
 }
 
+bool Scheduler::deferral_overridden(MessageNumber number) const {
+  const Message* m = model_->message_numbers.find(number);
+  return m != nullptr && m->flushed;
+}
+
 void Scheduler::forgotten(std::string_view key) {
   Model& s = *model_;
   const auto it = s.destinations.find(std::string(key));
