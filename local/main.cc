@@ -9,6 +9,7 @@
 #include "lib/intake/from_settings.h"
 #include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
+#include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
@@ -135,6 +136,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pen::mailbox::Nursery::start_early();
   return pen::service::run(
       argc, argv,
       {.name = "local", .summary = "delivers to the users of this host", .keep_privileges = true},

@@ -10,6 +10,7 @@
 #include "lib/config/values.h"
 #include "lib/mailbox/accounts.h"
 #include "lib/mailbox/environment.h"
+#include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
 #include "lib/service/service.h"
 #include "pipe/job.h"
@@ -160,6 +161,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pen::mailbox::Nursery::start_early();
   return pen::service::run(
       argc, argv, {.name = "pipe", .summary = "delivers by commands", .keep_privileges = true},
       start);

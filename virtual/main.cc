@@ -3,6 +3,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mailbox/limits.h"
+#include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
 #include "lib/service/service.h"
 #include "virtual/agent.h"
@@ -79,6 +80,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pen::mailbox::Nursery::start_early();
   return pen::service::run(argc, argv,
                            {.name = "virtual",
                             .summary = "delivers into mailboxes of users without an account",

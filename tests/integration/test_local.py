@@ -205,7 +205,7 @@ class Local(Suite):
             def parts(kind):
                 return [n for n in os.listdir(out) if n.startswith(kind) and self.read(out + n).endswith(whole)]
             eventually(lambda: parts("part"), "the command has read the message")
-            self.assertEqual(mx.kill("local"), 2)  # the program, and the process that feeds the command
+            self.assertEqual(mx.kill("local"), 3)  # the program, what makes its workers, and the worker that feeds the command
             eventually(lambda: len(parts("part")) > 1, "the message is tried again", 60)
             self.assertEqual(len(mx.queue()), 1)
             with open(out + "gate", "w") as gate:

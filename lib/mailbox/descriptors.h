@@ -1,0 +1,27 @@
+#pragma once
+/// Messages with one descriptor over SOCK_SEQPACKET sockets, between processes of one program. Blocking code's.
+#include <string>
+#include <string_view>
+
+#include "lib/async/fd.h"
+#include "lib/base/result.h"
+
+namespace pen::mailbox {
+
+/// Two ends of a new socket, closed on exec. type: SOCK_STREAM or SOCK_SEQPACKET.
+struct SocketPair {
+  async::Fd ours, theirs;
+};
+Result<SocketPair> socket_pair(int type);
+
+/// Never waits. Errors: errno; EPIPE: nobody reads any more; EAGAIN: too much is unread.
+Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor);
+
+/// The next message, of at most `size` bytes. An end of the connection is a message without a descriptor.
+struct Received {
+  std::string bytes;
+  async::Fd descriptor;
+};
+Result<Received> receive_descriptor(int socket, std::size_t size);
+
+}  // namespace pen::mailbox
