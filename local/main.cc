@@ -30,6 +30,7 @@ intake::Settings intake_settings(const config::Settings& s) {
   out.mail_name = s.mail_name;
   out.myorigin = s.myorigin;
   out.message_size_limit = 0;  // it was accepted once
+  out.original_recipient = s.enable_original_recipient;
   out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   out.detect_smtputf8 = intake::detects_smtputf8(s, "forward");
   return out;
