@@ -13,7 +13,7 @@ Result<SocketPair> socket_pair(int type) {
   return SocketPair{async::Fd(fds[0]), async::Fd(fds[1])};
 }
 
-Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor) {
+Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor, Full full) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -28,7 +28,7 @@ Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor)
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
   ssize_t sent = 0;
   do {
-    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | (full == Full::fail ? MSG_DONTWAIT : 0));
   } while (sent < 0 && errno == EINTR);
   if (sent < 0) return fail_errno("sendmsg");
   return {};

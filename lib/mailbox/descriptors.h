@@ -14,8 +14,10 @@ struct SocketPair {
 };
 Result<SocketPair> socket_pair(int type);
 
-/// Never waits. Errors: errno; EPIPE: nobody reads any more; EAGAIN: too much is unread.
-Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor);
+enum class Full : bool { fail, wait };
+/// full: what to do while too much is unread; a peer that may be stopped by others is not waited for.
+/// Errors: errno; EPIPE: nobody reads any more; EAGAIN: Full::fail.
+Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor, Full full);
 
 /// The next message, of at most `size` bytes. An end of the connection is a message without a descriptor.
 struct Received {

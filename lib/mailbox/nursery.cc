@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -47,7 +48,8 @@ bool only(int socket) {
     if (!request->descriptor) ::_exit(0);
     const pid_t pid = ::_Fork();
     if (pid != 0) continue;  // forked, or not: then the control socket closes with this round
-    plain_signals();
+    action.sa_handler = SIG_DFL;
+    (void)::sigaction(SIGCHLD, &action, nullptr);
     const auto role = decode<Role>(request->bytes);
     const int control = request->descriptor.release();
     if (!role || !only(control)) ::_exit(71);
@@ -69,6 +71,7 @@ Result<void> Nursery::started() {
   const pid_t pid = ::fork();
   if (pid < 0) return fail_errno("fork");
   if (pid == 0) nurse(pair.theirs.get());
+  pid_ = pid;
   socket_ = std::move(pair.ours);
   return {};
 }
@@ -78,11 +81,12 @@ Result<async::Fd> Nursery::hire(const Role& role) {
   const std::string bytes = encode(role);
   std::lock_guard lock(mutex_);
   PEN_TRY(started());
-  auto sent = send_descriptor(socket_.get(), bytes, control.theirs.get());
+  auto sent = send_descriptor(socket_.get(), bytes, control.theirs.get(), Full::wait);
   if (!sent && sent.error().is_errno(EPIPE)) {  // it has died
     socket_.reset();
+    (void)::waitpid(pid_, nullptr, 0);
     PEN_TRY(started());
-    sent = send_descriptor(socket_.get(), bytes, control.theirs.get());
+    sent = send_descriptor(socket_.get(), bytes, control.theirs.get(), Full::wait);
   }
   if (!sent) return std::unexpected(std::move(sent).error());
   return std::move(control.ours);

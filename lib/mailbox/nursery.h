@@ -6,6 +6,8 @@
 ///          auto control = Nursery::instance().hire(role); // from any thread
 /// End:     of the process that started it ends it too. When it has ended before that, the next hire() starts another.
 /// Errors:  errno of fork and of sockets. A worker that cannot be forked shows as a control socket that is closed.
+#include <sys/types.h>
+
 #include <mutex>
 
 #include "lib/async/fd.h"
@@ -26,6 +28,7 @@ class Nursery {
   Result<void> started();
   std::mutex mutex_;
   async::Fd socket_;
+  pid_t pid_ = -1;
 };
 
 }  // namespace pen::mailbox

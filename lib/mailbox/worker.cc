@@ -102,9 +102,12 @@ class Worker {
       // Who sends after that is told so; what was sent before comes still.
       if (ready <= 0 && is_idle()) (void)::shutdown(control_, SHUT_RD);
       if (ready <= 0 && !is_idle()) continue;
-      auto received = receive_descriptor(control_, 16);
+      auto received = receive_descriptor(control_, kAmongOthers.size());
       if (!received || !received->descriptor) leave();
-      take(std::move(received->descriptor));
+      if (received->bytes == kAlone)
+        serve(std::move(received->descriptor));
+      else
+        take(std::move(received->descriptor));
     }
   }
 
@@ -132,7 +135,7 @@ class Worker {
     (void)::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_t thread{};
     const auto body = [](void* self) -> void* {
-      static_cast<Worker*>(self)->serve();
+      static_cast<Worker*>(self)->serve_all();
       return nullptr;
     };
     if (::pthread_create(&thread, &attributes, body, this) != 0) {
@@ -143,18 +146,22 @@ class Worker {
     (void)::pthread_attr_destroy(&attributes);
   }
 
-  void serve() {
+  void serve(async::Fd socket) {
+    JobStream job(std::move(socket));
+    auto read = job.read_job();
+    if (!read) return;
+    note_limit(read->limit);
+    job.answer(encode(deliver(read->work, job, read->limit)));
+  }
+
+  void serve_all() {
     std::unique_lock lock(mutex_);
     for (;;) {
       work_.wait(lock, [&] { return !waiting_.empty(); });
       async::Fd socket = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      JobStream job(std::move(socket));
-      if (auto read = job.read_job()) {
-        note_limit(read->limit);
-        job.answer(encode(deliver(read->work, job, read->limit)));
-      }
+      serve(std::move(socket));
       lock.lock();
       ++idle_threads_;
       if (--running_ == 0) done_.notify_all();

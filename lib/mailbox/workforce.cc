@@ -13,19 +13,26 @@ Workforce& workforce() {
 Result<Workforce::Handle> Workforce::give(const Role& role, int job_socket, bool shared) {
   const std::string key = shared ? encode(role) : std::string();
   std::lock_guard lock(mutex_);
+  bool others = false;
   if (shared) {
     if (const auto known = workers_.find(key); known != workers_.end()) {
       const Handle worker = known->second;
-      if (send_descriptor(worker->control.get(), "job", job_socket)) {
+      others = worker->jobs > 0;
+      if (!worker->alone &&
+          send_descriptor(worker->control.get(), kAmongOthers, job_socket, Full::fail)) {
         if (worker->jobs++ == 0) idle_.erase(worker->last_used);
         return worker;
       }
-      forget(worker);  // it went for want of work, or was killed or stopped
+      // It is not to be waited for; or it went for want of work, or was killed or stopped.
+      forget(worker);
     }
   }
   auto worker = std::make_shared<Worker>();
   PEN_TRY_ASSIGN(worker->control, Nursery::instance().hire(role));
-  PEN_TRY(send_descriptor(worker->control.get(), "job", job_socket));
+  // Where there is a second job already there will be more.
+  worker->alone = !others;
+  PEN_TRY(send_descriptor(worker->control.get(), others ? kAmongOthers : kAlone, job_socket,
+                          Full::fail));
   worker->role = key;
   worker->jobs = 1;
   if (shared)
@@ -37,6 +44,7 @@ Result<Workforce::Handle> Workforce::give(const Role& role, int job_socket, bool
 
 void Workforce::done(const Handle& worker) {
   std::lock_guard lock(mutex_);
+  worker->alone = false;
   if (--worker->jobs > 0 || !worker->control) return;
   worker->last_used = ++uses_;
   idle_.emplace(worker->last_used, worker);

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from harness import *
+from instance import runs
 from peers import ROOTS, unavailable
 from test_crash import system_user
 
@@ -212,6 +213,31 @@ class Local(Suite):
                 gate.write("go\n")
             eventually(lambda: parts("done"), "it is done")
             mx.wait_empty_queue()
+
+    def test_a_command_ends_with_the_queue_manager_that_asked_for_it(self):
+        _, settings = account()
+        for size in (20, 200000):  # in the job itself, and in a spool file
+            with self.subTest(size), Instance(settings, start=False) as mx:
+                out = self.out(mx)
+                os.mkfifo(out + "gate")
+                os.chmod(out + "gate", 0o666)
+                self.aliases(mx, f'slow: "|head -c 100 > {out}part.$$; read go < {out}gate; cat >> {out}part.$$; '
+                                 f'mv {out}part.$$ {out}done.$$"\n')
+                mx.start()
+                send(mx.port, "ada@sender.example", [f"slow@{TO}"], mail("kept", "line\r\n" * size))
+
+                def parts(kind):
+                    return [n for n in os.listdir(out) if n.startswith(kind)]
+                first = eventually(lambda: parts("part"), "the command runs")[0]
+                self.assertEqual(mx.kill("qmgr"), 1)
+                eventually(lambda: not runs(int(first.split(".")[1])), "it is killed")
+                eventually(lambda: len(parts("part")) > 1, "the message is tried again", 60)
+                with open(out + "gate", "w") as gate:
+                    gate.write("go\n")
+                eventually(lambda: parts("done"), "it is done")
+                mx.wait_empty_queue()
+                self.assertEqual(len(parts("done")), 1)
+                self.assertEqual(mx.log().count("status=sent"), 1)
 
     def test_another_transport_takes_the_mail_of_local_names(self):
         user, settings = account()
