@@ -80,7 +80,7 @@ class Reply {
   explicit Reply(std::size_t most) : most_(most) {}
   /// False: it has come, or never will.
   bool take(int socket) {
-    char chunk[16 * 1024];
+    char chunk[2048];  // most answers are a line
     const auto n = ::recv(socket, chunk, sizeof chunk, MSG_DONTWAIT);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
     if (n <= 0) return false;

@@ -34,10 +34,16 @@ Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor,
   return {};
 }
 
-Result<Received> receive_descriptor(int socket, std::size_t size) {
+Result<Received> receive_descriptor(int socket) {
+  // Its size first: a buffer for the largest would be touched, and copied by each fork, for nothing.
+  ssize_t size = 0;
+  do {
+    size = ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) return fail_errno("recv");
   Received out;
-  out.bytes.resize(size);
-  iovec part{out.bytes.data(), size};
+  out.bytes.resize(static_cast<std::size_t>(size));
+  iovec part{out.bytes.data(), out.bytes.size()};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;

@@ -19,11 +19,11 @@ enum class Full : bool { fail, wait };
 /// Errors: errno; EPIPE: nobody reads any more; EAGAIN: Full::fail.
 Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor, Full full);
 
-/// The next message, of at most `size` bytes. An end of the connection is a message without a descriptor.
+/// The next message, whatever its size. An end of the connection is a message without a descriptor.
 struct Received {
   std::string bytes;
   async::Fd descriptor;
 };
-Result<Received> receive_descriptor(int socket, std::size_t size);
+Result<Received> receive_descriptor(int socket);
 
 }  // namespace pen::mailbox

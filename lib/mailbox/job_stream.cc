@@ -16,11 +16,12 @@ constexpr std::size_t kMaxJob =
 
 /// More of what is sent. False: there is no more.
 bool JobStream::fill() {
-  buffer_.resize(kChunk);
+  // Not filled with zeros: what a small message does not need is never touched.
+  if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kChunk);
   for (;;) {
-    const auto n = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
+    const auto n = ::recv(socket_.get(), buffer_.get(), kChunk, 0);
     if (n < 0 && errno == EINTR) continue;
-    ahead_ = std::string_view(buffer_).substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    ahead_ = std::string_view(buffer_.get(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     return n > 0;
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 /// One job's socket as the worker sees it: the job, then its content, then the answer. Blocking.
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ class JobStream {
  private:
   bool fill();
   async::Fd socket_;
-  std::string buffer_;
+  std::unique_ptr<char[]> buffer_;
   std::string_view ahead_;  // of the buffer: received, and not read yet
   std::uint64_t left_ = 0;  // of the content
 };

@@ -13,8 +13,6 @@
 namespace pen::mailbox {
 namespace {
 
-constexpr std::size_t kMaxRole =
-    160 * 1024;  // what one message of a socket holds: some 30,000 groups
 constexpr int kSocket = 3;
 
 void plain_signals() {
@@ -43,7 +41,7 @@ bool only(int socket) {
   action.sa_handler = SIG_IGN;
   (void)::sigaction(SIGCHLD, &action, nullptr);  // nobody asks how workers ended
   for (;;) {
-    auto request = receive_descriptor(kSocket, kMaxRole);
+    auto request = receive_descriptor(kSocket);
     if (!request) ::_exit(71);
     if (!request->descriptor) ::_exit(0);
     const pid_t pid = ::_Fork();

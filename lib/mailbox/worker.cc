@@ -102,7 +102,7 @@ class Worker {
       // Who sends after that is told so; what was sent before comes still.
       if (ready <= 0 && is_idle()) (void)::shutdown(control_, SHUT_RD);
       if (ready <= 0 && !is_idle()) continue;
-      auto received = receive_descriptor(control_, kAmongOthers.size());
+      auto received = receive_descriptor(control_);
       if (!received || !received->descriptor) leave();
       if (received->bytes == kAlone)
         serve(std::move(received->descriptor));
