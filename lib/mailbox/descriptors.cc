@@ -13,6 +13,15 @@ Result<SocketPair> socket_pair(int type) {
   return SocketPair{async::Fd(fds[0]), async::Fd(fds[1])};
 }
 
+Result<void> send_message(int socket, std::string_view bytes) {
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0) return fail_errno("send");
+  return {};
+}
+
 Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor, Full full) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};

@@ -14,6 +14,9 @@ struct SocketPair {
 };
 Result<SocketPair> socket_pair(int type);
 
+/// The same without a descriptor.
+Result<void> send_message(int socket, std::string_view bytes);
+
 enum class Full : bool { fail, wait };
 /// full: what to do while too much is unread; a peer that may be stopped by others is not waited for.
 /// Errors: errno; EPIPE: nobody reads any more; EAGAIN: Full::fail.

@@ -48,10 +48,9 @@ bool only(int socket) {
     if (pid != 0) continue;  // forked, or not: then the control socket closes with this round
     action.sa_handler = SIG_DFL;
     (void)::sigaction(SIGCHLD, &action, nullptr);
-    const auto role = decode<Role>(request->bytes);
     const int control = request->descriptor.release();
-    if (!role || !only(control)) ::_exit(71);
-    run_worker(kSocket, *role);
+    if (!only(control)) ::_exit(71);
+    run_worker(kSocket);
   }
 }
 
@@ -74,20 +73,40 @@ Result<void> Nursery::started() {
   return {};
 }
 
-Result<async::Fd> Nursery::hire(const Role& role) {
+/// The control socket of a process without a role.
+Result<async::Fd> Nursery::make() {
   PEN_TRY_ASSIGN(auto control, socket_pair(SOCK_SEQPACKET));
-  const std::string bytes = encode(role);
-  std::lock_guard lock(mutex_);
   PEN_TRY(started());
-  auto sent = send_descriptor(socket_.get(), bytes, control.theirs.get(), Full::wait);
+  auto sent = send_descriptor(socket_.get(), "worker", control.theirs.get(), Full::wait);
   if (!sent && sent.error().is_errno(EPIPE)) {  // it has died
     socket_.reset();
     (void)::waitpid(pid_, nullptr, 0);
     PEN_TRY(started());
-    sent = send_descriptor(socket_.get(), bytes, control.theirs.get(), Full::wait);
+    sent = send_descriptor(socket_.get(), "worker", control.theirs.get(), Full::wait);
   }
   if (!sent) return std::unexpected(std::move(sent).error());
   return std::move(control.ours);
+}
+
+Result<async::Fd> Nursery::hire(const Role& role) {
+  const std::string bytes = encode(role);
+  std::lock_guard lock(mutex_);
+  async::Fd worker;
+  while (!worker && !ahead_.empty()) {
+    worker = std::move(ahead_.front());
+    ahead_.pop_front();
+    if (!send_message(worker.get(), bytes)) worker.reset();  // it has waited long enough
+  }
+  if (!worker) {
+    PEN_TRY_ASSIGN(worker, make());
+    PEN_TRY(send_message(worker.get(), bytes));
+  }
+  while (ahead_.size() < kAhead) {
+    auto next = make();
+    if (!next) break;  // it will be asked for again when it is needed, and its error told
+    ahead_.push_back(*std::move(next));
+  }
+  return worker;
 }
 
 }  // namespace pen::mailbox

@@ -4,10 +4,12 @@
 ///
 /// Use:     Nursery::start_early();                        // first thing in main(): there is nothing to copy yet
 ///          auto control = Nursery::instance().hire(role); // from any thread
+/// Ahead:   once one was hired, kAhead processes wait for the roles of the next; unused they end after a while (kIdle).
 /// End:     of the process that started it ends it too. When it has ended before that, the next hire() starts another.
 /// Errors:  errno of fork and of sockets. A worker that cannot be forked shows as a control socket that is closed.
 #include <sys/types.h>
 
+#include <deque>
 #include <mutex>
 
 #include "lib/async/fd.h"
@@ -25,8 +27,11 @@ class Nursery {
   Result<async::Fd> hire(const Role& role);
 
  private:
+  static constexpr std::size_t kAhead = 4;
   Result<void> started();
+  Result<async::Fd> make();
   std::mutex mutex_;
+  std::deque<async::Fd> ahead_;  // control sockets
   async::Fd socket_;
   pid_t pid_ = -1;
 };

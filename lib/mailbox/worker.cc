@@ -250,8 +250,16 @@ class Worker {
 
 }  // namespace
 
-void run_worker(int control, const Role& role) {
-  Worker worker(control, role);
+void run_worker(int control) {
+  pollfd socket{control, POLLIN, 0};
+  while (::poll(&socket, 1, static_cast<int>(milliseconds(kIdle).count())) < 0 && errno == EINTR) {
+  }
+  // Who sends after that is told so.
+  if (socket.revents == 0) (void)::shutdown(control, SHUT_RD);
+  const auto first = receive_descriptor(control);
+  const auto role = first ? decode<Role>(first->bytes) : std::nullopt;
+  if (!role || first->bytes.empty()) ::_exit(0);
+  Worker worker(control, *role);
   worker.run();
 }
 

@@ -31,7 +31,8 @@ struct Role {
 /// What a message of the control socket says of the job whose socket it brings.
 inline constexpr std::string_view kAlone = "alone", kAmongOthers = "among others";
 
-/// In a process of one thread. control: a SOCK_SEQPACKET socket, each message of which brings one descriptor.
-[[noreturn]] void run_worker(int control, const Role& role);
+/// In a process of one thread. control: a SOCK_SEQPACKET socket. Its first message is a Role; each of the others brings one
+/// descriptor. A process that is given no role for kIdle ends.
+[[noreturn]] void run_worker(int control);
 
 }  // namespace pen::mailbox
