@@ -19,7 +19,7 @@ struct Route {
   std::string_view sender;
   mail::RequireTls requiretls = mail::RequireTls::unspecified;
   std::string_view transport =
-      {};  // mail::Envelope::filter, else its transport; empty: by the rules
+      {};                // mail::Envelope::filter, else its transport; empty: by the rules
   bool flushed = false;  // defer_transports does not hold it
   PEN_FIELDS(request, recipient, sender, requiretls, transport, flushed)
 };
