@@ -11,6 +11,8 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            classes20           the same with a session class of 12 for clients and outgoing mail together: eight of the 20
                                clients are refused at any time, and come again after 50 ms (Penstock alone)
            large               10 MiB messages, 4 clients (40 messages)
+           checks-pcre, checks-regexp   1,000 messages of 4 KiB under 200 header_checks and 200 body_checks of that type,
+                               none of which matches, and how long the answer to a command of another session takes meanwhile
            idle                10,000 idle sessions: memory, and how soon a further client is served
            rtt-chunking        messages over one connection with a 100 ms round trip, sink offers CHUNKING (3,000; Postfix 100)
            rtt-pipelining      the same, 100 messages, sink offers PIPELINING alone
@@ -285,24 +287,80 @@ def fifty_hosts(server_type, port):
     return table, f"\ntransport_maps = texthash:/etc/{os.path.basename(table.name)}\n", (table.name,)
 
 
-def relay(build, server_type, connections, messages, size, spread=False, tls=None, further="", calls=False):
+def content_rules(server_type, kind):
+    """Tables like those that postmasters keep: 200 rules for headers, 200 for bodies."""
+    header = [r"/^Subject:.*\bword%d\b/", r"/^X-Mailer: .*(agent%d|robot%d)/",
+              r"/^Received: from .*host%d\.example\.net/", r"/^(From|Reply-To):.*@[a-z0-9.-]*spam%d\.(com|net)/"]
+    body = [r"/\bcheap (pills|watches) number%d\b/", r"/https?:\/\/[a-z0-9.]*bad%d\.example/",
+            r"/account %d .* (suspended|limited|closed)/", r"/^[[:space:]]*click here%d? now/"]
+    settings, files = "", []
+    for setting, patterns in (("header_checks", header), ("body_checks", body)):
+        table = tempfile.NamedTemporaryFile("w", prefix="pen-" + setting + "-")
+        for i in range(200):
+            table.write(patterns[i % 4].replace("%d", str(i)) + " REJECT\n")
+        table.flush()
+        os.chmod(table.name, 0o644)
+        files.append(table)
+        where = table.name if server_type is PenstockServer else "/etc/" + os.path.basename(table.name)
+        settings += f"\n{setting} = {kind}:{where}\n"
+    return settings, files
+
+
+class Bystander(threading.Thread):
+    """A session that asks for nothing again and again: how long it waits for each answer."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.lines = self.socket.makefile("rb")
+        self.lines.readline()
+        self.waits, self.over = [], threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.over.wait(0.005):
+            began = time.monotonic()
+            self.socket.sendall(b"NOOP\r\n")
+            self.lines.readline()
+            self.waits.append((time.monotonic() - began) * 1000)
+
+    def end(self):
+        self.over.set()
+        self.join()
+        self.socket.close()
+        waits = sorted(self.waits)
+        return {"bystander ms, median": waits[len(waits) // 2], "bystander ms, 99 %": waits[len(waits) * 99 // 100]}
+
+
+def checks(build, server_type, kind):
+    settings, files = content_rules(server_type, kind)
+    settings += "smtpd_junk_command_limit = 1000000\n"  # the bystander's
+    return relay(build, server_type, 20, 1000, 4096, further=settings, files=files, bystander=True)
+
+
+def relay(build, server_type, connections, messages, size, spread=False, tls=None, further="", calls=False, files=(),
+          bystander=False):
     sink = Sink(build, *(("--host", "0.0.0.0") if spread else ()),
                 *(("--tls-cert", tls.cert, "--tls-key", tls.key) if tls else ()))
-    table, settings, files = fifty_hosts(server_type, sink.port) if spread else (None, "", ())
+    table, settings, more = fifty_hosts(server_type, sink.port) if spread else (None, "", ())
+    more = (*more, *(file.name for file in files)) if server_type is PostfixServer else ()
     to = (*(("--domains", 1000) if spread else ()), *(("--tls",) if tls else ()),
           *(("--per-connection", 1, "--retries", 10000) if calls else ()))
-    server = server_type(build, sink.port, 50, settings + further, *((files,) if files else ()), tls=tls)
+    server = server_type(build, sink.port, 50, settings + further, *((more,) if more else ()), tls=tls)
     try:
         warm = min(connections * 2, messages // 4)
         load(build, server.port, "-c", connections, "-n", warm, "-s", min(size, 65536), "--id", "warm", *to)
         sink.wait(warm, 60)
         cpu, sampler, began = server.group.seconds(), Sampler(server.group), time.monotonic()
+        other = Bystander(server.port) if bystander else None
         sent = load(build, server.port, "-c", connections, "-n", messages, "-s", size, *to)
         accepted = time.monotonic() - began
         took = sink.wait(warm + messages, 300) - began
         figures = {"accepted/s": messages / accepted, "relayed/s": messages / took,
                    "cpu ms/message": (server.group.seconds() - cpu) * 1000 / messages,
                    "anonymous MiB": sampler.end() / 2**20, "connections": sink.counts().get("connections", 0)}
+        if other:
+            figures |= other.end()
         if size > 2**20:
             figures["MiB/s"] = messages * size / 2**20 / took
         for key in ("dot_ms", "latency_ms"):
@@ -421,6 +479,8 @@ WORKLOADS = {
     "calls20": lambda b, s: relay(b, s, 20, 4000, 4096, calls=True),
     "classes20": lambda b, s: relay(b, s, 20, 4000, 4096, calls=True, further="\nsession_classes = 127.0.0.0/8 12 12\n"),
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
+    "checks-pcre": lambda b, s: checks(b, s, "pcre"),
+    "checks-regexp": lambda b, s: checks(b, s, "regexp"),
     "idle": idle,
     # more than fit into one window, but not minutes of one message at a time
     "rtt-chunking": lambda b, s: round_trip(b, s, "--chunking", messages=3000 if s is PenstockServer else 100),

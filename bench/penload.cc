@@ -18,6 +18,8 @@ struct Options {
   std::string host = "127.0.0.1", unix_path, ledger, prefix = "L", from = "sender@load.example",
               domain = "load.example";
   std::string helo = "load.example";
+  std::string user;
+  int users = 0;
   int port = 2525, connections = 1, recipients = 1, domains = 0, idle = 0, idle_at_once = 200;
   long messages = 1000, per_connection = 0, retries = 0;
   std::size_t size = 4096;
@@ -81,8 +83,12 @@ bool all_done() { return again.empty() && next_message >= options.messages; }
 std::string recipient(long message, int i) {
   const long domain =
       options.domains > 0 ? (message * options.recipients + i) % options.domains : -1;
-  return "u" + std::to_string(message) + "-" + std::to_string(i) + "@" +
-         (domain >= 0 ? "d" + std::to_string(domain) + "." : "") + options.domain;
+  std::string local = "u" + std::to_string(message) + "-" + std::to_string(i);
+  if (!options.user.empty())
+    local = options.user + (options.users > 0
+                                ? std::to_string((message * options.recipients + i) % options.users)
+                                : "");
+  return local + "@" + (domain >= 0 ? "d" + std::to_string(domain) + "." : "") + options.domain;
 }
 std::string id_of(long message) { return options.prefix + "." + std::to_string(message); }
 /// First line of the body: makes every checksum its own.
@@ -538,6 +544,8 @@ int main(int argc, char** argv) {
   app.add_option("-s,--size", options.size, "bytes of body");
   app.add_option("-r,--recipients", options.recipients, "recipients of each message");
   app.add_option("--domain", options.domain, "domain of the recipients");
+  app.add_option("--user", options.user, "local part of all recipients; none: one of its own each");
+  app.add_option("--users", options.users, "with a number below this behind it, in turn");
   app.add_option("--domains", options.domains,
                  "spread the recipients over d0.DOMAIN, d1.DOMAIN …; 0: DOMAIN itself");
   app.add_option("--from", options.from, "sender");

@@ -102,6 +102,7 @@ mailbox::Successor successor_of(const mailbox::Incoming& message, const std::str
 Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries,
              mailbox::Requeue& requeue, Rules rules, map::MapList aliases, Random& random)
     : loop_(loop),
+      tables_(loop),
       lookups_(lookups),
       deliveries_(deliveries),
       requeue_(requeue),
@@ -125,7 +126,7 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
     auto look = [shared = shared_, address = recipient.address] {
       return owner_of(*shared, address);
     };
-    auto owner = co_await lookups_.run(std::move(look));
+    auto owner = co_await tables_.ask_in(lookups_, std::move(look));
     if (!owner) co_return expansion_trouble(owner.error());
     auto loop = failed("5.4.6", "mail forwarding loop for " + recipient.address);
     co_return co_await tell_owner(message, std::move(recipient), *std::move(owner),
@@ -139,7 +140,7 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
   if (!co_await lookup_turns_.take(name, {.deadline = loop_.now() + shared_->rules.patience}))
     co_return deferred("4.3.0", fmt::format("{} look-ups of \"{}\" are not ended yet",
                                             shared_->rules.share, printable(name, 100)));
-  auto expansion = co_await lookups_.run(std::move(work));
+  auto expansion = co_await tables_.ask_in(lookups_, std::move(work));
   lookup_turns_.give(name);
   if (!expansion) co_return expansion_trouble(expansion.error());
   co_return co_await carry_out(std::move(message), std::move(recipient), *std::move(expansion),

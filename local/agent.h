@@ -18,6 +18,7 @@
 #include "lib/async/handler_pool.h"
 #include "lib/base/random.h"
 #include "lib/mailbox/incoming.h"
+#include "lib/map/ask.h"
 #include "local/deliveries.h"
 #include "local/progress.h"
 #include "local/turns.h"
@@ -64,6 +65,7 @@ class Agent {
                     const std::string& sender);
 
   async::Loop& loop_;
+  map::Asker tables_;
   async::HandlerPool& lookups_;
   async::HandlerPool& deliveries_;
   mailbox::Requeue& requeue_;

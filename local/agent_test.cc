@@ -173,7 +173,22 @@ BOOST_AUTO_TEST_CASE(an_include_file_of_a_user_is_bounded_more_narrowly_than_the
   BOOST_TEST(s.text.contains("File too large"), s.text);
 }
 
+BOOST_AUTO_TEST_CASE(an_include_file_of_an_alias_is_not_read_as_root,
+                     *boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
+                       return ::geteuid() == 0;
+                     })) {
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
+  const auto secret = scratch.write("secret", "a word of root's@x.example\n");
+  BOOST_REQUIRE(::chmod(secret.c_str(), 0600) == 0);
+  fs::create_symlink(secret, scratch.file("list"));
+  aliases = alias("team", ":include:" + scratch.file("list"));
+  const auto s = deliver("team@here.example");
+  BOOST_TEST((s.action == mail::Action::deferred));
+  BOOST_TEST(s.text.contains("Permission denied"), s.text);
+}
+
 BOOST_AUTO_TEST_CASE(include_files_that_take_too_long_to_read_make_mail_wait) {
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
   const auto list = scratch.write("list", "far@x.example\n");
   aliases = alias("team", ":include:" + list);
   BOOST_TEST((deliver("team@here.example").action == mail::Action::expanded));
@@ -583,6 +598,7 @@ BOOST_AUTO_TEST_CASE(what_takes_a_users_mail_is_told_the_user_and_not_his_alias)
 }
 
 BOOST_AUTO_TEST_CASE(an_alias_that_is_empty_for_a_moment_does_not_return_mail) {
+  BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
   const auto list = scratch.write("list", "# being written\n");
   aliases = alias("team", ":include:" + list);
   const auto s = deliver("team@here.example");

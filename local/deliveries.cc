@@ -47,7 +47,8 @@ Result<std::optional<mailbox::Account>> account_of(const Rules& rules, const std
 }
 
 /// An :include: file, read in a process that is given up at `until`: the disk may hang. Without a reader it is named by
-/// the administrator's alias table, and read as we are.
+/// the administrator's alias table, and read as default_privs: what is in it comes back in notices, and whoever may write
+/// in its directory may have made a link of its name.
 Result<OwnedText> read_include(const Rules& rules, const std::string& path,
                                std::optional<uid_t> reader, const std::string& name,
                                std::chrono::steady_clock::time_point until) {
@@ -63,6 +64,9 @@ Result<OwnedText> read_include(const Rules& rules, const std::string& path,
                    name.empty() ? account_for(rules, reader) : account_named(rules, name));
     PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
     work.read_limit = mailbox::kMaxUserInclude;
+  } else if (::geteuid() == 0) {  // the rest of an ordinary user's instance is that user's too
+    PEN_TRY_ASSIGN(const auto account, account_for(rules, std::nullopt));
+    PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
   }
   auto answer = mailbox::deliver_in_child(std::move(work), {}, left);
   if (!answer.file_found) return fail(LocalError::unreadable, path + ": " + answer.status.text);

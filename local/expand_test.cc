@@ -79,6 +79,112 @@ BOOST_AUTO_TEST_CASE(a_value_is_read_into_its_kinds_of_destination) {
   BOOST_TEST((*t == want));
 }
 
+/// What a list reads as: kinds by a letter each, and texts.
+std::string read_as(std::string_view list) {
+  const auto targets = parse_targets(list);
+  BOOST_REQUIRE(targets);
+  std::string out;
+  for (const auto& t : *targets) {
+    constexpr std::string_view kLetters = "amcfi";
+    out += (out.empty() ? "" : " ; ");
+    out += kLetters[static_cast<std::size_t>(t.kind)];
+    out += ' ' + t.text;
+  }
+  return out;
+}
+
+BOOST_AUTO_TEST_CASE(every_form_of_a_destination_is_read_as_its_writer_means_it) {
+  struct Form {
+    std::string_view list, read;
+  };
+  static constexpr Form kForms[] = {
+      // addresses
+      {"bob", "a bob"},
+      {"bob@x.org", "a bob@x.org"},
+      {"<bob@x.org>", "a bob@x.org"},
+      {"Bob Smith <bob@x.org>", "a bob@x.org"},
+      {"\"Smith, Bob\" <bob@x.org>", "a bob@x.org"},
+      {"Bob /dev/null <bob@x.org>", "a bob@x.org"},
+      {"bob@x.org (Bob, the (old) man \\) )", "a bob@x.org"},
+      {"(list) bob", "a bob"},
+      {"<@a.org,@b.org:bob@x.org>", "a bob@x.org"},
+      {"bob @ x.org", "a bob@x.org"},
+      {"team: bob@x.org, eve@y.org;", "a bob@x.org ; a eve@y.org"},
+      {"nobody:;", ""},
+      {"\"bob smith\"@x.org", "a \"bob smith\"@x.org"},
+      {"\"bob\"", "a bob"},
+      {"bob@[192.0.2.1]", "a bob@[192.0.2.1]"},
+      {"bob%x.org", "a bob%x.org"},
+      {"x!bob", "a x!bob"},
+      {"bob,,eve,", "a bob ; a eve"},
+      // separated by white space
+      {"bob eve", "a bob ; a eve"},
+      {"a@x.org  b@y.org\tc@z.org\r", "a a@x.org ; a b@y.org ; a c@z.org"},
+      {"Bob <bob@x.org> Eve <eve@y.org> joe", "a bob@x.org ; a eve@y.org ; a joe"},
+      {"\\bob \"|vacation bob\"", "m bob ; c vacation bob"},
+      {"\"|vacation bob\" \\bob", "c vacation bob ; m bob"},
+      {"bob /var/x :include:/l", "a bob ; f /var/x ; i /l"},
+      // mailboxes
+      {"\\bob", "m bob"},
+      {"\"\\bob\"", "m bob"},
+      {"\"\\\\bob\"", "m bob"},
+      {"\\bob@x.org", "a bob@x.org"},
+      // commands
+      {"\"|cmd with blanks\"", "c cmd with blanks"},
+      {"|\"cmd with blanks\"", "c cmd with blanks"},
+      {"| \"cmd with blanks\"", "c cmd with blanks"},
+      {"|cmd", "c cmd"},
+      {"|cmd with blanks", "c cmd with blanks"},
+      {"|\"cmd a, b\", eve", "c cmd a, b ; a eve"},
+      {"|\"cmd a\" eve", "c cmd a ; a eve"},
+      {"\"|cmd a\" eve", "c cmd a ; a eve"},
+      {"\"|cmd \\\"one word\\\" \\\\n\"", "c cmd \"one word\" \\n"},
+      {"|\"cmd \\\"one word\\\"\"", "c cmd \"one word\""},
+      {"|cmd \"one word\" x", "c cmd \"one word\" x"},
+      {"|\"cmd\"-x", "c \"cmd\"-x"},
+      {"\"|IFS=' ' && exec /usr/bin/procmail -f- || exit 75 #bob\"",
+       "c IFS=' ' && exec /usr/bin/procmail -f- || exit 75 #bob"},
+      {"\"|(cd /x; cmd)\"", "c (cd /x; cmd)"},
+      {"|/bin/cmd (what it is for)", "c /bin/cmd"},
+      {"\"| cmd \"", "c cmd"},
+      {"|", ""},
+      // files
+      {"/var/x", "f /var/x"},
+      {"\"/var/x y\"", "f /var/x y"},
+      {"/var/\"x y\"", "f /var/x y"},
+      {"/var/x\\ y", "f /var/x y"},
+      {"/var/x y", "f /var/x ; a y"},
+      {"~/Mail/", "f ~/Mail/"},
+      {"\"~/Mail/x y\"", "f ~/Mail/x y"},
+      {"/S=bob/C=us/@gate", "f /S=bob/C=us/@gate"},
+      // includes
+      {":include:/l", "i /l"},
+      {":Include: /l", "i /l"},
+      {":include:\"/l x\"", "i /l x"},
+      {":include: \"/l x\", bob", "i /l x ; a bob"},
+      {"\":include:/l x\"", "i /l x"},
+      {":include:/l /m", "i /l ; f /m"},
+      // what is not complete, or cannot be an address
+      {"\"|cmd", "c cmd"},
+      {"bob (not closed", "a bob"},
+      {"bob@@x.org", "a \"bob@\"@x.org"},
+      {"bob@x..org", "a \"bob@x..org\""},
+      {"bob, <eve", "a bob ; a eve"},
+      {"\"\"", ""},
+      {"", ""},
+  };
+  for (const auto& form : kForms)
+    BOOST_TEST(read_as(form.list) == form.read, form.list << " reads as " << read_as(form.list));
+}
+
+BOOST_AUTO_TEST_CASE(a_quote_or_comment_that_does_not_end_takes_one_line_of_a_file) {
+  const auto t = parse_target_file("bob (not closed\n\"|cmd\neve\r\n\n");
+  BOOST_REQUIRE(t);
+  const std::vector<AliasTarget> want = {
+      {Kind::address, "bob"}, {Kind::command, "cmd"}, {Kind::address, "eve"}};
+  BOOST_TEST((*t == want));
+}
+
 BOOST_AUTO_TEST_CASE(comment_lines_and_several_lines_are_understood_in_files) {
   const auto t = parse_target_file("# list\nbob\n  # not this\ncarol@example.net, dave\n");
   BOOST_REQUIRE(t);

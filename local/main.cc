@@ -9,6 +9,7 @@
 #include "lib/intake/from_settings.h"
 #include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
+#include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
@@ -29,6 +30,7 @@ intake::Settings intake_settings(const config::Settings& s) {
   out.mail_name = s.mail_name;
   out.myorigin = s.myorigin;
   out.message_size_limit = 0;  // it was accepted once
+  out.original_recipient = s.enable_original_recipient;
   out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   out.detect_smtputf8 = intake::detects_smtputf8(s, "forward");
   return out;
@@ -105,7 +107,9 @@ Result<service::Hooks> start(service::Context& context) {
   const config::Settings& s = context.settings();
   map::OpenOptions options;
   options.default_type = s.default_database_type;
-  options.substitute = false;  // every value here is a destination, a command or a transport
+  // Every value here is a destination, a command or a transport.
+  options.substitute = false;
+  options.served = false;
   PEN_TRY_ASSIGN(auto rules, local::rules_from(s, options));
   PEN_TRY_ASSIGN(auto aliases, map::MapList::open(join(s.alias_maps), options));
   for (const auto& problem : aliases.problems()) log::warning("{}", map::advice(problem));
@@ -135,6 +139,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pen::mailbox::Nursery::start_early();
   return pen::service::run(
       argc, argv,
       {.name = "local", .summary = "delivers to the users of this host", .keep_privileges = true},

@@ -1,15 +1,21 @@
 #pragma once
 /// The right-hand side of an alias, and the lines of a .forward or :include: file. Pure.
 ///
-/// Grammar: destinations separated by commas or line ends, comments in ( ); each one of
-///            user   user@domain   <user@domain>
-///            \user                            that user's mailbox, no further expansion
-///            "|command args"   /file/name   :include:/file/name
-///            ~/file/name      below the home directory of whose rights are used
-///          In files, lines that start with # are comments.
+/// Grammar: a list, as in a header: destinations separated by commas, and by white space where both neighbours can stand alone;
+///          comments in ( ), which nest; "…" keeps all of that together, \ keeps the next character. Each destination:
+///            user   user@domain   Name <user@domain>   group: a, b;
+///            \user  "\user"                      that user's mailbox, no further expansion
+///            |"command args"  "|command args"    the quotes are the list's, not the command's
+///            |command args                       up to the next comma; quotes in it are the shell's
+///            /file/name   "/file name"   ~/file/name      ~: home directory of whose rights are used
+///            :include:/file/name   ":include:/file name"
+///          In files each line is a list, and lines that start with # are comments.
+/// Differs: from Postfix, where |command args without quotes is the command without its arguments, which are addresses, and where
+///          \user is user: both as sendmail has them, since that is what is meant.
+/// Lost:    nothing: what cannot be read as an address stays an address as it was written, whose delivery will fail.
 /// Bounds:  the limit given; what lies beyond makes the whole value an error, because mail to half a list is worse
 ///          than late mail.
-/// Source:  aliases(5), Postfix local(8).
+/// Source:  aliases(5), Postfix local(8); sendmail's aliases(5), forward(5).
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +37,7 @@ struct AliasTarget {
   bool operator==(const AliasTarget&) const = default;
 };
 
+/// One list.
 Result<std::vector<AliasTarget>> parse_targets(std::string_view value,
                                                std::size_t limit = kMaxTargets);
 Result<std::vector<AliasTarget>> parse_target_file(std::string_view text,

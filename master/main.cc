@@ -135,10 +135,10 @@ int main(int argc, char** argv) {
   auto config = config::load(config::config_directory(command.directory));
   if (!config) return refuse(command, EX_CONFIG, config.error().message());
   const config::Settings& settings = config->settings();
-  if (auto ok = master::prepare_directories(settings); !ok) {
+  if (auto ok = master::prepare_directories(*config); !ok) {
     return refuse(command, EX_CONFIG, ok.error().message());
   }
-  auto locks = service::take_locks(settings.data_directory, kFormerPrograms);
+  auto locks = service::take_locks(service::state_directory(settings), kFormerPrograms);
   if (!locks) {
     const bool held = locks.error().is(service::LockError::held);
     return refuse(command, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
@@ -157,8 +157,8 @@ int main(int argc, char** argv) {
 
   Master m;
   m.directory = config->directory();
-  m.supervisor = std::make_unique<master::Supervisor>(m.loop, locks->programs.get(),
-                                                      settings.data_directory + "/master.status");
+  m.supervisor = std::make_unique<master::Supervisor>(
+      m.loop, locks->programs.get(), service::state_directory(settings) + "/master.status");
   const auto stop_once = [&m](int) {
     if (std::exchange(m.stopping, true)) return;
     log::info("terminating on signal");

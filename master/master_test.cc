@@ -1,6 +1,8 @@
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
@@ -130,7 +132,7 @@ struct Instance {
   template <class F>
   bool status_becomes(const std::string& service, F property) {
     for (int i = 0; i < kPatience / 10; ++i) {
-      std::ifstream file(dir.file("data/master.status"));
+      std::ifstream file(dir.file("spool/pid/master.status"));
       std::ostringstream text;
       text << file.rdbuf();
       const auto json = nlohmann::json::parse(text.str(), nullptr, false);
@@ -217,6 +219,34 @@ BOOST_AUTO_TEST_CASE(an_exclusive_service_is_replaced_one_after_the_other_even_i
   BOOST_TEST(i.client("one").pid() != old_pid);
 }
 
+// A master that slept longer than stop_drain_time and the grace on top. Nothing is waited for: the sleep is what is tested.
+void sleep_longer_than_a_drain() { std::this_thread::sleep_for(milliseconds(2500)); }
+
+BOOST_AUTO_TEST_CASE(after_a_long_sleep_a_replaced_program_has_its_whole_time_to_finish) {
+  Instance i("one unix - n n - 1 testd\n");
+  BOOST_TEST(i.start() == "ok");
+  Client session = i.client("one");
+  const pid_t old_pid = session.pid();
+  sleep_longer_than_a_drain();
+  const auto asked = std::chrono::steady_clock::now();
+  ::kill(i.master, SIGHUP);
+  BOOST_TEST(ends(old_pid));
+  BOOST_TEST((std::chrono::steady_clock::now() - asked >= seconds(1)));
+}
+
+BOOST_AUTO_TEST_CASE(after_a_long_sleep_a_stop_leaves_programs_their_whole_time_too) {
+  Instance i(kOne);
+  BOOST_TEST(i.start() == "ok");
+  Client session = i.client("one");
+  const pid_t pid = session.pid();
+  sleep_longer_than_a_drain();
+  const auto asked = std::chrono::steady_clock::now();
+  ::kill(i.master, SIGTERM);
+  BOOST_TEST(ends(pid));
+  BOOST_TEST((std::chrono::steady_clock::now() - asked >= seconds(1)));
+  BOOST_TEST(i.wait_status() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_bad_new_configuration_changes_nothing) {
   Instance i(kOne);
   BOOST_TEST(i.start() == "ok");
@@ -271,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_second_start_is_refused_and_the_first_goes_on) {
   const pid_t first = std::exchange(i.master, -1);
   BOOST_TEST(i.start().contains("already running"));
   BOOST_TEST(i.wait_status() == EX_UNAVAILABLE);
-  BOOST_TEST(service::running_master(i.dir.file("data")).value() == first);
+  BOOST_TEST(service::running_master(i.dir.file("spool/pid")).value()->pid() == first);
   i.master = first;
   BOOST_TEST(i.client("one").pid() > 0);
 }
@@ -287,18 +317,116 @@ BOOST_AUTO_TEST_CASE(stop_ends_every_program_even_one_that_hangs) {
   BOOST_TEST(ends(quick));
   BOOST_TEST(ends(hanging));
   BOOST_TEST(i.wait_status() == 0);
-  BOOST_TEST(!service::running_master(i.dir.file("data")).has_value());
+  BOOST_TEST(!service::running_master(i.dir.file("spool/pid")).value().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(services_that_cannot_be_are_told_and_left_out) {
   Instance i(std::string(kOne) + "old fifo n n n - 1 testd\nscache unix - - n - 1 scache\n");
   BOOST_TEST(i.start() == "ok");
-  std::ifstream file(i.dir.file("data/master.status"));
+  std::ifstream file(i.dir.file("spool/pid/master.status"));
   std::ostringstream text;
   text << file.rdbuf();
   const auto json = nlohmann::json::parse(text.str());
   BOOST_TEST(json["not_started"].size() == 2U);
   BOOST_TEST(json["services"].size() == 1U);
+}
+
+/// What mail_owner could prepare before a start, to have root work for it.
+struct Trapped : Instance {
+  Trapped() : Instance(kOne) {
+    const passwd* entry = ::getpwnam("nobody");
+    owner = entry ? entry->pw_uid : 0;
+    dir.write("victim", "what root alone may write");
+    BOOST_TEST(::chmod(dir.path().c_str(), 0755) == 0);
+    BOOST_TEST(::chmod(victim().c_str(), 0600) == 0);
+  }
+  std::string victim() const { return dir.file("victim"); }
+  void directory(const std::string& name) const {
+    std::filesystem::create_directories(dir.path() / name);
+    BOOST_TEST(::chown(dir.file(name).c_str(), owner, 0) == 0);
+  }
+  void link(const std::string& name) const {
+    std::filesystem::create_symlink(victim(), dir.path() / name);
+    BOOST_TEST(::lchown(dir.file(name).c_str(), owner, 0) == 0);
+  }
+  void victim_is_as_it_was() const {
+    std::ifstream file(victim());
+    std::ostringstream text;
+    text << file.rdbuf();
+    BOOST_TEST(text.str() == "what root alone may write");
+    struct stat st{};
+    BOOST_TEST(::stat(victim().c_str(), &st) == 0);
+    BOOST_TEST((st.st_mode & 07777) == 0600U);
+    BOOST_TEST(st.st_uid == 0U);
+  }
+  uid_t owner = 0;
+};
+
+const bool is_root = ::geteuid() == 0;
+boost::test_tools::assertion_result as_root(boost::unit_test::test_unit_id) { return is_root; }
+
+BOOST_AUTO_TEST_CASE(links_of_mail_owner_lead_root_nowhere,
+                     *boost::unit_test::precondition(as_root)) {
+  Trapped i;
+  for (const char* where : {"data", "spool", "spool/pid"}) i.directory(where);
+  for (const char* where : {"data", "spool", "spool/pid"}) {
+    for (const char* name : {"master.status", "master.status.new", "master.lock", "programs.lock"})
+      i.link(std::string(where) + "/" + name);
+  }
+  BOOST_TEST(i.start() == "ok");
+  Client c = i.client("one");
+  ::kill(c.pid(), SIGKILL);  // a change of state: the status is written
+  BOOST_TEST(i.status_becomes("one/unix", [](const auto& s) { return s["restarts"] == 1; }));
+  i.victim_is_as_it_was();
+}
+
+BOOST_AUTO_TEST_CASE(a_directory_of_the_queue_that_is_a_link_ends_the_start,
+                     *boost::unit_test::precondition(as_root)) {
+  for (const char* name : {"spool/pid", "spool/private", "spool/public", "spool/maildrop",
+                           "spool/corrupt", "spool/log", "spool/spool", "data"}) {
+    Trapped i;
+    i.directory("spool");
+    i.directory("elsewhere");
+    std::filesystem::create_symlink(i.dir.path() / "elsewhere", i.dir.path() / name);
+    BOOST_TEST(i.start().contains(name));
+    BOOST_TEST(i.wait_status() == EX_CONFIG);
+    struct stat st{};
+    BOOST_TEST(::stat(i.dir.file("elsewhere").c_str(), &st) == 0);
+    BOOST_TEST(st.st_uid == i.owner);
+    BOOST_TEST((st.st_mode & 07777) == 0755U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_in_directories_of_mail_owner_is_its_own_and_the_way_there_is_root_s,
+                     *boost::unit_test::precondition(as_root)) {
+  Trapped i;
+  i.directory("spool");  // as before this was so
+  BOOST_TEST(i.start() == "ok");
+  const auto status_of = [&](const char* name) {
+    struct stat st{};
+    BOOST_TEST(::lstat(i.dir.file(name).c_str(), &st) == 0, name);
+    return st;
+  };
+  for (const char* name : {"spool/private", "spool/public", "spool/maildrop", "spool/corrupt",
+                           "spool/log", "spool/spool", "data", "spool/private/one"})
+    BOOST_TEST(status_of(name).st_uid == i.owner, name);
+  for (const char* name : {"spool", "spool/pid", "spool/pid/master.lock", "spool/pid/programs.lock",
+                           "spool/pid/master.status"})
+    BOOST_TEST(status_of(name).st_uid == 0U, name);
+  BOOST_TEST((status_of("spool").st_mode & 07777) == 0755U);
+  BOOST_TEST((status_of("spool/pid").st_mode & 07777) == 0700U);
+  BOOST_TEST((status_of("spool/private/one").st_mode & 07777) == 0666U);
+}
+
+BOOST_AUTO_TEST_CASE(a_pid_that_is_no_master_s_is_not_taken_for_one) {
+  Instance i(kOne);
+  BOOST_TEST(i.start() == "ok");
+  const std::string state = i.dir.file("spool/pid");
+  BOOST_TEST(service::running_master(state).value()->pid() == i.master);
+  i.dir.write("spool/pid/master.lock", std::to_string(::getpid()) + "\n");
+  BOOST_TEST(service::running_master(state).error().is_errno(EAGAIN));
+  BOOST_TEST(::chmod(state.c_str(), 0770) == 0);
+  BOOST_TEST(service::running_master(state).error().is(service::LockError::not_ours));
 }
 
 BOOST_AUTO_TEST_CASE(pacing_lets_one_early_death_pass_and_slows_a_row_of_them) {

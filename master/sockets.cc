@@ -1,15 +1,39 @@
 #include "master/sockets.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/service/setup.h"
+#include <filesystem>
+
+#include "lib/config/trusted.h"
+#include "lib/service/as_account.h"
 
 namespace pen::master {
 
+namespace {
+
+/// Who may connect to a Unix socket is a matter of its directory, and of the peer check in every program. Its mode comes
+/// from the umask, as a chmod() by name may reach something else. Made as mail_owner, unless mail_owner cannot even walk there
+/// (all programs are root's then): the directory is an entry of one that is root's, and bind() follows no link.
+Result<async::Fd> listen_at(const async::SocketAddress& address, const service::Account& owner) {
+  if (!address.is_unix()) return async::listen_on(address);
+  const mode_t before = ::umask(0111);
+  auto fd = [&]() -> Result<async::Fd> {
+    const service::AsAccount as_owner(owner);
+    if (!as_owner.ok()) return fail_errno("become mail_owner");
+    return async::listen_on(address);
+  }();
+  if (!fd && fd.error().is_errno(EACCES)) fd = async::listen_on(address);
+  ::umask(before);
+  return fd;
+}
+
+}  // namespace
+
 Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
-                            std::vector<std::string>& notes) {
+                            const service::Account& owner, std::vector<std::string>& notes) {
   std::map<std::string, async::Fd> fresh;
   std::map<std::string, bool> wanted;
   for (const service::Planned& service : services) {
@@ -22,7 +46,7 @@ Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
         ++opened;
         continue;
       }
-      auto fd = async::listen_on(address);
+      auto fd = listen_at(address, owner);
       if (!fd) {
         const bool no_family =
             fd.error().is_errno(EAFNOSUPPORT) || fd.error().is_errno(EADDRNOTAVAIL);
@@ -33,8 +57,6 @@ Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
         last = std::move(fd).error();
         continue;
       }
-      // Who may connect is a matter of the directory, and of the peer check in every program.
-      if (address.is_unix()) ::chmod(address.path.c_str(), 0666);
       fresh[key] = *std::move(fd);
       ++opened;
     }
@@ -56,42 +78,89 @@ std::vector<int> Sockets::of(const service::Planned& service) const {
 
 namespace {
 
-Result<void> make_directory(const std::string& path, mode_t mode, const service::Account& owner,
-                            std::optional<gid_t> group) {
-  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) return fail_errno("make " + path);
+struct Rights {
+  mode_t mode = 0700;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+/// The directory, made where it is not there, with these rights: what is changed is what was opened, and never the end of a
+/// link. Whoever is not root only makes sure that it is his own.
+Result<async::Fd> make_directory(int parent, const std::string& name, const std::string& shown,
+                                 const Rights& rights) {
+  const bool fresh = ::mkdirat(parent, name.c_str(), rights.mode & 0777) == 0;
+  if (!fresh && errno != EEXIST) return fail_errno("make " + shown);
+  async::Fd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return fail_errno(shown);
   struct stat st{};
-  if (::lstat(path.c_str(), &st) != 0) return fail_errno(path);
-  if (!S_ISDIR(st.st_mode)) return fail_errno(path, ENOTDIR);
+  if (::fstat(fd.get(), &st) != 0) return fail_errno(shown);
   if (::geteuid() != 0) {
-    if (st.st_uid != ::geteuid()) return fail_errno(path + " belongs to another user", EPERM);
-    return {};
+    if (st.st_uid != ::geteuid()) return fail_errno(shown + " belongs to another user", EPERM);
+    return fd;
   }
-  if (st.st_uid != owner.uid || (group && st.st_gid != *group)) {
-    if (::lchown(path.c_str(), owner.uid, group.value_or(owner.gid)) != 0)
-      return fail_errno("chown " + path);
-  }
-  if (::chmod(path.c_str(), mode) != 0) return fail_errno("chmod " + path);
+  if ((st.st_uid != rights.uid || st.st_gid != rights.gid) &&
+      ::fchown(fd.get(), rights.uid, rights.gid) != 0)
+    return fail_errno("chown " + shown);
+  if (::fchmod(fd.get(), rights.mode) != 0) return fail_errno("chmod " + shown);
+  return fd;
+}
+
+/// The directory of a setting as a name below the queue directory, if it is one: elsewhere qmgr makes it, with its own rights.
+std::optional<std::string> name_below(const std::string& queue, const std::string& directory) {
+  if (!directory.starts_with(queue + "/")) return std::nullopt;
+  std::string name = directory.substr(queue.size() + 1);
+  if (name.empty() || name.contains('/')) return std::nullopt;
+  return name;
+}
+
+/// See lib/config/trusted.h. Replaced in one step: whoever reads it meanwhile reads one or the other.
+Result<void> record_configuration(const async::Fd& queue, const std::string& directory) {
+  std::error_code error;
+  const std::string here = std::filesystem::canonical(directory, error);
+  if (error) return fail_errno(directory, error.value());
+  const std::string next = std::string(config::kRecord) + ".new";
+  ::unlinkat(queue.get(), next.c_str(), 0);  // of a start that was killed
+  if (::symlinkat(here.c_str(), queue.get(), next.c_str()) != 0 ||
+      ::renameat(queue.get(), next.c_str(), queue.get(), config::kRecord) != 0)
+    return fail_errno(std::string("make ") + config::kRecord);
   return {};
 }
 
 }  // namespace
 
-Result<void> prepare_directories(const config::Settings& settings) {
+Result<void> prepare_directories(const config::Config& config) {
+  const config::Settings& settings = config.settings();
   PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(settings));
+  const bool root = ::geteuid() == 0;
   std::optional<gid_t> drop_group;
-  if (::geteuid() == 0) {
+  if (root) {
     if (const group* entry = ::getgrnam(settings.setgid_group.c_str())) drop_group = entry->gr_gid;
   }
   const std::string& queue = settings.queue_directory;
-  PEN_TRY(make_directory(queue, 0755, owner, {}));
-  PEN_TRY(make_directory(queue + "/private", 0700, owner, {}));
-  PEN_TRY(make_directory(queue + "/public", ::geteuid() == 0 && drop_group ? 0710 : 0700, owner,
-                         drop_group));
+  PEN_TRY_ASSIGN(const async::Fd top, make_directory(AT_FDCWD, queue, queue, {.mode = 0755}));
+  const auto below = [&](const std::string& name, const Rights& rights) -> Result<void> {
+    PEN_TRY(make_directory(top.get(), name, queue + "/" + name, rights));
+    return {};
+  };
+  const Rights own{.mode = 0700, .uid = owner.uid, .gid = owner.gid};
+  const auto shared = [&](mode_t with_group) {
+    if (!drop_group) return own;
+    return Rights{.mode = with_group, .uid = owner.uid, .gid = *drop_group};
+  };
+  PEN_TRY(below("pid", {.mode = 0700}));
+  PEN_TRY(below("private", own));
+  PEN_TRY(below("public", shared(0710)));
   // As Postfix has it: who has the group may leave a file here, and see or remove nothing.
-  PEN_TRY(make_directory(queue + "/maildrop", ::geteuid() == 0 && drop_group ? 01730 : 0700, owner,
-                         drop_group));
-  PEN_TRY(make_directory(queue + "/corrupt", 0700, owner, {}));
-  return make_directory(settings.data_directory, 0700, owner, {});
+  PEN_TRY(below("maildrop", shared(01730)));
+  PEN_TRY(below("corrupt", own));
+  for (const auto& directory : {settings.queue_log_directory, settings.spool_directory}) {
+    if (const auto name = name_below(queue, directory)) PEN_TRY(below(*name, own));
+  }
+  PEN_TRY(record_configuration(top, config.directory()));
+  // Entries of directories are as durable as what is written below them.
+  if (::fsync(top.get()) != 0) return fail_errno("fsync " + queue);
+  PEN_TRY(make_directory(AT_FDCWD, settings.data_directory, settings.data_directory, own));
+  return {};
 }
 
 }  // namespace pen::master

@@ -50,6 +50,7 @@ struct Supervisor::Service {
   unsigned restarts = 0;
   bool used = false;
   std::string last_end;
+  std::string why;  // what the program said when it did not start; empty since one has
   std::vector<std::unique_ptr<Process>> processes;  // the serving one last
   async::Loop::TimerHandle start_timer, wakeup_timer;
   std::unique_ptr<async::Gate> tasks;  // the watch on the sockets
@@ -99,10 +100,16 @@ void Supervisor::set_state(Service& s, State state) {
 }
 
 Result<void> Supervisor::adopt(const config::Config& config) {
-  const std::string directory = service::program_directory(config);
+  const auto [directory, warning] = service::program_directory(config);
   service::Plan plan = service::make_plan(config, service::real_machine(directory));
   std::vector<std::string> notes;
-  PEN_TRY(sockets_.adopt(plan.services, notes));
+  PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(config.settings()));
+  PEN_TRY(sockets_.adopt(plan.services, owner, notes));
+  if (!warning.empty()) log::warning("{}", warning);
+  for (const config::Problem& p : config.problems()) {
+    if (p.severity == config::Severity::warning && p.file == config.master_file())
+      log::warning("{}", p.message());
+  }
   for (const std::string& note : notes) log::info("{}", note);
   for (const service::Skipped& skipped : plan.skipped) {
     const auto known = std::ranges::any_of(skipped_, [&](const service::Skipped& s) {
@@ -160,8 +167,9 @@ void Supervisor::retire(Service& s) {
     // Its successor waits for it: a limited time.
     const pid_t pid = p->pid;
     ::kill(pid, SIGTERM);
-    p->kill_timer =
-        loop_.call_at(loop_.now() + stop_drain_time_ + kGrace, [pid] { ::kill(pid, SIGKILL); });
+    // Not the turn's time: reading the configuration may have taken long (host names in master.cf).
+    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace,
+                                  [pid] { ::kill(pid, SIGKILL); });
   } else {
     p->status->write(service::kDrain);
   }
@@ -224,10 +232,14 @@ void Supervisor::start(Service& s) {
 Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
   for (;;) {
     auto word = co_await p->status->read_some(service::kMaxWord);
-    if (!word) co_return;                               // it dies: collect() hears more
-    if (word->starts_with(service::kFailed)) continue;  // it is in the log
+    if (!word) co_return;                       // it dies: collect() hears more
+    if (word->starts_with(service::kFailed)) {  // it is in the log
+      s->why = word->substr(service::kFailed.size());
+      continue;
+    }
     if (!word->contains(service::kReady) || p->ready != kNever) continue;
     p->ready = self->loop_.now();
+    s->why.clear();
     if (s->current() == p) self->set_state(*s, State::serving);
   }
 }
@@ -350,13 +362,20 @@ Task<void> Supervisor::end_all(std::function<bool(const Service&)> which, async:
 
 Task<Result<void>> Supervisor::all_ready(async::Until until) {
   for (;;) {
-    const auto it = std::ranges::find_if(
-        services_, [](const auto& s) { return s->plan.at_once && s->state != State::serving; });
+    const auto missing = [](const auto& s) {
+      return s->plan.at_once && s->state != State::serving;
+    };
+    const auto it = std::ranges::find_if(services_, missing);
     if (it == services_.end()) co_return Result<void>{};
-    if (auto r = co_await changed_.wait(until); !r) {
-      co_return fail(async::WaitError::timed_out,
-                     "service " + (*it)->plan.label + " is " + word((*it)->state));
-    }
+    const std::string text = "service " + (*it)->plan.label + " is " + word((*it)->state) +
+                             ((*it)->why.empty() ? "" : ": " + (*it)->why);
+    // Those that have said why, again and again, need an administrator and no time.
+    const bool hopeless = std::ranges::all_of(services_, [&](const auto& s) {
+      return !missing(s) || (s->state == State::paced && !s->why.empty());
+    });
+    if (hopeless) co_return fail(async::WaitError::timed_out, text);
+    if (auto r = co_await changed_.wait(until); !r)
+      co_return fail(async::WaitError::timed_out, text);
   }
 }
 
@@ -386,14 +405,16 @@ std::string Supervisor::status_json() const {
   auto& missing = out["not_started"] = nlohmann::ordered_json::array();
   for (const service::Skipped& s : skipped_)
     missing.push_back({{"service", s.label}, {"why", s.why}});
-  return out.dump(2) + "\n";
+  // Plain ASCII whatever is in master.cf: what is shown of it reaches terminals.
+  return out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 void Supervisor::write_status() {
   if (status_path_.empty()) return;
   const std::string text = status_json();
   const std::string next = status_path_ + ".new";
-  const async::Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  ::unlink(next.c_str());  // of a master that was killed, or from before the directory was root's
+  const async::Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const bool written =
       fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::rename(next.c_str(), status_path_.c_str()) != 0) {

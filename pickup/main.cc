@@ -73,9 +73,11 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
   for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto settings, intake_settings(context.settings()));
-  if (settings.checks)
+  if (settings.checks) {
     for (const auto& problem : settings.checks->problems())
       log::warning("{}", map::advice(problem));
+    if (const auto why = settings.checks->slower_because(); !why.empty()) log::info("{}", why);
+  }
   if (resolver->canonical_blocking())
     log::warning("canonical tables that ask another process do not see addresses in headers");
   auto notices = bounce::notice_form(context.config());

@@ -20,7 +20,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
-#include "lib/config/config.h"
+#include "lib/config/trusted.h"
 #include "lib/mail/queue_id.h"
 #include "lib/map/match_list.h"
 #include "lib/submission/drop_file.h"
@@ -115,26 +115,17 @@ void keep_environment(const std::vector<std::string>& wanted) {
   for (const auto& [name, value] : kept) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
-/// Whether root alone can have written this directory's main.cf: a stranger must not choose where we write.
-bool written_by_root(const std::string& directory) {
-  for (const std::string& path : {directory, directory + "/main.cf"}) {
-    struct stat st{};
-    if (::stat(path.c_str(), &st) != 0 || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-      return false;
-  }
-  return true;
-}
-
 config::Config load(const std::string& option) {
   const bool more_than_caller = ::getegid() != ::getgid() || ::geteuid() != ::getuid();
   const std::string directory = config::config_directory(option);
-  if (more_than_caller && ::getuid() != 0 && !written_by_root(directory)) {
-    die(EX_NOPERM, directory +
-                       ": not used: the directory and its main.cf must belong to root, and nobody "
-                       "else may be able to write there");
+  // A stranger chooses neither where we write nor what he is forbidden.
+  auto config = more_than_caller && ::getuid() != 0 ? config::load_trusted(directory)
+                                                    : config::load(directory, {}, false);
+  if (!config) {
+    const bool refused = config.error().is(config::TrustError::not_trusted);
+    const bool early = config.error().is(config::TrustError::no_record);
+    die(refused ? EX_NOPERM : early ? EX_UNAVAILABLE : EX_CONFIG, config.error().message());
   }
-  auto config = config::load(directory, {}, false);
-  if (!config) die(EX_CONFIG, config.error().message());
   return *std::move(config);
 }
 

@@ -1,6 +1,5 @@
 /// pipe: delivery by commands, as master.cf names them. See man/pipe.8.
 #include <fmt/format.h>
-#include <grp.h>
 #include <paths.h>
 
 #include <cstdlib>
@@ -10,8 +9,10 @@
 #include "lib/config/values.h"
 #include "lib/mailbox/accounts.h"
 #include "lib/mailbox/environment.h"
+#include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
 #include "lib/service/service.h"
+#include "pipe/identity.h"
 #include "pipe/job.h"
 
 namespace {
@@ -25,27 +26,6 @@ auto wrong(std::string_view service, const std::string& why) {
   return fail(config::ConfigError::bad_value, fmt::format("master.cf: {}: {}", service, why));
 }
 
-/// user=: never root, and never the account that the queue belongs to.
-Result<mailbox::Identity> identity_of(const service::Context& context,
-                                      const pipes::Options& options) {
-  PEN_TRY_ASSIGN(const auto account, mailbox::find_account(options.user));
-  if (!account) return wrong(context.service(), "user=" + options.user + ": there is no such user");
-  mailbox::Identity who = account->identity;
-  if (!options.group.empty()) {
-    const group* entry = ::getgrnam(options.group.c_str());
-    if (entry == nullptr)
-      return wrong(context.service(), "user=: there is no group " + options.group);
-    who.gid = entry->gr_gid;
-  }
-  who.groups = {who.gid};
-  if (who.uid == 0 || who.gid == 0)
-    return wrong(context.service(), "user=" + options.user + ": a command never runs as root");
-  if (::geteuid() == 0 && (who.uid == context.owner().uid || who.gid == context.owner().gid))
-    return wrong(context.service(),
-                 "user=" + options.user + ": a command does not get the rights of mail_owner");
-  return who;
-}
-
 Result<pipes::Rules> read_rules(const service::Context& context) {
   const config::Settings& s = context.settings();
   pipes::Rules rules;
@@ -54,12 +34,8 @@ Result<pipes::Rules> read_rules(const service::Context& context) {
   rules.options = *std::move(options);
   if (!rules.options.root.empty() && ::geteuid() != 0)
     return wrong(context.service(), "chroot= needs a mail system that root has started");
-  // One answer is given for a job: who was served before a stop in the middle of it would be served again.
-  if (rules.options.one_by_one() &&
-      context.config().transport(context.service()).destination_recipient_limit != 1)
-    return wrong(context.service(), "flags D and O need " + context.service() +
-                                        "_destination_recipient_limit = 1 in main.cf");
-  PEN_TRY_ASSIGN(rules.identity, identity_of(context, rules.options));
+  PEN_TRY_ASSIGN(rules.identity, pipes::identity_of(rules.options, context.owner().uid,
+                                                    context.owner().gid, context.service()));
   rules.service = context.service();
   rules.delimiters = s.recipient_delimiter;
   rules.environment = mailbox::exported_environment(s.export_environment);
@@ -160,6 +136,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pen::mailbox::Nursery::start_early();
   return pen::service::run(
       argc, argv, {.name = "pipe", .summary = "delivers by commands", .keep_privileges = true},
       start);

@@ -139,7 +139,7 @@ void Manager::admit_new() {
     auto m = std::move(durable_new_.front());
     durable_new_.pop_front();
     --pending_new_;
-    must(log_.start(m->id(), m->place, m->replacement_bytes));
+    if (!begun(m->id(), kJournal, log_.start(m->id(), m->place, m->replacement_bytes))) continue;
     admit(std::move(m));
     pack_envelopes();
   }
@@ -208,15 +208,50 @@ void Manager::pack_envelopes() {
   while (unpacked_.count > kUnpacked) find(unpacked_.first().number)->pack();
 }
 
-std::string Manager::body_of(Active& m) {
-  if (m.spool_file != 0) return {};
+std::optional<std::string> Manager::body_of(Active& m) {
+  if (m.spool_file != 0) return std::string();
   if (m.body_kept) return m.body;
-  auto stored = must(log_.read(m.place));
-  auto again = from_log(std::move(stored));
-  if (!again)
-    ports_.fatal(Error(queue_log::QueueLogError::damaged,
-                       m.id() + ": the queue log no longer holds what it held"));
+  auto stored = log_.read(m.place);
+  if (!stored && !stored.error().is(QueueLogError::damaged) &&
+      !stored.error().is(QueueLogError::not_found))
+    ports_.fatal(stored.error());
+  auto again = stored ? from_log(*std::move(stored)) : nullptr;
+  if (!again) {
+    log::error("{}: the queue log no longer holds the message's content", m.id());
+    return std::nullopt;
+  }
   return std::move(again->body);
+}
+
+void Manager::lose(Active& m) {
+  log::error(
+      "{}: lost to damage of the queue log, as the lines before say; what the disk still holds of "
+      "it is kept as damaged-segment-NNNNNNNN in queue_log_directory",
+      m.id());
+  must(log_.finish(m.id()));
+  for (const auto& waits : m.rare().ordered_by) waits(false);
+  leave(m);
+}
+
+bool Manager::begun(const std::string& id, queue_log::LogId log, Result<void> started) {
+  if (started) return true;
+  const Error& e = started.error();
+  Runner& r = runners_[log];
+  r.look = false;
+  if (e.is(QueueLogError::superseded)) {
+    // Its spool file, if it has one of its own, is found to be nobody's by the next start: until its mark is on the disk a
+    // crash may bring this version back.
+    log::info(
+        "{}: another version of this message is in the queue, and counts; this one is dropped", id);
+    r.look = true;
+  } else if (e.is(QueueLogError::not_found)) {
+    r.after_commit = true;  // on its way to another log
+  } else if (e.is(QueueLogError::no_space)) {
+    r.next = now() + seconds(1);
+  } else {
+    ports_.fatal(e);
+  }
+  return false;
 }
 
 Active* Manager::find(MessageNumber n) {
@@ -231,19 +266,24 @@ void Manager::each_active(const std::function<void(const Active&)>& see) const {
   for (const auto& [number, m] : active_) see(*m);
 }
 
-bool Manager::take_stored(queue_log::Stored&& stored) {
-  must(log_.start(stored));
+std::unique_ptr<Active> Manager::read_begun(queue_log::Stored&& stored) {
   const std::string id = stored.envelope.queue_id;
-  const bool flushed = stored.appended <= flushed_at_ && stored.place.log != kJournal;
-  queue_log::Envelope as_it_is;
-  as_it_is = stored.envelope;
+  const queue_log::Envelope as_it_is = stored.envelope;
   auto m = from_log(std::move(stored));
   if (!m) {
     // Kept for a person to look at: neither lost nor tried for ever.
     log::error("{}: the stored message cannot be read; placed on hold", id);
     must(log_.hold(id, as_it_is));
-    return true;
   }
+  return m;
+}
+
+bool Manager::take_stored(queue_log::LogId log, queue_log::Stored&& stored) {
+  const std::string& id = stored.envelope.queue_id;
+  if (!begun(id, log, log_.start(stored))) return runners_[log].look;
+  const bool flushed = stored.appended <= flushed_at_ && stored.place.log != kJournal;
+  auto m = read_begun(std::move(stored));
+  if (!m) return true;
   // A notification from before a restart may be gone when its message asks what is still owed.
   if (known_discharges_.size() < kMaxKnownDischarges) {
     for (const auto& d : m->envelope().discharges) known_discharges_[d.queue_id].push_back(d);
@@ -263,7 +303,7 @@ bool Manager::run_log(queue_log::LogId id) {
   r.look = due->more || due->message.has_value();
   r.next = due->next;
   if (!due->message) return due->more;
-  return take_stored(*std::move(due->message));
+  return take_stored(id, *std::move(due->message));
 }
 
 void Manager::run_runners() {

@@ -1,10 +1,8 @@
 #include "qmgr/delivery_agent.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
@@ -24,31 +22,13 @@ DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::stri
   loop_.spawn("delivery agent " + transport_, run());
 }
 
-DeliveryAgent::~DeliveryAgent() {
-  if (page_ != nullptr) ::munmap(page_, kSlots);
-}
-
-bool DeliveryAgent::make_page() {
+Result<void> DeliveryAgent::make_page() {
   // A new page for each life of the program: one that lingers cannot write into the next one's.
-  if (page_ != nullptr) ::munmap(page_, kSlots);
-  page_ = nullptr;
-  page_fd_ = async::Fd(::memfd_create("stages", MFD_CLOEXEC));
-  if (!page_fd_ || ::ftruncate(page_fd_.get(), kSlots) != 0) return false;
-  void* at = ::mmap(nullptr, kSlots, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_.get(), 0);
-  if (at == MAP_FAILED) return false;
-  page_ = static_cast<unsigned char*>(at);
+  PEN_TRY_ASSIGN(page_fd_, ipc::make_stage_page(kSlots));
+  PEN_TRY(page_.map(page_fd_.get(), kSlots));
   free_slots_.clear();
   for (std::uint32_t i = kSlots; i > 0; --i) free_slots_.push_back(i - 1);
-  return true;
-}
-
-Stage DeliveryAgent::stage(std::uint32_t slot) const {
-  return static_cast<Stage>(
-      std::atomic_ref<unsigned char>(page_[slot]).load(std::memory_order_acquire));
-}
-void DeliveryAgent::set_stage(std::uint32_t slot, Stage stage) {
-  std::atomic_ref<unsigned char>(page_[slot])
-      .store(static_cast<unsigned char>(stage), std::memory_order_release);
+  return {};
 }
 
 void DeliveryAgent::open(const ipc::delivery::OpenConnection& open) {
@@ -66,24 +46,33 @@ void DeliveryAgent::close(ConnectionNumber connection) {
     static_cast<void>(channel_->send(ipc::delivery::CloseConnection{connection}));
   } else {
     std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
-    if (connections_.contains(connection)) {
-      forget(connection);
-      manager_.connection_not_opened(connection);
-    }
+    if (connections_.contains(connection)) forget(connection);
   }
 }
 
-void DeliveryAgent::forget(ConnectionNumber connection) {
+void DeliveryAgent::forget(ConnectionNumber connection, bool lingers) {
   connections_.erase(connection);
+  if (lingers)
+    lingering_.insert(connection);
+  else
+    released(connection);
+}
+
+void DeliveryAgent::released(ConnectionNumber connection) {
   if (gone) gone(connection);
+  manager_.connection_gone(connection);
+}
+
+void DeliveryAgent::take(ipc::delivery::ConnectionGone& m) {
+  if (lingering_.erase(m.connection) > 0) released(m.connection);
 }
 
 void DeliveryAgent::hand(ipc::delivery::Job& job, async::Fd body) {
-  PEN_CHECK(channel_.has_value() && page_ != nullptr, "a job for a program that is not there");
+  PEN_CHECK(channel_.has_value() && page_.mapped(), "a job for a program that is not there");
   PEN_CHECK(!free_slots_.empty(), "more jobs handed out than the stage page has slots");
   job.slot = free_slots_.back();
   free_slots_.pop_back();
-  set_stage(job.slot, Stage::handed);
+  page_.set(job.slot, Stage::handed);
   jobs_[job.job] = {job.connection, job.slot};
   connections_[job.connection].push_back(job.job);
   async::Fd fds[] = {std::move(body)};
@@ -120,13 +109,13 @@ void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
   if (it == connections_.end()) return;
   // A job that crossed with this message was never begun: its stage says so.
   for (const JobNumber job : it->second) {
-    if (stage(jobs_.at(job).slot) == Stage::handed &&
+    if (page_.at(jobs_.at(job).slot) == Stage::handed &&
         std::find(m.unstarted.begin(), m.unstarted.end(), job) == m.unstarted.end()) {
       m.unstarted.push_back(job);
     }
   }
   for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
-  forget(m.connection);
+  forget(m.connection, m.lingers);
   // The next program is there when this one has hung up: until then its jobs wait.
   if (m.trouble == ipc::delivery::Trouble::replaced) manager_.transport_up(transport_, false);
   manager_.connection_closed(m);
@@ -155,12 +144,13 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
     closed.opened = true;  // not the destination's fault
     closed.status = {mail::Action::deferred, "4.3.0", "the delivery program ended: " + why, {}, {}};
     for (const JobNumber job : connections_[connection]) {
-      if (stage(jobs_.at(job).slot) != Stage::committed) closed.unstarted.push_back(job);
+      if (page_.at(jobs_.at(job).slot) != Stage::committed) closed.unstarted.push_back(job);
     }
     for (const JobNumber job : std::vector<JobNumber>(connections_[connection])) release(job);
     forget(connection);
     manager_.connection_closed(closed);
   }
+  for (const ConnectionNumber connection : std::exchange(lingering_, {})) released(connection);
   connections_.clear();
   jobs_.clear();
   to_open_.clear();
@@ -175,9 +165,10 @@ async::Task<void> DeliveryAgent::run() {
     auto channel =
         co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
             loop_, path_, ipc::delivery::kName, {.deadline = loop_.now() + seconds(60)});
-    if (!channel || !make_page()) {
-      const std::string why =
-          channel ? "out of memory for the stage page" : channel.error().message();
+    Result<void> page;
+    if (channel) page = make_page();
+    if (!channel || !page) {
+      const std::string why = channel ? page.error().message() : channel.error().message();
       if (failures++ == 0) log::warning("connect to {}: {}", path_, why);
       died(false, why);
       if (failures > 1) manager_.transport_failed(transport_, "mail transport unavailable");

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
+#include "lib/ipc/stage_page.h"
 #include "qmgr/manager.h"
 #include "qmgr/pace.h"
 
@@ -24,14 +26,14 @@ class DeliveryAgent {
  public:
   DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
                 std::function<void()> poke, Manager& manager);
-  ~DeliveryAgent();
+  ~DeliveryAgent() = default;
   DeliveryAgent(const DeliveryAgent&) = delete;
   DeliveryAgent& operator=(const DeliveryAgent&) = delete;
 
   void open(const ipc::delivery::OpenConnection& open);
   void close(ConnectionNumber connection);
   void hand(ipc::delivery::Job& job, async::Fd body);
-  /// Called for every connection that is no more, before the manager hears of it.
+  /// Called for every connection that is closed on the wire.
   std::function<void(ConnectionNumber)> gone;
   std::size_t jobs_in_hand() const { return jobs_.size(); }
 
@@ -42,14 +44,16 @@ class DeliveryAgent {
     std::uint32_t slot = 0;
   };
   async::Task<void> run();
-  bool make_page();
-  ipc::delivery::Stage stage(std::uint32_t slot) const;
-  void set_stage(std::uint32_t slot, ipc::delivery::Stage stage);
+  Result<void> make_page();
   void release(JobNumber job);
   void take(ipc::delivery::ConnectionOpened& m);
   void take(ipc::delivery::ConnectionClosed& m);
+  void take(ipc::delivery::ConnectionGone& m);
   void take(ipc::delivery::JobResult& m);
-  void forget(ConnectionNumber connection);
+  /// What its session held of limits is free.
+  void released(ConnectionNumber connection);
+  /// lingers: it is closed on the wire later.
+  void forget(ConnectionNumber connection, bool lingers = false);
   void died(bool was_connected, const std::string& why);
 
   // A window rarely exceeds a hundred jobs and a transport a thousand connections; a page of 64 KiB is nothing.
@@ -64,10 +68,11 @@ class DeliveryAgent {
   // until there is a connection to the program
   std::vector<ipc::delivery::OpenConnection> to_open_;
   std::unordered_map<ConnectionNumber, std::vector<JobNumber>> connections_;
+  std::unordered_set<ConnectionNumber> lingering_;  // over, but not closed on the wire
   std::unordered_map<JobNumber, Handed> jobs_;
   std::vector<std::uint32_t> free_slots_;
   async::Fd page_fd_;
-  unsigned char* page_ = nullptr;
+  ipc::StagePage page_;
 };
 
 }  // namespace pen::qmgr

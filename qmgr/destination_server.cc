@@ -75,22 +75,25 @@ Entry DestinationServer::entry(std::uint64_t request, const DestinationState& s)
   return e;
 }
 
-async::Task<void> DestinationServer::serve(ipc::Opening opening, bool trusted) {
+async::Task<void> DestinationServer::serve(ipc::Opening opening, Guests::Guest* guest) {
   Channel channel(std::move(opening));
   for (;;) {
-    auto received = co_await channel.receive();
+    auto received = co_await channel.receive({.deadline = loop_.now() + kToolIdle});
     if (!received) {
-      if (!received.error().is(async::WaitError::closed))
+      if (!received.error().is(async::WaitError::closed) &&
+          !received.error().is(async::WaitError::timed_out))
         log::warning("destinations: {}", received.error().message());
       co_return;
     }
     if (auto* find = std::get_if<Find>(&received->message)) {
       co_await handle(channel, std::move(*find));
     } else if (auto* order = std::get_if<Order>(&received->message)) {
-      co_await handle(channel, std::move(*order), trusted);
+      co_await handle(channel, std::move(*order), guest == nullptr);
     } else if (auto* explain = std::get_if<Explain>(&received->message)) {
+      if (guest != nullptr) co_await guest->begin();
       co_await handle(channel, std::move(*explain));
     }
+    if (guest != nullptr) guest->end();
     if (!co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
 }

@@ -14,6 +14,7 @@
 #include "lib/ipc/destinations.h"
 #include "lib/sessions/classes.h"
 #include "lib/sessions/status.h"
+#include "qmgr/guests.h"
 #include "qmgr/manager.h"
 #include "qmgr/shared_destinations.h"
 
@@ -33,8 +34,9 @@ class DestinationServer {
   DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations,
                     SharedDestinations* shared, Limits limits, SessionClasses session_classes,
                     std::function<void()> poke, Write write);
-  /// Serves one tool until it goes; the server must outlive it.
-  async::Task<void> serve(ipc::Opening opening, bool trusted);
+  /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for root and
+  /// the mail system, who may give orders.
+  async::Task<void> serve(ipc::Opening opening, Guests::Guest* guest);
 
  private:
   using Channel = ipc::Channel<ipc::destinations::ToQmgr, ipc::destinations::FromQmgr>;

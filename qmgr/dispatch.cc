@@ -23,6 +23,11 @@ mail::DeliveryStatus asking_ends_program() {
                            "given up: asking ends the delivery program");
 }
 
+/// Of an address that begins with "-".
+mail::DeliveryStatus bad_syntax() {
+  return mail::make_status(mail::Action::failed, "5.1.3", "bad address syntax");
+}
+
 /// "transport:nexthop" of a message that is not routed by its recipients; empty: it is.
 std::string way_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
   // A refused message has error: here, and what has its transport is past the filter. A filter would only say of a probe
@@ -50,8 +55,25 @@ void Manager::do_actions() {
   }
 }
 
+bool Manager::may_be_option(std::string_view recipient) const {
+  return !options_.allow_minus && recipient.starts_with('-');
+}
+
+void Manager::unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus status) {
+  scheduler_.unroutable(m.number, ordinal);
+  report_undeliverable(m, {ordinal}, status, "none", {});
+  soften(m, status);
+  if (status.action == mail::Action::failed) {
+    done(m, {ordinal}, status);
+  } else {
+    deferred(m, {ordinal}, status);
+  }
+}
+
 void Manager::act(const RouteRecipient& a) {
-  const Active& m = *find(a.message);
+  Active& m = *find(a.message);
+  if (may_be_option(m.envelope().recipients[a.ordinal].address))
+    return unroutable(m, a.ordinal, bad_syntax());
   const std::string way = way_of(m.envelope(), options_.default_filter_nexthop);
   // What is known of a domain holds for mail that asks nothing special of TLS, and has no way of its own.
   if (known_routes_ < kKnownRoutes && m.envelope().requiretls == mail::RequireTls::unspecified &&
@@ -67,7 +89,8 @@ void Manager::act(const RouteRecipient& a) {
                 .recipient = m.envelope().recipients[a.ordinal].address,
                 .sender = m.envelope().sender,
                 .requiretls = m.envelope().requiretls,
-                .transport = way});
+                .transport = way,
+                .flushed = scheduler_.deferral_overridden(a.message)});
 }
 
 void Manager::act(const OpenConnection& a) {
@@ -165,7 +188,14 @@ void Manager::act(HandJob& a) {
   } else if (m.body_kept) {
     job.inline_body = m.body;
   } else {
-    reread = body_of(m);
+    auto body = body_of(m);
+    if (!body) {
+      deferred(m, a.ordinals,
+               {mail::Action::deferred, "4.3.0", "cannot read the message's content", {}, {}});
+      scheduler_.job_done(a.job, microseconds(0));
+      return;
+    }
+    reread = *std::move(body);
     job.inline_body = reread;
   }
   jobs_[a.job] = {a.message, std::move(a.ordinals)};
@@ -206,7 +236,7 @@ std::uint64_t Manager::look_up(const std::string& recipient, const std::string& 
                                LookedUp then) {
   const std::uint64_t request = next_request_++;
   looked_up_[request] = std::move(then);
-  ports_.route({.request = request, .recipient = recipient, .sender = sender});
+  ports_.route({.request = request, .recipient = recipient, .sender = sender, .flushed = true});
   return request;
 }
 
@@ -225,6 +255,7 @@ void Manager::routed(ipc::route::Routed& answer) {
   route_deaths_.erase({number, ordinal});
   Active& m = *find(number);
   if (auto* resolved = std::get_if<ipc::route::Resolved>(&answer.answer)) {
+    if (may_be_option(resolved->recipient)) return unroutable(m, ordinal, bad_syntax());
     if (!resolved->recipient.empty() &&
         resolved->recipient != m.envelope().recipients[ordinal].address) {
       m.rare().rewritten[ordinal] = resolved->recipient;
@@ -234,15 +265,7 @@ void Manager::routed(ipc::route::Routed& answer) {
     scheduler_.routed(number, ordinal, *resolved);
     return;
   }
-  mail::DeliveryStatus status = std::get<ipc::route::Unroutable>(answer.answer).status;
-  scheduler_.unroutable(number, ordinal);
-  report_undeliverable(m, {ordinal}, status, "none", {});
-  soften(m, status);
-  if (status.action == mail::Action::failed) {
-    done(m, {ordinal}, status);
-  } else {
-    deferred(m, {ordinal}, status);
-  }
+  unroutable(m, ordinal, std::get<ipc::route::Unroutable>(answer.answer).status);
 }
 
 void Manager::router_lost(std::uint64_t last_sent) {
@@ -292,7 +315,6 @@ void Manager::connection_opened(ConnectionNumber connection,
 
 void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
   enter();
-  ports_.release_session(closed.connection);
   for (const auto job : closed.unstarted) jobs_.erase(job);
   if (closed.out_of_step) scheduler_.out_of_step(closed.connection);
   scheduler_.closed(closed.connection, closed.opened, closed.trouble, closed.status,
@@ -302,6 +324,7 @@ void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
 void Manager::job_survived_death(JobNumber job) {
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;
+  ports_.readers_lost();
   Active& m = *find(it->second.message);
   std::uint8_t most = 0;
   for (const std::uint32_t ordinal : it->second.ordinals)
@@ -331,6 +354,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
   jobs_.erase(it);
   Active& m = *find(job.message);
   Ordinals left = job.ordinals;
+  JobEnd end = result.cut_short ? JobEnd::cut_short : JobEnd::put_off;
   for (auto& r : result.results) {
     Ordinals mine;
     for (const std::uint32_t ordinal : r.ordinals) {
@@ -341,7 +365,17 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
+    if ((r.status.action != mail::Action::deferred || r.one_domain) && !result.cut_short)
+      end = JobEnd::served;
     soften(m, r.status);
+    if ((r.try_next_host || r.one_domain) && r.status.action == mail::Action::deferred &&
+        m.order == Active::Order::none) {
+      if (r.one_domain)
+        scheduler_.one_domain_only(result.job, mine, r.status);
+      else
+        scheduler_.try_next_host(result.job, mine, r.status);
+      continue;
+    }
     if (r.status.action == mail::Action::deferred) {
       deferred(m, mine, r.status);
     } else {
@@ -354,7 +388,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
     deferred(m, left,
              {mail::Action::deferred, "4.3.0", "the delivery program reported no result", {}, {}});
   }
-  scheduler_.job_done(result.job, result.service_time);
+  scheduler_.job_done(result.job, result.service_time, end);
 }
 
 /// soft_bounce: what a program or the routing refused waits for another try. Of a probe there is none.

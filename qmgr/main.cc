@@ -1,4 +1,6 @@
 /// qmgr: the queue manager. See man/qmgr.8.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -16,6 +18,24 @@ namespace {
 
 using namespace pen;
 
+/// What the scheduler does for smtp or lmtp, by the settings of the transport's service.
+void add_client_limits(const config::Config& c, const config::Service* service,
+                       qmgr::TransportLimits& limits) {
+  if (service == nullptr || (service->command != "smtp" && service->command != "lmtp")) return;
+  std::vector<config::Override> own;
+  for (const auto& o : service->overrides) own.push_back({o.name, o.value});
+  const auto add = [&](const config::Settings& s) {
+    const bool lmtp = service->command == "lmtp";
+    limits.sessions =
+        static_cast<std::uint32_t>(lmtp ? s.lmtp_mx_session_limit : s.smtp_mx_session_limit);
+    limits.combine_domains = !lmtp && s.smtp_combine_domains;
+  };
+  if (own.empty())
+    add(c.settings());
+  else
+    add(c.with(own).settings());
+}
+
 qmgr::ProgramOptions options_of(service::Context& c) {
   const config::Settings& s = c.settings();
   qmgr::ProgramOptions o;
@@ -28,6 +48,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.delay_warning = std::chrono::ceil<seconds>(s.delay_warning_time);
   o.manager.confirm_delay_cleared = s.confirm_delay_cleared;
   o.manager.soft_bounce = s.soft_bounce;
+  o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
   // With words that are none bounce tells the postmaster nothing, and says so.
   o.manager.double_bounces = mail::parse_error_classes(s.notify_classes)
@@ -37,6 +58,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.scheduler.fairness.max_message_concurrency =
       static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
+  // None of them holds up another there; what they ask of one table server waits for its turn, and the more, the longer.
+  o.scheduler.routing_workers = ipc::route::kMaxUnderWay / 4;
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
   o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
   o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));
@@ -56,6 +79,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
     if (service != nullptr && service->process_limit) {
       limits.workers = static_cast<std::uint32_t>(*service->process_limit);
     }
+    add_client_limits(c.config(), service, limits);
     limits.max_age = c.settings().connection_max_age;
     const auto& deferred = c.settings().defer_transports;
     limits.deferred = std::find(deferred.begin(), deferred.end(), name) != deferred.end();
@@ -137,11 +161,21 @@ constexpr std::string_view kOrdersOnly = "orders-only";
 /// master starts us again and again.
 constexpr seconds kQueueLock{10};
 
+/// Connections to public/qmgr: a quarter of the descriptors at most. The queue log, the spool and the programs that
+/// deliver need theirs.
+std::size_t connection_bound() {
+  constexpr std::size_t kMost = 4096, kLeast = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost;
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, kLeast, kMost);
+}
+
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   const auto& words = c.arguments().rest;
   const bool orders_only = std::ranges::find(words, kOrdersOnly) != words.end();
   auto program_options = options_of(c);
+  program_options.guests = std::min(qmgr::Guests::kAll, connection_bound() / 8);
   if (orders_only) {
     program_options.orders_only = true;
     program_options.manager.active_messages = 0;
@@ -203,7 +237,8 @@ Result<service::Hooks> start(service::Context& c) {
     for (async::Fd& tool : c.take_listeners())
       c.loop().spawn("tool", program->serve(async::Stream(c.loop(), std::move(tool))));
   }
-  c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); });
+  c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); },
+          connection_bound());
   service::Hooks hooks;
   hooks.drain = [program] { return program->drain(); };
   hooks.status = [program] {

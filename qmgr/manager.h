@@ -52,6 +52,7 @@ struct ManagerOptions {
   /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
   std::string double_bounce_sender = {};
   bool soft_bounce = false;  // refused mail is tried again
+  bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
   // messages read from the log in one settle(): keeps the loop alive
   std::size_t runner_slice = 64;
@@ -80,6 +81,8 @@ class Ports {
   virtual void release_session(ConnectionNumber) {}
   /// A descriptor on a spooled body, for reading.
   virtual Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
+  /// A program is gone without an answer for the bodies that it was given: something of it may read on.
+  virtual void readers_lost() {}
   /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.
   virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// New mail can or cannot be taken.
@@ -122,8 +125,8 @@ class Manager {
   void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
   void connection_closed(const ipc::delivery::ConnectionClosed& closed);
   void job_result(ipc::delivery::JobResult& result);
-  /// It was ordered, and taken back before the program was reached.
-  void connection_not_opened(ConnectionNumber connection) { ports_.release_session(connection); }
+  /// It is closed on the wire, or was taken back before the program was reached: what it held of limits is free.
+  void connection_gone(ConnectionNumber connection) { ports_.release_session(connection); }
   /// The program died with this job in hand. Call before connection_closed() of its connection.
   void job_survived_death(JobNumber job);
   void transport_up(const std::string& transport, bool up);
@@ -228,7 +231,10 @@ class Manager {
   /// of references into them.
   void pack_envelopes();
   static constexpr std::size_t kUnpacked = 256;
-  std::string body_of(Active& m);
+  /// nullopt: the disk does not give it back; said in the log.
+  std::optional<std::string> body_of(Active& m);
+  /// The end of a message of which the disk has kept too little.
+  void lose(Active& m);
   void run_runners();
   /// Something is due and finds no room.
   bool others_wait() const;
@@ -236,7 +242,11 @@ class Manager {
   void park_excess();
   bool run_log(queue_log::LogId log);
   bool run_order();
-  bool take_stored(queue_log::Stored&& stored);
+  /// Whether work on a version that a log's runner came to was begun; if not, when the runner looks again.
+  bool begun(const std::string& id, queue_log::LogId log, Result<void> started);
+  /// nullptr: what is stored cannot be read, and is on hold now.
+  std::unique_ptr<Active> read_begun(queue_log::Stored&& stored);
+  bool take_stored(queue_log::LogId log, queue_log::Stored&& stored);
 
   // dispatch.cc
   void do_actions();
@@ -246,6 +256,10 @@ class Manager {
   void act(const CloseConnection& a);
   void act(const DeferRecipients& a);
 
+  /// A command may take it for an option.
+  bool may_be_option(std::string_view recipient) const;
+  /// There is no way for this recipient.
+  void unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus status);
   void soften(const Active& m, mail::DeliveryStatus& status) const;
 
   // outcomes.cc

@@ -48,8 +48,15 @@ class Qmgr : public Ports {
     BOOST_REQUIRE_MESSAGE(log.has_value(), (log ? "" : log.error().message()));
     log_ = std::move(*log);
     scheduler_ = std::make_unique<Scheduler>(
-        scheduler, [](std::string_view) { return TransportLimits{}; }, table_, scheduler_random_);
+        scheduler, [](std::string_view) { return limits(); }, table_, scheduler_random_);
     manager_ = std::make_unique<Manager>(options, *log_, *scheduler_, *this, outside.clock);
+  }
+
+  /// As main.cf has them: a host that nobody knows gets a connection for each of the first jobs.
+  static TransportLimits limits() {
+    TransportLimits l;
+    l.initial_concurrency = 5;
+    return l;
   }
 
   void recover() {

@@ -28,6 +28,58 @@ BOOST_AUTO_TEST_CASE(the_same_id_again_is_ok_again_and_delivered_once) {
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
 }
 
+/// Its receiver, or its drop file, asks again when the log cannot know it any more: two processes died, the first of them
+/// with the answer, and positions were saved in between.
+BOOST_AUTO_TEST_CASE(two_versions_of_a_message_that_is_worked_on_end_nothing) {
+  qmgr->send("A1", "s@x.example", {"hang@a.example", "later@b.example"});
+  qmgr->run();
+  kill();
+  // The second process has saved positions and not begun to deliver: the message waits in its journal.
+  qmgr = std::make_unique<Qmgr>(outside, disk);
+  qmgr->recover();
+  qmgr->log_->save_positions();
+  qmgr->commit();
+  kill();
+  start();
+  BOOST_TEST(qmgr->in_hand.size() == 1U);
+  qmgr->send("A1", "s@x.example", {"hang@a.example", "later@b.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->in_hand.size() == 1U);
+  kill();
+  start();
+  BOOST_TEST(qmgr->in_hand.size() == 1U);
+  for (const auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
+  qmgr->all_well = true;
+  qmgr->advance(seconds(4001));
+  qmgr->advance(seconds(4001));
+  BOOST_TEST(qmgr->listed() == 0U);
+  BOOST_TEST(delivered("A1 hang@a.example") == 1);
+  BOOST_TEST(delivered("A1 later@b.example") == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_deferred_message_whose_drop_file_returns_is_flushed_and_ends_nothing) {
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  qmgr->run();
+  qmgr->advance(seconds(2));
+  for (int death = 0; death < 2; ++death) {
+    qmgr->log_->save_positions();
+    qmgr->commit();
+    kill();
+    start();
+  }
+  qmgr->send("A1", "s@x.example", {"later@a.example"});
+  qmgr->manager_->flush_all();
+  qmgr->run();
+  qmgr->advance(seconds(301));
+  qmgr->manager_->flush_all();
+  qmgr->run();
+  BOOST_TEST(qmgr->listed() == 1U);
+  qmgr->all_well = true;
+  qmgr->advance(seconds(4001));
+  BOOST_TEST(qmgr->listed() == 0U);
+  BOOST_TEST(delivered("A1 later@a.example") == 1);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_stop_leaves_waiting_is_no_failed_try_and_goes_out_at_the_next_start) {
   qmgr->manager_->transport_up("smtp", false);
   qmgr->send("A1", "s@x.example", {"ok@a.example"});
@@ -95,6 +147,23 @@ BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
   qmgr->advance(seconds(4100));
   BOOST_TEST(qmgr->listed() == 0U);
   BOOST_TEST(delivered("A1 later1@a.example") == 1);
+}
+
+BOOST_AUTO_TEST_CASE(
+    an_address_that_a_command_may_take_for_an_option_is_returned_unless_it_is_let_through) {
+  for (const bool allowed : {false, true}) {
+    ManagerOptions options;
+    options.allow_minus = allowed;
+    start(options);
+    const std::string id = allowed ? "M2" : "M1";
+    qmgr->send(id, "ada@here.example", {"-v@a.example", "ok@a.example"});
+    qmgr->run();
+    BOOST_TEST(delivered(id + " ok@a.example") == 1);
+    BOOST_TEST(delivered(id + " -v@a.example") == (allowed ? 1 : 0));
+    const bool told = std::count(outside.notices.begin(), outside.notices.end(),
+                                 "failure " + id + ": -v@a.example") == 1;
+    BOOST_TEST(told == !allowed);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_malformed_message_is_refused) {
@@ -268,6 +337,32 @@ BOOST_AUTO_TEST_CASE(bodies_beyond_the_bound_are_read_again_from_the_log) {
   qmgr->advance(seconds(301));
   BOOST_TEST(qmgr->bodies["A1"] == "Subject: A1\r\n\r\nbody of A1\r\n");
   BOOST_TEST(qmgr->bodies["A2"] == "Subject: A2\r\n\r\nbody of A2\r\n");
+}
+
+/// The disk loses what it held under a message that is being delivered.
+BOOST_AUTO_TEST_CASE(a_message_whose_record_is_damaged_meanwhile_is_told_of_and_ends_nothing) {
+  ManagerOptions options;
+  options.body_bytes = 10;
+  start(options);
+  qmgr->send("A1", "s@x.example", {"hang@a.example", "later@b.example"});
+  qmgr->send("A2", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  const auto where = qmgr->where("A1");
+  BOOST_TEST_REQUIRE(where.has_value());
+  for (queue_log::Slot slot = 1; slot < disk.slots(); ++slot) {
+    const std::string bytes = disk.content(slot);
+    for (auto at = bytes.find("body of A1"); at != std::string::npos;
+         at = bytes.find("body of A1", at + 1))
+      disk.flip(slot, at, 0x40);
+  }
+  for (const auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
+  qmgr->run();
+  BOOST_TEST(!qmgr->where("A1").has_value());
+  BOOST_TEST(qmgr->log_->report().damage_count > 0U);
+  BOOST_TEST(delivered("A2 ok@a.example") == 1);
+  kill();
+  start(options);
+  BOOST_TEST(!qmgr->where("A1").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_job_in_hand_at_three_deaths_of_its_program_is_held) {

@@ -169,6 +169,11 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   }
   for (const auto& d : payload->deaths) m->rare().deaths[d.ordinal] = d.count;
   m->forced_expire = payload->forced_expire;
+  const auto known = [count = stored.envelope.recipients](const auto& of) {
+    return of.first < count;
+  };
+  if (!std::ranges::all_of(m->notes, known) || !std::ranges::all_of(m->seldom().deaths, known))
+    return nullptr;
   m->body = payload->inline_body;
   m->spool_file = payload->spool_file;
   m->spool_offset = payload->spool_offset;

@@ -151,7 +151,9 @@ void Manager::defer(Active& m) {
   const auto age = std::chrono::duration_cast<seconds>(now() - m.envelope().arrival);
   const auto usual = std::clamp(age, options_.backoff_min, options_.backoff_max);
   const auto log = log_.retry_log_for(m.parked ? seconds(0) : next_delay(m, usual));
-  must(log_.defer(m.id(), log, to_log(m, body_of(m))));
+  const auto body = body_of(m);
+  if (!body) return lose(m);
+  must(log_.defer(m.id(), log, to_log(m, *body)));
   Runner& r = runners_[log];
   const WallTime due = now() + log_.interval(log);
   r.next = r.next ? std::min(*r.next, due) : due;
@@ -176,11 +178,13 @@ void Manager::obey(Active& m) {
     log::info("{}: removed", m.id());
     if (m.spool_file != 0) ports_.release_body(m.spool_file, m.id());
     ++figures_.finished;
+  } else if (const auto body = body_of(m); !body) {
+    return lose(m);
   } else if (m.order == Active::Order::hold) {
-    ticket = must(log_.hold(m.id(), to_log(m, body_of(m))));
+    ticket = must(log_.hold(m.id(), to_log(m, *body)));
     log::info("{}: placed on hold", m.id());
   } else {
-    ticket = must(log_.release(m.id(), to_log(m, body_of(m))));
+    ticket = must(log_.release(m.id(), to_log(m, *body)));
     runners_[queue_log::kJournal].look = true;
     log::info("{}: {}", m.id(), m.order == Active::Order::expire ? "expired" : "requeued");
   }
@@ -200,7 +204,9 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   using ipc::queue::Outcome;
   using ipc::queue::Verb;
   enter();
-  const auto report = [done_with](bool) { done_with(Outcome::ok); };
+  const auto report = [done_with](bool obeyed) {
+    done_with(obeyed ? Outcome::ok : Outcome::failed);
+  };
   const auto it = by_id_.find(where.queue_id);
   if (it != by_id_.end()) {
     Active& m = *it->second;
@@ -251,9 +257,13 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   }
   const std::string id = stored->envelope.queue_id;
   const auto later = [&](const Error& e) {
+    using queue_log::QueueLogError;
+    if (e.is(QueueLogError::superseded) || e.is(QueueLogError::no_space)) {
+      done_with(e.is(QueueLogError::no_space) ? Outcome::no_space : Outcome::not_found);
+      return;
+    }
     // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
-    if (!e.is(queue_log::QueueLogError::not_found) && !e.is(queue_log::QueueLogError::recovering))
-      ports_.fatal(e);
+    if (!e.is(QueueLogError::not_found) && !e.is(QueueLogError::recovering)) ports_.fatal(e);
     if (tries.moving-- == 0) {
       done_with(Outcome::failed);
       return;
@@ -329,7 +339,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     later(started.error());
     return;
   }
-  auto m = from_log(*std::move(stored));
+  auto m = read_begun(*std::move(stored));
   if (!m) {
     done_with(Outcome::failed);
     return;

@@ -56,11 +56,15 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       queue_(
           loop, *manager_, Maildrop(pool_, options_.path("maildrop")), options_.orders_only,
           [this] { poke(); }, [this] { return status(); },
-          [this](std::uint64_t file, const std::string& id) { return open_body(file, id); }),
+          [this](std::uint64_t file, const std::string& id) -> Result<async::Fd> {
+            if (spool_ == nullptr) return fail_errno(id, ENOENT);
+            return spool_->open_apart(file);
+          }),
       destination_server_(
           loop, *manager_, destinations, shared_.get(), options_.limits,
           {options_.classes, options_.path(ipc::kAnvilSocket)}, [this] { poke(); },
           [this] { return write_destinations(); }),
+      guests_(loop, options_.guests),
       committed_(loop) {}
 
 Program::~Program() = default;
@@ -295,7 +299,14 @@ async::Task<void> Program::keep_destinations() {
   SteadyTime warned = loop_.now() - seconds(600);
   for (;;) {
     static_cast<void>(co_await loop_.sleep(kEvery));
-    destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
+    const auto gone =
+        destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
+    if (!gone.empty()) {
+      manager_->look([&](Scheduler& s) {
+        for (const auto& key : gone) s.forgotten(key);
+      });
+      poke();
+    }
     if (!destinations_.changed()) continue;
     auto done = co_await write_destinations();
     if (done || loop_.now() - warned < seconds(600)) continue;
@@ -352,6 +363,10 @@ void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, as
 Result<async::Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {
   if (spool_ == nullptr) return fail_errno(queue_id, ENOENT);
   return spool_->open_to_read(spool_file);
+}
+
+void Program::readers_lost() {
+  if (spool_ != nullptr) spool_->forget_readers();
 }
 
 void Program::release_body(std::uint64_t spool_file, const std::string&) {
@@ -454,19 +469,37 @@ async::Task<void> Program::find_orphans() {
 }
 
 async::Task<void> Program::serve(async::Stream stream) {
+  const auto peer = async::peer_credentials(stream.fd());
+  if (!peer) {
+    log::warning("public/qmgr: {}", peer.error().message());
+    co_return;
+  }
+  const uid_t uid = peer->uid;
+  const bool trusted =
+      uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
+  std::unique_ptr<Guests::Guest> guest;
+  if (!trusted) guest = guests_.enter(uid);
+  if (!trusted && !guest) {
+    if (loop_.now() - crowd_told_ >= seconds(60)) {
+      crowd_told_ = loop_.now();
+      log::warning(
+          "public/qmgr: uid {} is refused a connection: it has too many, or all users together "
+          "have "
+          "{} (told once a minute)",
+          uid, guests_.connections());
+    }
+    co_return;
+  }
   auto opening = co_await ipc::greet(std::move(stream), {.everyone = true, .mail_owner = {}},
                                      {.deadline = loop_.now() + seconds(30)});
   if (!opening) {
     log::warning("public/qmgr: {}", opening.error().message());
     co_return;
   }
-  const uid_t uid = opening->peer.uid;
   if (options_.orders_only && opening->conversation != ipc::queue::kName) {
     log::warning("{}: not while the mail system is down", opening->conversation);
     co_return;
   }
-  const bool trusted =
-      uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
   if (opening->conversation == ipc::enqueue::kName) {
     if (!trusted) {
       log::warning("public/qmgr: uid {} may not enqueue", uid);
@@ -482,9 +515,9 @@ async::Task<void> Program::serve(async::Stream stream) {
       else
         right = co_await pool_.run([rights = options_.rights, uid] { return rights->of(uid); });
     }
-    co_await queue_.serve(*std::move(opening), right);
+    co_await queue_.serve(*std::move(opening), right, guest.get());
   } else if (opening->conversation == ipc::destinations::kName) {
-    co_await destination_server_.serve(*std::move(opening), trusted);
+    co_await destination_server_.serve(*std::move(opening), guest.get());
   } else {
     log::warning("public/qmgr: unknown conversation {}", opening->conversation);
   }

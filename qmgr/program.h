@@ -44,6 +44,7 @@ struct ProgramOptions {
   std::optional<uid_t> mail_owner;  // besides root and ourselves, may enqueue and command
   std::shared_ptr<const Rights> rights = std::make_shared<Rights>();  // of the others
   std::uint64_t seed = 1;
+  std::size_t guests = Guests::kAll;  // connections of users
   milliseconds drain_time{5000};
   std::optional<SharedDestinations::Options> cluster;  // destdb_backend = redis
   /// session_classes; nullptr: there are none.
@@ -80,6 +81,7 @@ class Program final : public Ports {
     bounce_.notify(request, std::move(body));
   }
   Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
+  void readers_lost() override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void ask_session(ConnectionNumber connection, std::uint32_t session_class,
                    const ipc::Destination& destination) override;
@@ -127,6 +129,8 @@ class Program final : public Ports {
   EnqueueServer enqueue_;
   QueueServer queue_;
   DestinationServer destination_server_;
+  Guests guests_;
+  SteadyTime crowd_told_{};  // when users were last refused a connection, and it was said
   std::map<std::string, std::unique_ptr<DeliveryAgent>> agents_;
   std::shared_ptr<sessions::Holder> sessions_;  // nullptr: no session classes
   std::unordered_map<ConnectionNumber, sessions::Holder::Lease> leases_;

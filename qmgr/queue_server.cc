@@ -106,12 +106,13 @@ QueueServer::QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop,
       status_(std::move(status)),
       open_body_(std::move(open_body)) {}
 
-async::Task<void> QueueServer::serve(ipc::Opening opening, Right right) {
+async::Task<void> QueueServer::serve(ipc::Opening opening, Right right, Guests::Guest* guest) {
   auto session = std::make_shared<Session>(std::move(opening), right);
   for (;;) {
-    auto received = co_await session->channel.receive();
+    auto received = co_await session->channel.receive({.deadline = loop_.now() + kToolIdle});
     if (!received) {
-      if (!received.error().is(async::WaitError::closed))
+      if (!received.error().is(async::WaitError::closed) &&
+          !received.error().is(async::WaitError::timed_out))
         log::warning("queue: {}", received.error().message());
       co_return;
     }
@@ -119,12 +120,14 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, Right right) {
     if (auto* list = std::get_if<List>(&received->message)) {
       co_await handle(session, std::move(*list));
     } else if (auto* act = std::get_if<Act>(&received->message)) {
+      if (guest != nullptr) co_await guest->begin();
       co_await handle(session, std::move(*act));
     } else if (auto* show = std::get_if<Show>(&received->message)) {
       co_await handle(session, std::move(*show));
     } else if (auto* ask = std::get_if<AskStatus>(&received->message)) {
       co_await handle(session, std::move(*ask));
     }
+    if (guest != nullptr) guest->end();
     if (!co_await session->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
 }

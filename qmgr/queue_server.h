@@ -19,6 +19,7 @@
 
 #include "lib/ipc/channel.h"
 #include "lib/ipc/queue.h"
+#include "qmgr/guests.h"
 #include "qmgr/maildrop.h"
 #include "qmgr/manager.h"
 #include "qmgr/queue_filter.h"
@@ -33,8 +34,9 @@ class QueueServer {
   QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
               std::function<void()> poke,
               std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body);
-  /// Serves one tool until it goes; the server must outlive it.
-  async::Task<void> serve(ipc::Opening opening, Right right);
+  /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for root and
+  /// the mail system.
+  async::Task<void> serve(ipc::Opening opening, Right right, Guests::Guest* guest);
 
  private:
   using Channel = ipc::Channel<ipc::queue::ToQmgr, ipc::queue::FromQmgr>;

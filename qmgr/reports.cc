@@ -150,8 +150,12 @@ bool Manager::start_report(Active& m) {
   }
   notify.envelope = m.envelope();
   notify.envelope.recipients.clear();
-  const std::string body = body_of(m);
-  notify.inline_body = body;
+  const auto body = body_of(m);
+  if (!body) {
+    m.report_refused = true;
+    return false;
+  }
+  notify.inline_body = *body;
   async::Fd fd;
   if (m.spool_file != 0) {
     auto opened = ports_.open_body(m.spool_file, m.id());
@@ -238,8 +242,9 @@ void Manager::discharge(const mail::Discharge& d) {
 }
 
 void Manager::renew(Active& m) {
-  std::string body = body_of(m);
-  auto renewed = log_.renew(m.id(), to_log(m, body));
+  auto body = body_of(m);
+  if (!body) return;
+  auto renewed = log_.renew(m.id(), to_log(m, *body));
   if (!renewed) {
     if (!renewed.error().is(queue_log::QueueLogError::no_space)) ports_.fatal(renewed.error());
     return;
@@ -248,7 +253,7 @@ void Manager::renew(Active& m) {
   ++m.generation;
   if (!m.body_kept) {
     // Not in the file yet: the body stays in memory for the rest of the round.
-    m.body = std::move(body);
+    m.body = *std::move(body);
     m.body_kept = true;
     body_bytes_ += m.body.size();
   }
@@ -287,6 +292,7 @@ void Manager::find_discharges() {
 void Manager::bounce_lost() {
   enter();
   if (reports_asked_.empty()) return;
+  ports_.readers_lost();
   std::vector<MessageNumber> lost;
   for (const auto& [request, asked] : reports_asked_) lost.push_back(asked.message);
   std::sort(lost.begin(), lost.end());

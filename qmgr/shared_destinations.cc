@@ -136,7 +136,7 @@ void SharedDestinations::open(const std::string& transport,
 
 bool SharedDestinations::close(ConnectionNumber connection) {
   if (waiting_.erase(connection) == 0) return false;
-  manager_->connection_not_opened(connection);
+  manager_->connection_gone(connection);
   set_time();
   sharing_.gone(connection);
   wake();
@@ -194,7 +194,7 @@ void SharedDestinations::carry_out(Sharing::Effect& effect) {
     open_(w.transport, w.open);
   } else if (const auto* refuse = std::get_if<Sharing::Refuse>(&effect)) {
     if (waiting_.erase(refuse->connection) > 0) {
-      manager_->connection_not_opened(refuse->connection);
+      manager_->connection_gone(refuse->connection);
       scheduler([&](Scheduler& s) { s.refused(refuse->connection); });
     }
   } else if (const auto* heard = std::get_if<Sharing::Elsewhere>(&effect)) {

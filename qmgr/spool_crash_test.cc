@@ -1,5 +1,6 @@
 // Cuts the power, or kills qmgr, at every operation of random workloads on a spool together with its queue log, and looks
 // at what the next start makes of it. Deterministic; PEN_CRASH_SEED and PEN_CRASH_CUTS change seed and amount.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <iostream>
@@ -47,9 +48,12 @@ struct Payload {
 };
 
 struct Known {
-  Payload payload;
+  std::vector<Payload> versions;  // more than one: it was taken again
   bool accepted = false;
   bool finish_called = false;
+  bool has(const Payload& p) const {
+    return std::ranges::any_of(versions, [&](const Payload& v) { return v.body == p.body; });
+  }
 };
 using Ledger = std::map<std::string, Known>;
 
@@ -212,8 +216,8 @@ class Checker {
     return id;
   }
 
-  std::map<std::string, Payload> messages(Machine& m) {
-    std::map<std::string, Payload> found;
+  std::multimap<std::string, Payload> messages(Machine& m) {
+    std::multimap<std::string, Payload> found;
     auto scan = m.log->scan();
     while (!scan->done()) {
       auto some = scan->step(100);
@@ -222,10 +226,10 @@ class Checker {
         auto stored = m.log->read(listed.place);
         if (!stored) throw Violation{listed.queue_id + " unreadable"};
         const Payload p = Machine::payload_of(*stored);
-        found[listed.queue_id] = p;
+        found.emplace(listed.queue_id, p);
         const auto known = ledger_.find(listed.queue_id);
-        const bool given = known != ledger_.end() ? known->second.payload.body == p.body
-                                                  : early_[listed.queue_id].body == p.body;
+        const bool given =
+            known != ledger_.end() ? known->second.has(p) : early_[listed.queue_id].body == p.body;
         if (!given) throw Violation{listed.queue_id + " refers to another file"};
         m.verify(listed.queue_id, p);
       }
@@ -246,7 +250,7 @@ class Checker {
 
   /// The end of every message brings its file back.
   void finish_all(Machine& m, std::size_t count) {
-    std::size_t ended = 0;
+    std::size_t ended = 0, lost = 0;
     for (queue_log::LogId id = 0; id < m.log->log_count(); ++id) {
       if (id == queue_log::kHold) continue;
       for (;;) {
@@ -255,16 +259,21 @@ class Checker {
         if (!due->message && !due->more) break;
         if (!due->message) continue;
         const std::string& queue_id = due->message->envelope.queue_id;
-        if (!m.log->start(*due->message) || !m.log->finish(queue_id)) throw Violation{"no end"};
+        const auto started = m.log->start(*due->message);
+        if (!started && started.error().is(queue_log::QueueLogError::superseded)) {
+          ++lost;  // its file is found to be nobody's by the next start
+          continue;
+        }
+        if (!started || !m.log->finish(queue_id)) throw Violation{"no end"};
         m.spool->release(Machine::payload_of(*due->message).body, m.log->next_save());
         ++ended;
       }
     }
-    if (ended != count) throw Violation{"not every message is run"};
+    if (ended + lost != count) throw Violation{"not every message is run"};
     m.log->save_positions();
     m.log->flush();
     m.commit();
-    if (m.spool->figures().free != m.disk.file_count())
+    if (m.spool->figures().free + lost != m.disk.file_count())
       throw Violation{"a file did not come back to the pool"};
   }
 
@@ -318,6 +327,7 @@ class Workload {
   }
 
   void start() {
+    ++process_;
     tickets_.clear();
     working_.clear();
     over_.clear();
@@ -345,6 +355,7 @@ class Workload {
       for (auto& u : uploads_) u.lease = 0;
     } else {
       uploads_.clear();
+      readers_.clear();
       m_.disk = m_.disk.cut(how, random_);
     }
     m_.log_disk = m_.log_disk.cut(how, random_);
@@ -370,7 +381,9 @@ class Workload {
     if (random_.chance(0.2)) m_.log->save_positions();
     m_.commit();
     while (!over_.empty() && over_.begin()->first <= m_.log->last_save()) {
-      ledger_.erase(over_.begin()->second);
+      const auto ended = ledger_.find(over_.begin()->second);
+      // An older version may still be there, until a runner comes to it.
+      if (ended != ledger_.end() && ended->second.versions.size() == 1) ledger_.erase(ended);
       over_.erase(over_.begin());
     }
     while (!tickets_.empty() && tickets_.begin()->first <= m_.log->committed()) {
@@ -381,6 +394,7 @@ class Workload {
   }
 
   void act() {
+    read_on();
     if (random_.chance(0.6))
       receive();
     else
@@ -395,6 +409,13 @@ class Workload {
     if (uploads_.size() < kUploads && ledger_.size() < kMessages && random_.chance(0.4)) {
       Upload u;
       u.id = "M" + std::to_string(++serial_);
+      // A drop file that came back, or a receiver that asks once more.
+      if (!ledger_.empty() && random_.chance(0.1)) {
+        auto one = ledger_.begin();
+        std::advance(one, static_cast<std::ptrdiff_t>(random_.below(ledger_.size())));
+        if (std::ranges::none_of(uploads_, [&](const Upload& o) { return o.id == one->first; }))
+          u.id = one->first;
+      }
       u.payload.seed = random_.next() % 100000;
       u.payload.size = 1 + random_.below(random_.chance(0.3) ? 9000 : 700);
       auto lease = m_.spool->lease(random_.chance(0.5) ? u.payload.size : 0);
@@ -440,14 +461,28 @@ class Workload {
     auto ref = m_.spool->take(u.lease, u.id, u.payload.size);
     if (!ref) throw Violation{"take: " + ref.error().message()};
     u.payload.body = *ref;
-    ledger_[u.id] = {u.payload};
+    const bool first = !ledger_.contains(u.id);
+    ledger_[u.id].versions.push_back(u.payload);
     auto appended = m_.log->append(m_.envelope(u.id, u.payload));
-    if (!appended) {
-      ledger_.erase(u.id);
+    if (!appended || appended->duplicate) {
+      ledger_[u.id].versions.pop_back();
+      if (first) ledger_.erase(u.id);
       m_.spool->release(*ref, m_.log->next_save());
-      return;
+      if (!appended) return;
+    } else {
+      ledger_[u.id].finish_called = false;
     }
     tickets_.emplace(appended->ticket, u.id);
+  }
+
+  /// What was given out to read, whatever became of qmgr and of the message since.
+  void read_on() {
+    for (const Reader& r : readers_) {
+      auto bytes = read_some(r.fd.get(), r.payload.size, kContentOffset);
+      if (!bytes || *bytes != Content{r.payload.seed, r.payload.size}.bytes())
+        throw Violation{r.id + ": somebody who read it came to read something else"};
+    }
+    if (readers_.size() > 6) readers_.erase(readers_.begin());
   }
 
   void deliver() {
@@ -461,6 +496,9 @@ class Workload {
         const std::string queue_id = due->message->envelope.queue_id;
         working_[queue_id] = Machine::payload_of(*due->message);
         m_.verify(queue_id, working_[queue_id]);
+        auto fd = m_.spool->open_to_read(working_[queue_id].body);
+        if (!fd) throw Violation{queue_id + ": " + fd.error().message()};
+        readers_.push_back({*std::move(fd), queue_id, working_[queue_id], process_});
       }
       return;
     }
@@ -474,6 +512,11 @@ class Workload {
     }
     ledger_[id].finish_called = true;
     if (!m_.log->finish(id)) return;
+    // Its reader has answered; or it is lost, and may go on.
+    if (random_.chance(0.2))
+      m_.spool->forget_readers();
+    else
+      std::erase_if(readers_, [&](const Reader& r) { return r.id == id && r.process == process_; });
     m_.spool->release(payload.body, m_.log->next_save());
     working_.erase(it);
     over_.emplace(m_.log->next_save(), id);
@@ -485,6 +528,14 @@ class Workload {
   Machine m_;
   Ledger ledger_;
   std::vector<Upload> uploads_;
+  struct Reader {
+    async::Fd fd;
+    std::string id;
+    Payload payload;
+    int process;  // that gave it out
+  };
+  std::vector<Reader> readers_;
+  int process_ = 0;
   std::map<std::string, Payload> working_;
   std::multimap<queue_log::Ticket, std::string> tickets_;
   std::multimap<std::uint64_t, std::string>
@@ -525,7 +576,7 @@ BOOST_AUTO_TEST_CASE(no_cut_loses_or_mixes_up_bodies_and_no_file_leaks) {
   const std::uint64_t wanted = from_environment("PEN_CRASH_CUTS", kCutsInCheck);
   std::uint64_t cuts = 0;
   const auto violation = campaign(wanted, cuts);
-  BOOST_CHECK_MESSAGE(!violation, *violation);
+  BOOST_CHECK_MESSAGE(!violation, violation.value_or(""));
   std::cout << "spool: " << cuts << " cuts" << std::endl;
   BOOST_TEST(cuts >= wanted);
 }

@@ -73,6 +73,12 @@ void Connection::on_line(std::string_view line, SteadyTime now) {
   engine_.on_line(line, now);
 }
 
+void Connection::take_line(std::string_view line) {
+  const SteadyTime now = loop_.now();
+  on_line(line, now);
+  if (!engine_.in_reply()) progress_ = now;
+}
+
 Connection::~Connection() = default;
 
 void Connection::submit(std::shared_ptr<Work> work) {
@@ -197,8 +203,7 @@ Task<void> Connection::run() {
     auto line =
         co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
     if (!line && line.error().is(WaitError::line_too_long)) {
-      progress_ = loop_.now();
-      on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
+      take_line(stream_->buffered().substr(0, kMaxReplyLine));
       if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_});
           !r && !end_) {
         end_ = End::closed;
@@ -209,20 +214,20 @@ Task<void> Connection::run() {
         end_ = End::closed;
       }
     } else {
-      progress_ = loop_.now();
-      on_line(*line, progress_);
+      take_line(*line);
       take_lines();
     }
     pump();
   }
 
-  const bool quit = engine_.said_quit() && !end_;
+  lingers_ = engine_.said_quit() && !end_ && stream_->is_open();
   engine_.finish(end_.value_or(End::by_engine), loop_.now());
   handle_events();
-  if (quit && stream_->is_open()) {
-    // A courtesy: the answer changes nothing, and nobody waits for this.
+  if (lingers_) {
+    // A courtesy: the answer changes nothing, and nobody but who wants another session in its place waits for this.
     cancel_.reset();
-    const Until until{.deadline = loop_.now() + kQuitWait, .cancel = nullptr};
+    const Until until{.deadline = loop_.now() + std::min(kQuitWait, settings_.quit_timeout),
+                      .cancel = nullptr};
     if (co_await stream_->shutdown(until)) {
       while (co_await stream_->read_some(kMaxReplyLine, until)) {
       }
@@ -286,7 +291,7 @@ void Connection::take_lines() {
     if (lf == std::string_view::npos) return;
     std::string_view line = text.substr(0, lf);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    on_line(line, progress_);
+    take_line(line);
     stream_->consume(lf + 1);
   }
 }
@@ -383,6 +388,26 @@ void Connection::write_inline(Work& work, Form form) {
   for (const auto piece : pieces) stream_->write(as_text(piece));
 }
 
+/// Tables are asked about each line: other connections get their turns in between.
+Task<void> Connection::feed_in_turns(RewrittenContent& rules, std::string_view content,
+                                     std::string& out) {
+  constexpr std::size_t kPiece = 1024;
+  constexpr std::chrono::microseconds kTurn{300};
+  auto begun = loop_.clock().now();
+  while (!content.empty()) {
+    rules.feed(content.substr(0, kPiece), out);
+    content.remove_prefix(std::min(kPiece, content.size()));
+    if (loop_.clock().now() - begun <= kTurn) continue;
+    co_await loop_.yield();
+    begun = loop_.clock().now();
+  }
+}
+
+SteadyTime Connection::content_deadline(SteadyTime begun, std::uint64_t sent) const {
+  if (!settings_.request_deadline) return loop_.now() + settings_.data_xfer_timeout;
+  return begun + settings_.data_xfer_timeout + seconds(sent / settings_.min_data_rate);
+}
+
 Task<Result<void>> Connection::write_content(Work& work, Form form) {
   mail::DataForm data(settings_.line_length_limit);
   mail::SevenBitForm seven_bit(work.job.body.eight_bit_body);
@@ -392,6 +417,7 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
     rules = std::make_unique<RewrittenContent>(*settings_.rules, work.job.queue_id);
   std::string buffer, changed, converted;
   const std::uint64_t size = work.content.size();
+  const SteadyTime begun = loop_.now();
   for (std::uint64_t at = 0; at < size;) {
     buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kContentChunk, size - at)));
     if (auto read = work.content.read(at, buffer); !read) {
@@ -403,7 +429,7 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
     std::string_view piece = buffer;
     if (rules) {
       changed.clear();
-      rules->feed(buffer, changed);
+      co_await feed_in_turns(*rules, buffer, changed);
       if (at == size) rules->finish(changed);
       if (!rules->failed().empty()) {
         log::warning("{}: {}", work.job.queue_id, rules->failed());
@@ -427,7 +453,7 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
       host_.stages().set(work.job.slot, Stage::committed);
       engine_.mark_committed();
     }
-    const Until until{.deadline = loop_.now() + settings_.data_xfer_timeout, .cancel = &cancel_};
+    const Until until{.deadline = content_deadline(begun, at), .cancel = &cancel_};
     if (auto r = co_await stream_->write_all(pieces, until); !r) {
       if (!end_) end_ = r.error().is(WaitError::timed_out) ? End::timed_out : End::closed;
       co_return r;

@@ -9,7 +9,8 @@
 ///          and neither side can block the other.
 /// TLS:     by STARTTLS or from the first byte, as its plan says. Before the peer has shown what its level demands nothing
 ///          but EHLO and STARTTLS is sent.
-/// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction.
+/// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction: a whole reply, or
+///          bytes that the peer took. With smtp_per_request_deadline content has a deadline as a whole.
 /// End:     destroying it closes the socket at once: what was not sent stays unsent (qmgr has gone, nobody hears the
 ///          result).
 #include <memory>
@@ -20,14 +21,15 @@
 #include "lib/async/sync.h"
 #include "lib/ipc/content.h"
 #include "lib/ipc/delivery.h"
+#include "lib/ipc/stage_page.h"
 #include "lib/ipc/tls_report.h"
 #include "lib/mail/transcript.h"
 #include "smtp/engine.h"
-#include "smtp/stage_page.h"
 
 namespace pen::smtp {
 
-struct TlsPlan;  // smtp/tls.h
+class RewrittenContent;  // smtp/rewritten.h
+struct TlsPlan;          // smtp/tls.h
 
 /// How TLS went with a new connection, for reports (RFC 8460 section 4.3).
 struct TlsOutcome {
@@ -58,7 +60,7 @@ class Connection {
     virtual void done(Connection& c, const Work& work, const JobDone& done) = 0;
     /// Last: nothing more comes from c.
     virtual void closed(Connection& c, const Ended& ended) = 0;
-    virtual StagePage& stages() = 0;
+    virtual ipc::StagePage& stages() = 0;
   };
 
   /// tls: nullptr where settings.starttls and wrapped ask for none.
@@ -93,12 +95,19 @@ class Connection {
   std::size_t jobs_in_hand() const { return works_.size(); }
   WallTime connect_begun() const { return connect_begun_; }
   WallTime opened_at() const { return opened_at_; }
+  /// In closed(): QUIT was said, and the socket stays open until the peer has answered, or has had its time for that.
+  bool lingers() const { return lingers_; }
 
  private:
   void on_line(std::string_view line, SteadyTime now);
+  void take_line(std::string_view line);  // in time
   async::Task<void> writer();
   async::Task<void> start_tls();
   async::Task<Result<void>> write_content(Work& work, Form form);
+  async::Task<void> feed_in_turns(RewrittenContent& rules, std::string_view content,
+                                  std::string& out);
+  /// Of the next part of content, with which so many bytes are sent.
+  SteadyTime content_deadline(SteadyTime begun, std::uint64_t sent) const;
   void pump();
   /// Until no delivery waits for proof: believes in time what has none.
   async::Task<void> watch_proof();
@@ -129,6 +138,7 @@ class Connection {
   Form writing_form_ = Form::none;
   bool writer_busy_ = false;
   bool watches_proof_ = false;
+  bool lingers_ = false;
   bool given_up_ = false;  // closed on request before it was open
   std::optional<End> end_;
   SteadyTime progress_{};

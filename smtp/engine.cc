@@ -109,6 +109,12 @@ void Engine::refuse_locally(Transaction& t) {
   auto failed = [&](std::string dsn, std::string text) {
     return mail::DeliveryStatus{mail::Action::failed, std::move(dsn), std::move(text), {}, {}};
   };
+  // What another host of the route may well offer.
+  auto not_offered = [&](std::string dsn, std::string text) {
+    if (!job.other_hosts) return failed(std::move(dsn), std::move(text));
+    dsn.front() = '4';
+    return mail::DeliveryStatus{mail::Action::deferred, std::move(dsn), std::move(text), {}, {}};
+  };
   // Postfix's words at their beginning, which people look for.
   auto without_smtputf8 = [&](std::string_view what) {
     return "SMTPUTF8 is required, but was not offered by host " + peer_.shown + ": " +
@@ -122,12 +128,12 @@ void Engine::refuse_locally(Transaction& t) {
                                        " of server " + peer_.shown));
   } else if (job.body_type == mail::BodyType::binary_mime &&
              !(offers_.binary_mime && offers_.chunking)) {
-    settle_rest(
-        t, failed("5.6.1", "host " + peer_.shown + " does not accept binary content (BINARYMIME)"));
+    settle_rest(t, not_offered("5.6.1", "host " + peer_.shown +
+                                            " does not accept binary content (BINARYMIME)"));
   } else if (!offers_.smtputf8 && !mail::all_ascii(job.sender)) {
-    settle_rest(t, failed("5.6.7", without_smtputf8("the sender's address")));
+    settle_rest(t, not_offered("5.6.7", without_smtputf8("the sender's address")));
   } else if (!offers_.smtputf8 && !settings_.utf8_header_as_is && header_needs_smtputf8(job)) {
-    settle_rest(t, failed("5.6.7", without_smtputf8("the message header")));
+    settle_rest(t, not_offered("5.6.7", without_smtputf8("the message header")));
   } else if (!sendable_address(job.sender)) {
     settle_rest(t, failed("5.1.7", "the sender address cannot be sent by SMTP"));
   } else {
@@ -136,7 +142,7 @@ void Engine::refuse_locally(Transaction& t) {
       if (address.empty() || !sendable_address(address)) {
         settle(t, i, failed("5.1.3", "the recipient address cannot be sent by SMTP"));
       } else if (!offers_.smtputf8 && !mail::all_ascii(address)) {
-        settle(t, i, failed("5.6.7", without_smtputf8("the recipient's address")));
+        settle(t, i, not_offered("5.6.7", without_smtputf8("the recipient's address")));
       }
     }
   }

@@ -91,6 +91,8 @@ struct JobDone {
   std::vector<mail::DeliveryStatus> results;  // one per recipient, in order
   microseconds service_time{0};
   std::uint32_t connection_use = 1;  // how many transactions this connection has seen
+  bool cut_short = false;            // the connection ended before the peer had answered all of it
+  bool own_fault = false;  // what is deferred is so because of us: no other host would do better
 };
 struct Ended {
   bool opened = false;  // whether Opened was reported before
@@ -142,6 +144,8 @@ class Engine {
   void on_time(SteadyTime now);
   /// What the oldest reply that is owed answers; nullopt: none is owed.
   std::optional<Step> awaiting() const;
+  /// Within a reply of several lines. Such lines are no progress, or a peer could go on with them for ever.
+  bool in_reply() const { return parser_.partial(); }
   /// Settles every job: the events end with Ended. Called once.
   void finish(End how, SteadyTime now);
 
@@ -259,13 +263,17 @@ class Engine {
   void settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status);
   /// What is told about the connection's end, without its jobs.
   Ended why_ended(End how) const;
-  /// What the connection's end, with that status, means for t. True: its recipients have their fate; false: it was not
-  /// begun in earnest and its job goes back. culprit_found: whether a transaction bears the end already.
-  bool settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status, bool out_of_step,
+  enum class Fate : std::uint8_t {
+    answered,   // by the peer
+    cut_short,  // by the end: its recipients have a status from that
+    unstarted   // it was not begun in earnest and its job goes back
+  };
+  /// What the connection's end, with that status, means for t. culprit_found: whether a transaction bears the end already.
+  Fate settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status, bool out_of_step,
                      bool& culprit_found);
   void settle_rest(Transaction& t, const mail::DeliveryStatus& status);
   void report_settled(SteadyTime now);
-  void report(Transaction& t, SteadyTime now);
+  void report(Transaction& t, SteadyTime now, bool cut_short = false, bool own_fault = false);
   mail::DeliveryStatus said(const mail::Reply& reply, std::string_view command,
                             bool treat_552_as_452 = false) const;
   mail::DeliveryStatus success(const mail::Recipient& recipient, const mail::Reply& reply) const;

@@ -381,8 +381,13 @@ void Engine::settle_rest(Transaction& t, const mail::DeliveryStatus& status) {
   for (std::size_t i = 0; i < t.recipients.size(); ++i) settle(t, i, status);
 }
 
-void Engine::report(Transaction& t, SteadyTime now) {
-  JobDone done{t.job, {}, std::chrono::duration_cast<microseconds>(now - t.started), t.use};
+void Engine::report(Transaction& t, SteadyTime now, bool cut_short, bool own_fault) {
+  JobDone done{.job = t.job,
+               .results = {},
+               .service_time = std::chrono::duration_cast<microseconds>(now - t.started),
+               .connection_use = t.use,
+               .cut_short = cut_short,
+               .own_fault = own_fault};
   done.results.reserve(t.recipients.size());
   for (auto& r : t.recipients) done.results.push_back(std::move(r.status));
   events_.emplace_back(std::move(done));
@@ -434,45 +439,45 @@ Ended Engine::why_ended(End how) const {
   return ended;
 }
 
-bool Engine::settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status,
-                           bool out_of_step, bool& culprit_found) {
+Engine::Fate Engine::settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status,
+                                   bool out_of_step, bool& culprit_found) {
   if (t.number == held_ && out_of_step) {
     for (auto& r : t.recipients) {
       if (r.status.action != mail::Action::failed)
         r.status = loss_status(End::closed, doing(Step::end_of_data));
     }
-    return true;
+    return Fate::cut_short;
   }
   if (t.is_probe() && t.owed > 0 && t.all_settled() && out_of_step) {
     for (auto& r : t.recipients) r.status = loss_status(how, doing(Step::rset));
-    return true;
+    return Fate::cut_short;
   }
-  if (t.all_settled() && !t.by_421) return true;
-  if (t.at == At::queued) return false;
+  if (t.all_settled() && !t.by_421) return Fate::answered;
+  if (t.at == At::queued) return Fate::unstarted;
   if (how == End::content_error && t.number == writing_) {
     culprit_found = true;
     settle_rest(t, status);
-    return true;
+    return Fate::cut_short;
   }
   // Commands are done in order: after 421 none was.
   const bool in_doubt = t.committed && !last_was_421_ && !t.all_settled();
   if (in_doubt) {
     const End why = how == End::timed_out ? End::timed_out : End::closed;
     settle_rest(t, loss_status(why, doing(Step::end_of_data)));
-    return true;
+    return Fate::cut_short;
   }
   if (!culprit_found && completed_ == 0) {
     // The first of a connection bears it: were it handed on without a penalty, a message that
     // makes peers hang up would go round without a pause.
     culprit_found = true;
     settle_rest(t, status);
-    return true;
+    return Fate::cut_short;
   }
   if (t.written && settings_.lmtp && t.settled > 0) {
     settle_rest(t, status);  // some recipients have their final reply: it stands
-    return true;
+    return Fate::cut_short;
   }
-  return false;
+  return Fate::unstarted;
 }
 
 void Engine::finish(End how, SteadyTime now) {
@@ -494,10 +499,11 @@ void Engine::finish(End how, SteadyTime now) {
   // In clear text the next connection gets further, so nobody has to bear the end of this one.
   bool culprit_found = ended.opened && ended.trouble == Trouble::tls;
   for (auto& t : transactions_) {
-    if (settle_at_end(t, how, ended.status, out_of_step, culprit_found))
-      report(t, now);
-    else
+    const Fate fate = settle_at_end(t, how, ended.status, out_of_step, culprit_found);
+    if (fate == Fate::unstarted)
       ended.unstarted.push_back(t.job);
+    else
+      report(t, now, fate == Fate::cut_short, how == End::content_error);
   }
   ended.misbehaved = misbehaved_;
   transactions_.clear();

@@ -356,6 +356,21 @@ BOOST_AUTO_TEST_CASE(what_the_peer_cannot_take_fails_without_a_word_on_the_wire)
   BOOST_TEST(peer.ledger().size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(what_this_peer_does_not_offer_another_host_may) {
+  for (const bool others : {false, true}) {
+    Harness h(settings(3));
+    auto& j = h.job("a@x.example", {"\xc3\xa4@b.example", "b@b.example"}, content(0));
+    j.job.other_hosts = others;
+    ScriptedPeer peer(offers(3));
+    h.run(peer);
+    BOOST_REQUIRE(j.done);
+    BOOST_TEST((j.done->results[0].action == (others ? Action::deferred : Action::failed)));
+    BOOST_TEST(j.done->results[0].dsn == (others ? "4.6.7" : "5.6.7"));
+    BOOST_TEST(j.done->results[1].dsn.front() == '2');
+    BOOST_TEST(!j.done->cut_short);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_header_in_utf8_goes_without_smtputf8_only_where_that_is_asked_for) {
   for (const bool as_is : {false, true}) {
     Settings s = settings(3);

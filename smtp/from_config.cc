@@ -44,6 +44,21 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
 
 }  // namespace
 
+void bind_to_single_address(Settings& settings, const std::vector<std::string>& own) {
+  for (const bool v6 : {false, true}) {
+    std::string& bind = v6 ? settings.bind_address6 : settings.bind_address;
+    if (!bind.empty()) continue;
+    std::string only;
+    std::size_t count = 0;
+    for (const std::string& address : own) {
+      if ((address.find(':') != std::string::npos) != v6) continue;
+      ++count;
+      only = address;
+    }
+    if (count == 1 && only != "::1" && !only.starts_with("127.")) bind = only;
+  }
+}
+
 Settings settings_from(const config::Settings& from, bool lmtp) {
   Settings s;
   s.lmtp = lmtp;
@@ -74,6 +89,9 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.xforward_timeout = lmtp ? from.lmtp_xforward_timeout : from.smtp_xforward_timeout;
   s.rset_timeout = lmtp ? from.lmtp_rset_timeout : from.smtp_rset_timeout;
   s.quit_timeout = lmtp ? from.lmtp_quit_timeout : from.smtp_quit_timeout;
+  s.request_deadline = lmtp ? from.lmtp_per_request_deadline : from.smtp_per_request_deadline;
+  s.min_data_rate =
+      static_cast<std::uint64_t>(lmtp ? from.lmtp_min_data_rate : from.smtp_min_data_rate);
   s.starttls_timeout = lmtp ? from.lmtp_starttls_timeout : from.smtp_starttls_timeout;
   s.wrapped = lmtp ? from.lmtp_tls_wrappermode : from.smtp_tls_wrappermode;
   s.tls = tls_settings_from(from, lmtp);

@@ -14,12 +14,11 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
   const std::string name = lmtp ? "lmtp_sasl_" : "smtp_sasl_";
   const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
   if (!enabled || tables.empty()) return nullptr;
-  const std::shared_ptr<Logins> logins(new Logins);
+  const std::shared_ptr<Logins> logins(new Logins(loop));
   const map::OpenOptions open{.default_type = s.default_database_type};
   auto maps = map::MapList::open(join(tables), open);
   if (!maps) return fail(std::move(maps).error().within(name + "password_maps"));
   logins->maps_ = *std::move(maps);
-  if (logins->maps_.blocking()) logins->pool_ = std::make_unique<async::HandlerPool>(loop, 2);
   logins->delimiter_ =
       lmtp ? s.lmtp_sasl_password_result_delimiter : s.smtp_sasl_password_result_delimiter;
   logins->usual_.defer_refused = lmtp ? s.lmtp_sasl_auth_soft_bounce : s.smtp_sasl_auth_soft_bounce;
@@ -50,8 +49,7 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
 }
 
 async::Task<Result<Login>> Logins::find(std::string key, bool verified) {
-  auto look_up = [maps = maps_, key] { return maps.lookup(key); };
-  auto value = pool_ ? co_await pool_->run(look_up) : look_up();
+  auto value = co_await tables_.ask([&] { return maps_.lookup(key); });
   if (!value) co_return fail(std::move(value).error().within("look-up of the password"));
   if (!*value || (*value)->empty())
     co_return fail(sasl::SaslError::bad_setting, "the entry for \"" + printable(key, 200) +

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/handler_pool.h"
 #include "lib/config/settings.h"
+#include "lib/map/ask.h"
 #include "smtp/login.h"
 
 namespace pen::smtp {
@@ -24,12 +24,12 @@ class Logins {
   async::Task<Result<Login>> find(std::string key, bool verified);
 
  private:
-  Logins() = default;
+  explicit Logins(async::Loop& loop) : tables_(loop) {}
   map::MapList maps_;
   std::string delimiter_;
   Login usual_;
   sasl::SecurityOptions verified_;
-  std::unique_ptr<async::HandlerPool> pool_;  // only where a table may block
+  map::Asker tables_;
 };
 
 }  // namespace pen::smtp

@@ -5,6 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/tls_reports.h"
+#include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
 #include "smtp/from_config.h"
 #include "smtp/logins.h"
@@ -104,13 +105,18 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
   client_tls->watch();
   PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
   smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
+  smtp::bind_to_single_address(settings, resolve::interface_addresses(context.settings()));
   PEN_TRY_ASSIGN(settings.rules, smtp::open_rules(context.settings(), lmtp));
   PEN_TRY_ASSIGN(settings.filter, smtp::open_filter(context.settings(), lmtp));
   if (settings.filter)
     for (const auto& problem : settings.filter->problems())
       log::warning("{}", map::advice(problem));
-  if (settings.rules)
+  if (settings.rules) {
     for (const auto& problem : settings.rules->problems()) log::warning("{}", map::advice(problem));
+    if (settings.rules->checks)
+      if (const auto why = settings.rules->checks->slower_because(); !why.empty())
+        log::info("{}", why);
+  }
   auto server =
       std::make_shared<Server>(Server{context.loop(),
                                       context.draining(),

@@ -13,6 +13,7 @@
 #include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
+#include "lib/ipc/stage_page.h"
 #include "lib/service/arguments.h"
 #include "lib/testing/scratch.h"
 #include "smtp/scripted_peer.h"
@@ -104,10 +105,10 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
     BOOST_ERROR(channel.error().message());
     co_return;
   }
-  async::Fd page(::memfd_create("stages", 0));
-  (void)::ftruncate(page.get(), 16);
+  auto page = ipc::make_stage_page(16);
+  BOOST_REQUIRE(page.has_value());
   std::vector<async::Fd> fds;
-  fds.push_back(std::move(page));
+  fds.push_back(*std::move(page));
   (void)channel->send(delivery::StagePage{16}, fds);
   delivery::OpenConnection open;
   open.connection = 1;

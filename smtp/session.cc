@@ -7,6 +7,7 @@
 #include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/map/status_filter.h"
+#include "smtp/domains.h"
 #include "smtp/logins.h"
 #include "smtp/rewritten.h"
 #include "smtp/tls.h"
@@ -199,6 +200,7 @@ Task<void> Session::run(std::uint64_t id) {
     connection.set_login(std::make_shared<const Login>(*std::move(login)));
   }
   co_await connection.run();
+  if (connection.lingers()) out_(delivery::ConnectionGone{id});
   connections_.erase(id);
 }
 
@@ -253,7 +255,7 @@ Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
 
 /// Answered without a word to the peer: a table could not be read.
 void Session::put_back(Connection& c, const Work& work) {
-  JobDone answer{.job = &work.job, .results = {}, .service_time = {}, .connection_use = 1};
+  JobDone answer{.job = &work.job, .results = {}, .service_time = {}, .own_fault = true};
   answer.results.assign(
       work.job.recipients.size(),
       {mail::Action::deferred, "4.3.0", "generic address table lookup problem", {}, {}});
@@ -304,22 +306,39 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   result.job = job.job;
   result.connection = c.id();
   result.service_time = done.service_time;
+  result.cut_short = done.cut_short;
   const std::string relay = c.destination().shown();
+  const std::vector<bool> apart = want_one_domain(job, done);
   for (std::size_t i = 0; i < done.results.size(); ++i) {
     mail::DeliveryStatus status = done.results[i];
     filter(status, job.queue_id, !job.other_hosts);
     const auto& recipient = job.recipients[i];
     const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
-    log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays,
-                                        status, mail::wording_of(job.purpose, job.soft_refusals)));
-    const auto same = std::find_if(result.results.begin(), result.results.end(),
-                                   [&](const auto& r) { return r.status == status; });
-    if (same != result.results.end())
+    const bool goes_on = may_go_on(job, done, status);
+    const bool one_domain = !apart.empty() && apart[i] && status.action == mail::Action::deferred;
+    if (!goes_on && !one_domain)
+      log::info("{}",
+                mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays, status,
+                                    mail::wording_of(job.purpose, job.soft_refusals)));
+    const auto same = std::find_if(
+        result.results.begin(), result.results.end(),
+        [&](const auto& r) { return r.status == status && r.one_domain == one_domain; });
+    if (same != result.results.end()) {
       same->ordinals.push_back(recipient.ordinal);
-    else
-      result.results.push_back({{recipient.ordinal}, std::move(status)});
+      continue;
+    }
+    if (goes_on || one_domain) log::info("{}: {}", job.queue_id, status.text);
+    result.results.push_back({{recipient.ordinal}, std::move(status), goes_on, one_domain});
   }
   out_(result);
+}
+
+/// It is this host that does not take the mail now, and another one is asked before anybody is told.
+bool Session::may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status) {
+  return job.other_hosts && !done.own_fault &&
+         (status.action == mail::Action::deferred ||
+          (status.action == mail::Action::failed && job.soft_refusals &&
+           job.purpose != mail::Purpose::probe));
 }
 
 void Session::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {
@@ -389,6 +408,7 @@ void Session::closed(Connection& c, const Ended& ended) {
     message.status.action = ended.status.action;
   }
   message.out_of_step = ended.misbehaved;
+  message.lingers = c.lingers();
   for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
   out_(message);
 }

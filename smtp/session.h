@@ -68,7 +68,7 @@ class Session final : public Connection::Host {
               microseconds round_trip) override;
   void done(Connection& c, const Work& work, const JobDone& done) override;
   void closed(Connection& c, const Ended& ended) override;
-  StagePage& stages() override { return stages_; }
+  ipc::StagePage& stages() override { return stages_; }
 
   void open(ipc::delivery::OpenConnection message);
   /// What the destination's TLS level asks for; settings: of the connection. Error: it cannot be given.
@@ -80,6 +80,7 @@ class Session final : public Connection::Host {
                    const mail::Transcript* transcript, const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);
   void put_back(Connection& c, const Work& work);
+  static bool may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status);
   /// As smtp_delivery_status_filter has it. may_give_up: no other host can be asked.
   void filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const;
   Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);
@@ -95,7 +96,7 @@ class Session final : public Connection::Host {
   bool skip_resumed_ = false;
   std::function<void(ipc::session_errors::Session)> tell_postmaster_;
   ToldLately told_lately_;
-  StagePage stages_;
+  ipc::StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;
   std::map<std::string, SteadyTime> misbehaved_;  // key of the destination, until when

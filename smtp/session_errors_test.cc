@@ -16,8 +16,8 @@ struct NoHost final : Connection::Host {
   void opened(Connection&, const Opened&, microseconds, microseconds) override {}
   void done(Connection&, const Work&, const JobDone&) override {}
   void closed(Connection&, const Ended&) override {}
-  StagePage& stages() override { return page; }
-  StagePage page;
+  ipc::StagePage& stages() override { return page; }
+  ipc::StagePage page;
 };
 
 /// What the postmaster is told of one connection to a host.

@@ -29,8 +29,9 @@ struct Host {
   int ended = 0;
   bool silent = false;  // reads and never answers
   std::size_t cut_after =
-      SIZE_MAX;        // bytes read: then it hangs up, with what it has said till then
-  bool reset = false;  // by RST
+      SIZE_MAX;           // bytes read: then it hangs up, with what it has said till then
+  bool reset = false;     // by RST
+  milliseconds pause{0};  // before each 64 KiB that it reads
   std::shared_ptr<const tls::Context> tls;  // for STARTTLS
   bool shakes_hands = true;                 // false: it agrees to STARTTLS and then says nothing
   std::vector<Result<tls::SessionInfo>> handshakes;
@@ -67,6 +68,7 @@ struct Host {
         (void)co_await a.stream.flush(until);
         break;
       }
+      if (self->pause.count() > 0 && !co_await self->loop.sleep(self->pause, until)) break;
       auto in =
           co_await a.stream.read_some(std::min<std::size_t>(65536, self->cut_after - read), until);
       if (!in) break;
@@ -103,6 +105,7 @@ struct SessionFixture {
   Settings settings;
   std::vector<delivery::ConnectionOpened> opened;
   std::vector<delivery::ConnectionClosed> closed;
+  std::vector<std::uint64_t> gone;
   std::map<std::uint64_t, delivery::JobResult> results;
   std::unique_ptr<ClientTls> client_tls;  // made by a test that wants TLS
   ipc::TlsPolicy policy;                  // of what open() opens
@@ -122,16 +125,18 @@ struct SessionFixture {
         [this](const delivery::FromProgram& m) {
           if (const auto* o = std::get_if<delivery::ConnectionOpened>(&m)) opened.push_back(*o);
           if (const auto* c = std::get_if<delivery::ConnectionClosed>(&m)) closed.push_back(*c);
+          if (const auto* g = std::get_if<delivery::ConnectionGone>(&m))
+            gone.push_back(g->connection);
           if (const auto* r = std::get_if<delivery::JobResult>(&m)) {
             BOOST_TEST(results.emplace(r->job, *r).second, "one result per job");
           }
         },
         client_tls.get());
-    async::Fd page(::memfd_create("stages", 0));
-    BOOST_REQUIRE(::ftruncate(page.get(), 64) == 0);
-    stages = static_cast<std::uint8_t*>(::mmap(nullptr, 64, PROT_READ, MAP_SHARED, page.get(), 0));
+    auto page = ipc::make_stage_page(64);
+    BOOST_REQUIRE(page.has_value());
+    stages = static_cast<std::uint8_t*>(::mmap(nullptr, 64, PROT_READ, MAP_SHARED, page->get(), 0));
     std::vector<async::Fd> fds;
-    fds.push_back(std::move(page));
+    fds.push_back(*std::move(page));
     BOOST_REQUIRE(session->handle(delivery::StagePage{64}, fds));
   }
   void open(std::uint64_t id, unsigned short port, bool clear_text = false,

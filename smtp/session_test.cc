@@ -172,6 +172,98 @@ BOOST_AUTO_TEST_CASE(a_finished_delivery_is_told_of_while_the_peer_hangs_at_the_
   }
 }
 
+namespace {
+async::Task<void> send_lines_for_ever(async::Loop* loop, async::Listener* listener,
+                                      async::Gate* gate) {
+  const async::Until until{.deadline = kNever, .cancel = &gate->cancel()};
+  auto accepted = co_await listener->accept(until);
+  if (!accepted) co_return;
+  accepted->stream.write("220 tarpit ESMTP\r\n");
+  for (;;) {
+    accepted->stream.write("250-still thinking\r\n");
+    if (!co_await accepted->stream.flush(until)) co_return;
+    if (!co_await loop->sleep(milliseconds(20), until)) co_return;
+  }
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_reply_whose_lines_never_end_is_given_up_after_the_time_out) {
+  settings.helo_timeout = milliseconds(300);
+  start();
+  async::Listener listener(loop, Host::listen(), 10);
+  async::Gate gate(loop);
+  gate.spawn("tarpit", send_lines_for_ever(&loop, &listener, &gate));
+  open(1, async::local_address(listener.fd())->port);
+  const auto id = job(1, "x\r\n");
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].trouble == Trouble::timed_out));
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id});
+}
+
+BOOST_AUTO_TEST_CASE(with_a_deadline_content_that_is_taken_too_slowly_is_given_up) {
+  settings.request_deadline = true;
+  settings.min_data_rate = 1'000'000'000;
+  settings.data_xfer_timeout = seconds(1);
+  start();
+  Host host(loop, PeerOptions());
+  host.pause = milliseconds(50);
+  open(1, host.port);
+  const auto id = job(1, std::string(32 << 20, 'x'), true);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].trouble == Trouble::timed_out));
+  BOOST_TEST(status(id).text ==
+             "conversation with mx.example[127.0.0.1] timed out while sending message body");
+  BOOST_TEST(results[id].cut_short);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_says_quit_is_gone_when_it_is_closed_on_the_wire) {
+  start();
+  Host host(loop, PeerOptions());
+  open(1, host.port);
+  const auto id = job(1, "x\r\n");
+  until([&] { return results.contains(id); });
+  BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST(closed[0].lingers);
+  BOOST_TEST(gone.empty());
+  until([&] { return !gone.empty(); });
+  BOOST_TEST(gone == std::vector<std::uint64_t>{1});
+  BOOST_TEST(host.ended == 1);
+  // Cut by the peer it is closed at once, and says so.
+  open(2, host.port);
+  until([&] { return opened.size() == 2; });
+  host.cut_after = 0;
+  job(2, "y\r\n");
+  until([&] { return closed.size() == 2; });
+  BOOST_TEST(!closed[1].lingers);
+}
+
+BOOST_AUTO_TEST_CASE(what_another_host_may_take_is_handed_back_and_not_told_of_as_deferred) {
+  for (const bool others : {false, true}) {
+    for (const std::string_view fault :
+         {"451 4.3.0 not now", "421 4.3.2 going away", "drop", "550 5.7.1 no"}) {
+      BOOST_TEST_CONTEXT(fault << (others ? " with other hosts" : "")) {
+        results.clear();
+        closed.clear();
+        start();
+        PeerOptions o;
+        o.fault = [&](std::string_view command) -> std::string {
+          return command.starts_with("rcpt") ? std::string(fault) : "";
+        };
+        Host host(loop, o);
+        open(1, host.port);
+        const auto id = job(1, "x\r\n", false, false, others);
+        until([&] { return results.contains(id); });
+        const bool refused = fault.starts_with('5');
+        BOOST_TEST(results[id].results[0].try_next_host == (others && !refused));
+        BOOST_TEST((status(id).action == (refused ? Action::failed : Action::deferred)));
+        BOOST_TEST(results[id].cut_short == (fault == "drop" || fault.starts_with("421")));
+        session.reset();
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(unreadable_content_is_deferred_and_never_sent_short) {
   for (const bool chunking : {false, true}) {
     results.clear();

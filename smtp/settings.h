@@ -98,6 +98,8 @@ struct Settings {
   milliseconds xforward_timeout{seconds(300)};
   // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
   milliseconds quit_timeout{seconds(300)};
+  bool request_deadline = false;      // smtp_per_request_deadline
+  std::uint64_t min_data_rate = 500;  // smtp_min_data_rate, with request_deadline
 };
 
 }  // namespace pen::smtp

@@ -4,18 +4,31 @@
 
 namespace pen::smtpd {
 
+bool AuthPolicy::available(const config::Settings& s) {
+  return s.smtpd_sasl_auth_enable && iequals(s.smtpd_sasl_type, "dovecot");
+}
+
+Result<sasl::ServiceAddress> AuthPolicy::service(const config::Settings& s) {
+  auto address = sasl::parse_named_service(s.smtpd_sasl_path, s.queue_directory);
+  if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));
+  return address;
+}
+
+std::string AuthPolicy::unavailable(const config::Settings& s) {
+  if (!s.smtpd_sasl_auth_enable || available(s)) return {};
+  return "smtpd_sasl_auth_enable = yes: AUTH is not offered and nobody can log in, because "
+         "smtpd_sasl_type \"" +
+         printable(s.smtpd_sasl_type, 50) +
+         "\" is not available, only dovecot: set smtpd_sasl_type = dovecot and smtpd_sasl_path";
+}
+
 Result<AuthPolicy> AuthPolicy::open(const config::Settings& s, const map::OpenOptions& open) {
   AuthPolicy auth;
   auto logins = map::MapList::open(join(s.smtpd_sender_login_maps), open);
   if (!logins) return fail(std::move(logins).error().within("smtpd_sender_login_maps"));
   auth.sender_logins = *std::move(logins);
-  auth.enabled = s.smtpd_sasl_auth_enable;
+  auth.enabled = available(s);
   if (!auth.enabled) return auth;
-  if (!iequals(s.smtpd_sasl_type, "dovecot"))
-    return fail(sasl::SaslError::bad_setting,
-                "smtpd_sasl_type: \"" + printable(s.smtpd_sasl_type, 50) +
-                    "\" is not available, only dovecot: set smtpd_sasl_type = dovecot and "
-                    "smtpd_sasl_path, or smtpd_sasl_auth_enable = no");
   const auto options = [](sasl::SecurityOptions& into, const std::vector<std::string>& words,
                           const char* name) -> Result<void> {
     auto parsed = sasl::SecurityOptions::parse(words);

@@ -11,6 +11,7 @@
 
 #include "lib/config/settings.h"
 #include "lib/map/match_list.h"
+#include "lib/sasl/dovecot_service.h"
 #include "lib/sasl/properties.h"
 
 namespace pen::smtpd {
@@ -28,6 +29,12 @@ struct AuthPolicy {
   map::MatchList exceptions;  // smtpd_sasl_exceptions_networks: clients that AUTH is not offered to
   map::MapList sender_logins;  // smtpd_sender_login_maps
 
+  /// Whether AUTH is asked for and there is something that checks log-ins: smtpd_sasl_type is dovecot.
+  static bool available(const config::Settings& s);
+  /// Where it is. Error: bad_setting.
+  static Result<sasl::ServiceAddress> service(const config::Settings& s);
+  /// What follows where it is asked for and not available; "": it is not so.
+  static std::string unavailable(const config::Settings& s);
   /// Errors: bad_setting, and what opening a table says.
   static Result<AuthPolicy> open(const config::Settings& s, const map::OpenOptions& open);
   /// Names of those mechanisms that a client may use; a filter that cannot be asked lets none through.

@@ -115,27 +115,35 @@ Checks::Answer Checks::non_fqdn(std::string_view address, const Name& name) {
                 "need fully-qualified address");
 }
 
-Result<bool> Checks::authorized_destination() const {
-  const std::string address = policy_.resolve->rewrite(*subject_.recipient);
-  const auto domain = mail::domain_part(address);
-  PEN_TRY_ASSIGN(const auto cls, domain.empty()
-                                     ? Result<resolve::AddressClass>(resolve::AddressClass::local)
-                                     : policy_.resolve->class_of(domain));
-  const std::string local = mail::unquote_local(mail::local_part(address));
-  const bool routed = local.find_first_of("@%!") != std::string::npos;
-  return cls != resolve::AddressClass::other && !routed;
+async::Task<Result<resolve::AddressClass>> Checks::class_of(std::string_view domain) {
+  if (domain.empty()) co_return resolve::AddressClass::local;
+  co_return co_await tools_.tables.ask([&] { return policy_.resolve->class_of(domain); });
 }
 
-Checks::Answer Checks::unauth_destination(bool defer) {
-  const auto authorized = authorized_destination();
+async::Task<Result<bool>> Checks::authorized_destination() {
+  const std::string address = policy_.resolve->rewrite(*subject_.recipient);
+  PEN_CO_TRY_ASSIGN(const auto cls, co_await class_of(mail::domain_part(address)));
+  const std::string local = mail::unquote_local(mail::local_part(address));
+  const bool routed = local.find_first_of("@%!") != std::string::npos;
+  co_return cls != resolve::AddressClass::other && !routed;
+}
+
+async::Task<Checks::Answer> Checks::destination(Check check) {
+  if (!subject_.recipient) co_return Answer::dunno;
+  const auto authorized = co_await authorized_destination();
+  // Where the class cannot be told, reject_unauth_destination will answer.
+  if (check == Check::permit_auth_destination)
+    co_return authorized.value_or(false) ? Answer::permit : Answer::dunno;
   if (!authorized) {
     log::warning("{}: address class: {}", *subject_.recipient, authorized.error().message());
-    return table_problem(*subject_.recipient);
+    co_return table_problem(*subject_.recipient);
   }
-  if (*authorized) return Answer::dunno;
+  if (*authorized) co_return Answer::dunno;
   const Name name{*subject_.recipient, ""};
-  if (defer) return reject(454, "4.7.1", name, "Relay access denied");
-  return reject(policy_.settings.relay_domains_reject_code, "5.7.1", name, "Relay access denied");
+  if (check == Check::defer_unauth_destination)
+    co_return reject(454, "4.7.1", name, "Relay access denied");
+  co_return reject(policy_.settings.relay_domains_reject_code, "5.7.1", name,
+                   "Relay access denied");
 }
 
 async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool sender) {
@@ -143,23 +151,18 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
   using resolve::AddressClass;
   const auto& s = policy_.settings;
   const std::string address = policy_.resolve->rewrite(given);
-  const auto domain = mail::domain_part(address);
-  const auto cls = domain.empty() ? Result<AddressClass>(AddressClass::local)
-                                  : policy_.resolve->class_of(domain);
+  const auto cls = co_await class_of(mail::domain_part(address));
   const auto temporary = [&](const Error& error) {
     log::warning("{}: recipient tables: {}", address, error.message());
     return table_problem(given);
   };
   if (!cls) co_return temporary(cls.error());
-  if (*cls == AddressClass::other && s.relocated_maps.empty()) co_return Answer::dunno;
-  const auto listed =
-      co_await off_loop(policy_.resolve->blocking(),
-                        [resolve = policy_.resolve, address] { return resolve->listed(address); });
+  const auto listed = co_await tools_.tables.ask(
+      [resolve = policy_.resolve, address] { return resolve->listed(address); });
   if (!listed) co_return temporary(listed.error());
   if (*listed == resolve::Listed::moved) {
-    const auto moved =
-        co_await off_loop(policy_.resolve->blocking(),
-                          [resolve = policy_.resolve, address] { return resolve->moved(address); });
+    const auto moved = co_await tools_.tables.ask(
+        [resolve = policy_.resolve, address] { return resolve->moved(address); });
     if (!moved) co_return temporary(moved.error());
     if (!*moved) co_return Answer::dunno;  // the table has changed meanwhile
     const std::string_view says = **moved;
@@ -167,6 +170,12 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
     const bool of_mailbox = dsn.substr(1) == ".1.6";  // which is a status of recipients only
     co_return reject(dsn.front() == '4' ? 450 : 550, sender && of_mailbox ? "5.1.0" : dsn, name,
                      trim(says.substr(dsn.size())), mail::ErrorClass::bounce);
+  }
+  if (*listed == resolve::Listed::elsewhere) co_return Answer::dunno;
+  if (*cls != AddressClass::virtual_alias) {  // of that one the table alone decides
+    const auto refused = co_await refused_by_route(address, name, sender);
+    if (!refused) co_return temporary(refused.error());
+    if (*refused != Answer::dunno) co_return *refused;
   }
   if (*listed != resolve::Listed::no) co_return Answer::dunno;
   int code = s.unknown_local_recipient_reject_code;
@@ -198,13 +207,27 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
   co_return reject(code, sender ? "5.1.0" : "5.1.1", name, text, mail::ErrorClass::bounce);
 }
 
+async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address, Name name,
+                                                             bool sender) {
+  const std::string from = subject_.sender.value_or("");
+  PEN_CO_TRY_ASSIGN(const auto route, co_await tools_.tables.ask(
+                                          [&] { return policy_.resolve->route(from, address); }));
+  if (route.transport != "error") co_return Answer::dunno;
+  std::string_view text = route.nexthop;
+  std::string dsn = take_dsn(text);
+  if (dsn.empty() || !dsn.starts_with('5')) dsn = "5.0.0";
+  if (sender && dsn.starts_with("5.1.")) dsn = "5.1.0";  // the others are of recipients
+  if (text.empty()) text = "Address is undeliverable";
+  co_return reject(550, dsn, name, text, mail::ErrorClass::bounce);
+}
+
 async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name name,
                                                  std::string_view missing_dsn,
                                                  std::string_view null_mx_dsn, int null_mx_code) {
   const std::string address = policy_.resolve->rewrite(given);
   std::string domain = domain_of(address);
   if (given.empty() || domain.empty() || domain.front() == '[') co_return Answer::dunno;
-  auto cls = policy_.resolve->class_of(domain);
+  const auto cls = co_await class_of(domain);
   if (cls && *cls != resolve::AddressClass::other) co_return Answer::dunno;  // ours: DNS has no say
   const NameState state = co_await tools_.names.mail_domain(std::move(domain), {});
   const auto& s = policy_.settings;
@@ -250,18 +273,16 @@ async::Task<map::AddressValue> Checks::look_up(const Restriction& r, Name& name)
       const bool reverse = r.check == Check::check_reverse_client_hostname_access;
       name = client_name();
       const std::string host = reverse ? peer.reverse_name : peer.name;
-      co_return co_await off_loop(maps.blocking(),
-                                  [maps, host, address = peer.address, parents, reverse] {
-                                    auto hit = map::find_access_name(maps, host, parents);
-                                    if (!reverse && hit && !*hit)
-                                      hit = map::find_access_network(maps, address);
-                                    return hit;
-                                  });
+      co_return co_await tools_.tables.ask([maps, host, address = peer.address, parents, reverse] {
+        auto hit = map::find_access_name(maps, host, parents);
+        if (!reverse && hit && !*hit) hit = map::find_access_network(maps, address);
+        return hit;
+      });
     }
     case Check::check_helo_access:
       if (subject_.helo->empty()) co_return std::nullopt;
       name = helo_label();
-      co_return co_await off_loop(maps.blocking(), [maps, helo = *subject_.helo, parents] {
+      co_return co_await tools_.tables.ask([maps, helo = *subject_.helo, parents] {
         return map::find_access_name(maps, helo, parents);
       });
     case Check::check_sender_access:
@@ -270,8 +291,7 @@ async::Task<map::AddressValue> Checks::look_up(const Restriction& r, Name& name)
       const auto& subject = sender ? subject_.sender : subject_.recipient;
       if (!subject) co_return std::nullopt;
       name = sender ? sender_label() : recipient_label();
-      co_return co_await off_loop(
-          maps.blocking(),
+      co_return co_await tools_.tables.ask(
           [maps, address = *subject, delimiters = policy_.settings.recipient_delimiter, parents,
            null_key = policy_.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
             if (!address.empty())
@@ -287,8 +307,8 @@ async::Task<map::AddressValue> Checks::look_up(const Restriction& r, Name& name)
     case Check::check_sasl_access:
       if (!subject_.login) co_return std::nullopt;
       name = Name{subject_.login->username, "SASL login name"};
-      co_return co_await off_loop(
-          maps.blocking(), [maps, user = subject_.login->username]() -> map::AddressValue {
+      co_return co_await tools_.tables.ask(
+          [maps, user = subject_.login->username]() -> map::AddressValue {
             auto value = maps.lookup(user);
             if (!value) return std::unexpected(std::move(value).error());
             if (!*value) return std::nullopt;
@@ -455,14 +475,6 @@ Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
     case Check::defer_if_reject:
       if_reject_ = true;
       return Answer::dunno;
-    case Check::permit_auth_destination:
-      // Where the class cannot be told, reject_unauth_destination will answer.
-      if (!subject_.recipient || !authorized_destination().value_or(false)) return Answer::dunno;
-      return Answer::permit;
-    case Check::reject_unauth_destination:
-    case Check::defer_unauth_destination:
-      if (!subject_.recipient) return Answer::dunno;
-      return unauth_destination(r.check == Check::defer_unauth_destination);
     case Check::reject_invalid_helo_hostname:
     case Check::reject_non_fqdn_helo_hostname:
       return helo_name(r.check);
@@ -493,6 +505,9 @@ Checks::Answer Checks::at_once(const Restriction& r, const Name& name) {
     case Check::reject_unknown_client_hostname:
     case Check::reject_unknown_reverse_client_hostname:
       return about_client(r.check);
+    case Check::permit_auth_destination:
+    case Check::reject_unauth_destination:
+    case Check::defer_unauth_destination:
     case Check::reject_unknown_helo_hostname:
     case Check::reject_unknown_sender_domain:
     case Check::reject_unknown_recipient_domain:
@@ -530,6 +545,11 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
       continue;
     }
     switch (r.check) {  // what may have to wait; the rest is answered at_once()
+      case Check::permit_auth_destination:
+      case Check::reject_unauth_destination:
+      case Check::defer_unauth_destination:
+        answer = co_await destination(r.check);
+        break;
       case Check::reject_unknown_helo_hostname:
         answer = co_await helo_known();
         break;
@@ -632,6 +652,8 @@ async::Task<Verdict> Checks::sender() {
 
 async::Task<Verdict> Checks::recipient() {
   const auto& s = policy_.settings;
+  // Without a domain it is taken from anybody (RFC 5321 sections 2.3.5 and 4.5.1), as Postfix does.
+  if (iequals(*subject_.recipient, "postmaster")) co_return Verdict{};
   Answer answer = Answer::dunno;
   if (s.smtpd_delay_reject)
     answer = co_await run_lists_before_recipient(subject_.sender.has_value());

@@ -1,18 +1,18 @@
 #pragma once
 /// Evaluates restriction lists about one client, one sender, one recipient.
 ///
-/// Use:     Checks checks(policy, {loop, pool, names}, subject); Verdict v = co_await checks.recipient();
+/// Use:     Checks checks(policy, {loop, tables, names}, subject); Verdict v = co_await checks.recipient();
 ///          if (v.rejected()) … reply with v.reply …               // it has been logged already
 /// Order:   as Postfix: with smtpd_delay_reject the client, HELO and sender lists are asked at RCPT; then relay and
 ///          recipient lists, then listed recipients, then what was deferred in case of a permit.
 /// Source:  Postfix SMTPD_ACCESS_README, postconf(5); texts and codes have its shape.
-/// Thread:  the loop's; look-ups that may block go to the handler pool. A Checks object is used for one evaluation;
+/// Thread:  the loop's. A Checks object is used for one evaluation;
 ///          several for the same session may be under way at once.
 #include <optional>
 #include <string>
 
-#include "lib/async/handler_pool.h"
 #include "lib/intake/effects.h"
+#include "lib/map/ask.h"
 #include "smtpd/access.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
@@ -57,7 +57,7 @@ struct Subject {
 /// What evaluations of one process share.
 struct CheckTools {
   async::Loop& loop;
-  async::HandlerPool& pool;
+  map::Asker& tables;
   Names& names;
 };
 
@@ -118,9 +118,14 @@ class Checks {
   Answer non_fqdn(std::string_view address, const Name& name);
   /// Whether the recipient is of a domain of ours, and its local part could not send the mail on from here
   /// (user%there@here, "user@there"@here): that is not ours to accept from strangers.
-  Result<bool> authorized_destination() const;
-  Answer unauth_destination(bool defer);
+  [[gnu::noinline]] async::Task<Result<bool>> authorized_destination();
+  /// permit_auth_destination, reject_unauth_destination and defer_unauth_destination.
+  [[gnu::noinline]] async::Task<Answer> destination(Check check);
+  async::Task<Result<resolve::AddressClass>> class_of(std::string_view domain);
   [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
+  /// Rejects where the routing tables lead to the transport error, with its text.
+  [[gnu::noinline]] async::Task<Result<Answer>> refused_by_route(std::string address, Name name,
+                                                                 bool sender);
   [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name,
                                                      std::string_view missing_dsn,
                                                      std::string_view null_mx_dsn,
@@ -128,11 +133,6 @@ class Checks {
   [[gnu::noinline]] async::Task<Answer> helo_known();
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
-  template <class F>
-  async::Task<std::invoke_result_t<F&>> off_loop(bool blocking, F work) {
-    if (!blocking) co_return work();
-    co_return co_await tools_.pool.run(std::move(work));
-  }
 
   Name client_name() const;
   Name helo_label() const;

@@ -26,10 +26,8 @@ async::Task<Checks::Answer> Checks::login_mismatch(Check check) {
   // The address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user where
   // the domain is local, @domain.
   const std::string address = policy_.resolve->rewrite(*subject_.sender);
-  const auto domain = mail::domain_part(address);
-  const auto cls = policy_.resolve->class_of(domain);
-  auto owners = co_await off_loop(
-      maps.blocking(),
+  const auto cls = co_await class_of(mail::domain_part(address));
+  auto owners = co_await tools_.tables.ask(
       [maps, address, delimiters = policy_.settings.recipient_delimiter,
        local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
         return map::find_address(maps, address,

@@ -75,6 +75,34 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
   BOOST_TEST(rig.rcpt("user@example.org").starts_with("451 4.3.0 "));
 }
 
+BOOST_AUTO_TEST_CASE(recipients_whose_route_is_error_are_refused_with_its_text) {
+  Open rig("", "127.0.0.1");
+  rig.resolver->answer.transport = "error";
+  rig.resolver->answer.nexthop = "5.1.2 no such place";
+  const std::string no =
+      "550 5.1.2 <a@gone.example>: Recipient address rejected: no such place\r\n";
+  BOOST_TEST(rig.rcpt("a@gone.example") == no);
+  rig.resolver->aliases = {{"list@example.org", {"a@b"}}};
+  BOOST_TEST(rig.rcpt("list@example.org") == kOk);  // goes elsewhere
+  BOOST_TEST(rig.rcpt("user@example.org").starts_with("550 5.1.2 "));
+  rig.resolver->answer.nexthop = "mailbox closed";
+  BOOST_TEST(rig.rcpt("a@gone.example") ==
+             "550 5.0.0 <a@gone.example>: Recipient address rejected: mailbox closed\r\n");
+  rig.resolver->answer.transport = "retry";
+  BOOST_TEST(rig.rcpt("a@gone.example") == kOk);
+  Open lax("smtpd_reject_unlisted_recipient = no\n", "127.0.0.1");
+  lax.resolver->answer.transport = "error";
+  BOOST_TEST(lax.rcpt("a@gone.example") == kOk);
+}
+
+BOOST_AUTO_TEST_CASE(postmaster_without_a_domain_is_taken_from_anybody) {
+  Open rig("smtpd_client_restrictions = reject\n");
+  rig.resolver->myorigin = "elsewhere.example";
+  BOOST_TEST(rig.rcpt("Postmaster") == kOk);
+  BOOST_TEST(rig.rcpt("postmaster@elsewhere.example").starts_with("554 5.7.1 "));
+  BOOST_TEST(rig.rcpt("user").starts_with("554 5.7.1 "));
+}
+
 BOOST_AUTO_TEST_CASE(users_of_relocated_maps_are_refused_with_where_they_are_now) {
   Open rig("relocated_maps = static:x\n");
   rig.resolver->gone = {{"user@example.org", "5.1.6 User has moved to jo@new.example"},

@@ -9,7 +9,7 @@ async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& m
   for (const std::string* print : {&subject_.tls->fingerprint, &subject_.tls->key_fingerprint}) {
     name = Name{*print, "Client certificate"};
     map::AddressValue found =
-        co_await off_loop(maps.blocking(), [maps, key = *print]() -> map::AddressValue {
+        co_await tools_.tables.ask([maps, key = *print]() -> map::AddressValue {
           auto value = maps.lookup(key);
           if (!value) return std::unexpected(std::move(value).error());
           if (!*value) return std::nullopt;

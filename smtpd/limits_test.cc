@@ -52,6 +52,17 @@ BOOST_AUTO_TEST_CASE(who_does_too_much_is_told_to_come_later) {
   BOOST_TEST(codes(recipients, "192.0.2.7", {mail, rcpt}) == "220 250 250");
 }
 
+BOOST_AUTO_TEST_CASE(addresses_of_one_prefix_are_one_client) {
+  for (const auto& [prefix, second] :
+       std::vector<std::pair<std::string, std::string>>{{"64", "421"}, {"128", "220"}}) {
+    Limited rig("smtpd_client_connection_rate_limit = 1\nsmtpd_client_ipv6_prefix_length = " +
+                prefix + "\n");
+    BOOST_TEST(codes(rig, "2001:db8::1", {}) == "220");
+    BOOST_TEST(codes(rig, "2001:db8::2", {}) == second, prefix);
+    BOOST_TEST(codes(rig, "2001:db8:1::1", {}) == "220");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(one_client_cannot_take_all_sessions) {
   Limited rig("smtpd_client_connection_count_limit = 2\n");
   using Place = sessions::ClientCounts::Place;

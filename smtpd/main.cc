@@ -19,23 +19,24 @@ using namespace pen;
 using service::Context;
 using service::Hooks;
 
-// look-ups in tables and accounts, and writes of large bodies
-constexpr std::size_t kHandlerThreads = 8;
+constexpr std::size_t kFileThreads = 8;  // reads and writes of large bodies
+constexpr std::size_t kNameThreads = 4;  // the hosts file, host look-ups by the system's own means
 
 /// Everything of the process; dies with it.
 struct Program {
   Program(Context& context, net::ResolverOptions dns, intake::Settings settings,
           std::shared_ptr<const resolve::Resolve> resolve)
-      : pool(context.loop(), kHandlerThreads),
-        resolver(context.loop(), pool, std::move(dns)),
-        names(resolver, pool),
+      : files(context.loop(), kFileThreads),
+        name_threads(context.loop(), kNameThreads),
+        resolver(context.loop(), name_threads, std::move(dns)),
+        names(resolver, name_threads),
         ids(context.loop().clock(), Random(secure_random_u64())),
         queue(std::make_shared<intake::EnqueueClient>(
             context.loop(), context.queue_path(ipc::kQmgrSocket),
             intake::EnqueueClient::Options{.inline_limit = static_cast<std::uint64_t>(
                                                context.settings().queue_inline_limit)})),
         intake{.loop = context.loop(),
-               .pool = pool,
+               .pool = files,
                .queue = *queue,
                .resolve = resolve,
                .settings = std::move(settings),
@@ -44,9 +45,9 @@ struct Program {
                    intake::expansion_may_wait(resolve->options(), intake.settings.copies),
                .log_info = [](const std::string& line) { log::info("{}", line); },
                .log_warning = [](const std::string& line) { log::warning("{}", line); }},
-        server(context.loop(), pool, names, intake) {}
+        server(context.loop(), files, names, intake) {}
 
-  async::HandlerPool pool;
+  async::HandlerPool files, name_threads;
   net::Resolver resolver;
   smtpd::DnsNames names;
   mail::QueueIdGenerator ids;
@@ -67,7 +68,8 @@ std::vector<std::string> status(const Program& program) {
       program.server.classes ? fmt::format("anvil {}connected, {} sessions of classes",
                                            program.server.classes->connected() ? "" : "not ",
                                            program.server.classes->size())
-                             : "no session classes"};
+                             : "no session classes",
+      program.intake.tables.status_line()};
 }
 
 /// The holder of session leases; none: session_classes is empty.
@@ -101,10 +103,9 @@ bool counts_clients(const config::Settings& s) {
 /// The authentication service; none: AUTH is not enabled.
 Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   const config::Settings& s = context.settings();
-  if (!s.smtpd_sasl_auth_enable) return nullptr;
-  auto address = sasl::parse_service(s.smtpd_sasl_path, s.queue_directory);
-  if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));
-  auto service = std::make_shared<sasl::DovecotService>(context.loop(), *std::move(address),
+  if (!smtpd::AuthPolicy::available(s)) return nullptr;
+  PEN_TRY_ASSIGN(auto address, smtpd::AuthPolicy::service(s));
+  auto service = std::make_shared<sasl::DovecotService>(context.loop(), std::move(address),
                                                         sasl::DovecotService::Options{});
   service->on_down = [](const std::string& why) {
     log::warning("SASL: {}: clients cannot log in until it is back", why);
@@ -136,9 +137,11 @@ Result<Hooks> start(Context& context) {
   start_tls();
 
   PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
-  if (settings.checks)
+  if (settings.checks) {
     for (const auto& problem : settings.checks->problems())
       log::warning("{}", map::advice(problem));
+    if (const auto why = settings.checks->slower_because(); !why.empty()) log::info("{}", why);
+  }
   if (resolve->canonical_blocking())
     log::warning("canonical tables that ask another process do not see addresses in headers");
   for (const auto& warning : settings.warnings) log::warning("{}", warning);

@@ -98,8 +98,14 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
                     "smtpd_authorized_xforward_hosts"));
 
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
+  if (auto why = AuthPolicy::unavailable(s); !why.empty()) p.warnings.push_back(std::move(why));
+
+  PEN_TRY(open_list(p.forbidden_commands, Kind::string, s.smtpd_forbidden_commands,
+                    "smtpd_forbidden_commands"));
+  PEN_TRY(open_list(p.noop_commands, Kind::string, s.smtpd_noop_commands, "smtpd_noop_commands"));
 
   p.local_rewrite_interfaces = false;
+  std::vector<std::string> tables;
   for (const auto& item : s.local_header_rewrite_clients) {
     if (iequals(item, "permit_inet_interfaces"))
       p.local_rewrite_interfaces = true;
@@ -109,10 +115,18 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
       p.local_rewrite_logins = true;
     else if (iequals(item, "permit_tls_clientcerts"))
       p.local_rewrite_clientcerts = true;
-    else
+    else if (iequals(item, "permit_tls_all_clientcerts"))
+      p.local_rewrite_all_clientcerts = true;
+    else if (item.contains(':'))
+      tables.push_back(item);
+    else if (!iequals(item, "check_address_map"))  // the table that follows says it all
       p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
   }
+  PEN_TRY(
+      open_list(p.local_rewrite_addresses, Kind::network, tables, "local_header_rewrite_clients"));
   for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
+  if ((p.discarded_keywords & keyword::kSilent) == 0)
+    p.discarded_words = join(s.smtpd_discard_ehlo_keywords, ", ");
   if (!s.requiretls_enable) p.discarded_keywords |= keyword::kRequireTls;
   if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
   p.parent_domains = list_contains(with_subdomains, "smtpd_access_maps");

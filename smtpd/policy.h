@@ -49,8 +49,12 @@ struct Policy {
   // local_header_rewrite_clients
   bool local_rewrite_mynetworks = false, local_rewrite_interfaces = true;
   bool local_rewrite_logins = false, local_rewrite_clientcerts = false;
+  bool local_rewrite_all_clientcerts = false;
+  map::MatchList local_rewrite_addresses;
+  map::MatchList forbidden_commands, noop_commands;
   AuthPolicy auth;
   unsigned discarded_keywords = 0;
+  std::string discarded_words;  // for the log; empty with silent-discard
   /// RCPT may have to wait for DNS or a slow table: pipelined ones are looked up together.
   bool rcpt_may_wait = false;
   TlsMode tls;

@@ -26,7 +26,7 @@ class Server {
  public:
   Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in,
          intake::Intake& intake_in)
-      : loop(loop_in), pool(pool_in), names(names_in), intake(intake_in) {}
+      : loop(loop_in), pool(pool_in), scans(loop_in, kScans), names(names_in), intake(intake_in) {}
 
   void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
@@ -37,7 +37,9 @@ class Server {
   async::Cancel& stop_cancel() { return stopping_; }
 
   async::Loop& loop;
-  async::HandlerPool& pool;
+  async::HandlerPool& pool;  // for files
+  async::HandlerPool scans;  // for content checks that take long: files do not wait for them
+  static constexpr std::size_t kScans = 2;
   Names& names;
   intake::Intake& intake;
   /// The name in master.cf, for the log and the counts of clients.
@@ -64,7 +66,33 @@ class Server {
   };
   Counts counts;
 
+  /// RCPT commands of groups that are judged ahead of their turn, all sessions together: each takes some kilobytes while
+  /// its look-ups are under way.
+  class Judged {
+   public:
+    static constexpr std::size_t kMost = 10'000;
+    explicit Judged(Server& server) : server_(server) {}
+    ~Judged() { server_.judged_ -= mine_; }
+    Judged(const Judged&) = delete;
+    Judged& operator=(const Judged&) = delete;
+    /// False: there are enough; this one has to wait for its turn.
+    bool one_more() {
+      if (server_.judged_ >= kMost) return false;
+      ++server_.judged_;
+      ++mine_;
+      return true;
+    }
+
+   private:
+    Server& server_;
+    std::size_t mine_ = 0;
+  };
+  /// Logs, once a minute, that recipients are put off for want of memory.
+  void tell_short_memory(const std::string& client);
+
  private:
+  std::size_t judged_ = 0;
+  SteadyTime told_short_ = SteadyTime::min();
   std::shared_ptr<const Policy> policy_;
   async::Cancel stopping_;
 };

@@ -63,10 +63,6 @@ bool is_junk(Verb verb) {
   }
 }
 
-bool in_list(const std::vector<std::string>& list, std::string_view word) {
-  return std::ranges::any_of(list, [&](const std::string& item) { return iequals(item, word); });
-}
-
 }  // namespace
 
 Session::Session(Server& server, async::Stream stream, const async::SocketAddress& from)
@@ -104,6 +100,14 @@ Subject Session::subject() const {
   return s;
 }
 
+void Server::tell_short_memory(const std::string& client) {
+  if (told_short_ != SteadyTime::min() && loop.now() < told_short_ + seconds(60)) return;
+  told_short_ = loop.now();
+  log::warning(
+      "recipients of all sessions together take {} bytes: further ones are put off, now of {}",
+      intake.memory.used(), client);
+}
+
 void Session::reply(std::string_view text) {
   std::string line;
   line.reserve(text.size() + 2);
@@ -115,6 +119,8 @@ void Session::reply(std::string_view text) {
 
 void Session::write_reply(std::string_view lines) {
   if (transcript_) transcript_->replies(lines);
+  // Whatever it answers, it says that the connection is closed (RFC 5321 section 3.8, RFC 7504 section 2).
+  hang_up_ = hang_up_ || lines.starts_with("421") || lines.starts_with("521");
   stream_.write(lines);
 }
 
@@ -229,13 +235,7 @@ async::Task<void> Session::run() {
     if (name.reverse == NameState::ok) peer_.reverse_name = std::move(name.reverse_name);
   }
   log::info("connect from {}", peer_.shown());
-  const auto& networks = policy_->mynetworks;
-  if (auto trusted = networks.matches_address(peer_.address)) {
-    peer_.trusted = *trusted;
-  } else {
-    log::warning("mynetworks: {}", trusted.error().message());
-    peer_.trusted = std::nullopt;
-  }
+  co_await learn_standing();
   if (auto own = async::local_address(stream_.fd()))
     peer_.own_address = own->is_unix() || own->host == peer_.address;
 
@@ -269,10 +269,35 @@ async::Task<void> Session::say_goodbye() {
     (void)co_await stream_.flush(soon);
 }
 
-bool Session::client_limited() const {
-  // Who may say XCLIENT speaks for many, who would share the count of the one address that connects.
-  return server_.clients && !may_xclient() &&
-         !policy_->event_limit_exceptions.matches_host(peer_.name, peer_.address).value_or(false);
+async::Task<void> Session::learn_standing() {
+  struct Found {
+    Result<bool> trusted = false;
+    Standing standing;
+    bool bare_newline = false;
+  };
+  const Found found = co_await server_.intake.tables.ask([this] {
+    const auto is_in = [this](const map::MatchList& list, bool when_unknown = false) {
+      return list.matches_host(peer_.name, peer_.address).value_or(when_unknown);
+    };
+    Found out;
+    if (peer_.address != kUnknownAddress) {
+      out.trusted = policy_->mynetworks.matches_address(peer_.address);
+      out.standing.local =
+          policy_->local_rewrite_addresses.matches_address(peer_.address).value_or(false);
+    }
+    out.standing.may_xclient = first_peer_ ? standing_.may_xclient : is_in(policy_->xclient_hosts);
+    out.standing.may_xforward = is_in(policy_->xforward_hosts);
+    out.standing.unlimited = is_in(policy_->event_limit_exceptions);
+    out.standing.no_auth = is_in(policy_->auth.exceptions, true);
+    out.bare_newline = is_in(policy_->bare_newline_exclusions);
+    return out;
+  });
+  if (!found.trusted) log::warning("mynetworks: {}", found.trusted.error().message());
+  peer_.trusted = found.trusted ? std::optional(*found.trusted) : std::nullopt;
+  standing_ = found.standing;
+  const auto bare_newline = settings().smtpd_forbid_bare_newline;
+  any_end_of_data_ = bare_newline == config::BareNewline::no || found.bare_newline;
+  forbid_bare_newline_ = bare_newline == config::BareNewline::reject && !any_end_of_data_;
 }
 
 async::Task<bool> Session::too_often(Event event, int limit) {
@@ -311,20 +336,17 @@ async::Task<sessions::Holder::Entry> Session::class_place() {
 }
 
 async::Task<Session::Flow> Session::greet() {
-  const auto& s = settings();
-  forbid_bare_newline_ =
-      s.smtpd_forbid_bare_newline == config::BareNewline::reject &&
-      !policy_->bare_newline_exclusions.matches_host(peer_.name, peer_.address).value_or(false);
   // Early talker: bytes before the greeting (RFC 5321 section 4.3.1).
   if (stream_.poll_input() && improper_pipelining(Verb::helo, "CONNECT")) co_return Flow::close;
-  Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
   Verdict verdict = co_await checks.client();
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
     co_await refuse(verdict.reply, verdict.error);
+    if (hang_up_) co_return Flow::close;
     co_return Flow::go_on;  // QUIT is still answered (RFC 5321 section 3.1)
   }
-  reply("220 " + s.smtpd_banner);
+  reply("220 " + settings().smtpd_banner);
   co_return Flow::go_on;
 }
 
@@ -362,7 +384,7 @@ async::Task<void> Session::commands() {
       read_failed(line.error());
       co_return;
     }
-    if (co_await command(*line) == Flow::close) co_return;
+    if (co_await command(*line) == Flow::close || hang_up_) co_return;
   }
 }
 
@@ -414,7 +436,8 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   failed_ = false;
   const Verb verb = line.verb;
 
-  if (verb == Verb::unknown && in_list(s.smtpd_forbidden_commands, line.word)) {
+  // A table that cannot be asked knows no command.
+  if (verb == Verb::unknown && policy_->forbidden_commands.matches(line.word).value_or(false)) {
     log::warning("non-SMTP command from {}: {}", peer_.shown(), printable(text, 100));
     count(verb, false);
     last_command_ = "UNKNOWN";
@@ -449,7 +472,6 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
 }
 
 async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
-  const auto& s = settings();
   switch (line.verb) {
     case Verb::helo:
       co_return co_await hello(line, false);
@@ -500,7 +522,7 @@ async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
     default:
       break;
   }
-  if (in_list(s.smtpd_noop_commands, line.word)) {
+  if (policy_->noop_commands.matches(line.word).value_or(false)) {
     reply("250 2.0.0 Ok");
     co_return Flow::go_on;
   }
@@ -526,7 +548,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
   Subject about = subject();
   about.where = extended ? "EHLO" : "HELO";
   about.sender.reset();
-  Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
   const Verdict verdict = co_await checks.helo();
   if (verdict.rejected()) {
     helo_ = before;
@@ -558,16 +580,19 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool ex
     add(keyword::kAuth, "AUTH " + mechanisms);
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);
   }
-  if (may_xclient())
+  if (standing_.may_xclient)
     add(keyword::kXclient,
         "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
-  if (may_xforward()) add(keyword::kXforward, "XFORWARD " + std::string(mail::xforward::kAll));
+  if (standing_.may_xforward)
+    add(keyword::kXforward, "XFORWARD " + std::string(mail::xforward::kAll));
   add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
   add(keyword::kEightBitMime, "8BITMIME");
   add(keyword::kDsn, "DSN");
   add(keyword::kSmtpUtf8, "SMTPUTF8");
   add(keyword::kChunking, "CHUNKING");
   text[last + 3] = ' ';
+  if (!policy_->discarded_words.empty())
+    log::info("discarding EHLO keywords: {}", policy_->discarded_words);
   write_reply(text);
   co_return Flow::go_on;
 }
@@ -595,7 +620,7 @@ async::Task<Session::Flow> Session::verify(std::string_view args) {
     Subject about = subject();
     about.where = "VRFY";
     about.recipient = *address;
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
     const Verdict verdict = co_await checks.recipient();
     if (verdict.rejected())
       co_await refuse(verdict.reply, verdict.error);

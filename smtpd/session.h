@@ -58,6 +58,8 @@ class Session {
   async::Task<void> run();
   /// A place in the client's session class, or a refusal.
   [[gnu::noinline]] async::Task<sessions::Holder::Entry> class_place();
+  /// Asks the lists about the client, once it is known who that is.
+  [[gnu::noinline]] async::Task<void> learn_standing();
   [[gnu::noinline]] async::Task<Flow> greet();
   async::Task<void> commands();
   [[gnu::noinline]] async::Task<void> say_goodbye();
@@ -74,7 +76,7 @@ class Session {
   // session_tls.cc
   [[gnu::noinline]] async::Task<Flow> starttls(std::string_view args);
   /// Its certificate's or its key's fingerprint is in relay_clientcerts.
-  bool known_certificate() const;
+  [[gnu::noinline]] async::Task<bool> known_certificate();
   /// The client has had as many full handshakes as it may in this time unit.
   async::Task<bool> no_more_tls();
   /// TLS before anything else.
@@ -103,8 +105,6 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> xforward(std::string_view args);
   [[gnu::noinline]] async::Task<Flow> xclient(std::string_view args);
   async::Task<bool> may_say_attributes(bool permitted);
-  bool may_xforward() const;
-  bool may_xclient() const;
   /// Puts the client that XFORWARD has told of into the message.
   void take_forwarded(intake::Message& message) const;
   /// The same for the line that begins with client=; empty: nothing was told.
@@ -136,6 +136,8 @@ class Session {
   // session_data.cc
   async::Task<Flow> data(std::string_view args);
   async::Task<Flow> bdat(std::string_view args);
+  /// message_size_limit is less than that.
+  bool beyond_limit(std::uint64_t size) const;
   async::Task<Flow> skip_chunk(mail::BdatCommand chunk, std::string_view answer,
                                mail::ErrorClasses error = mail::ErrorClass::protocol);
   async::Task<Flow> end_of_message();
@@ -180,7 +182,10 @@ class Session {
   }
   using Event = sessions::ClientCounts::Event;
   /// The smtpd_client_*_limit settings are for this client too.
-  bool client_limited() const;
+  bool client_limited() const {
+    // Who may say XCLIENT speaks for many, who would share the count of the one address that connects.
+    return server_.clients && !standing_.may_xclient && !standing_.unlimited;
+  }
   /// Counts it for the client; true: it is more than `limit` (0: none), which has been logged.
   [[gnu::noinline]] async::Task<bool> too_often(Event event, int limit);
   bool over_rate(Event event, std::uint32_t rate, int limit) const;
@@ -195,6 +200,15 @@ class Session {
   std::shared_ptr<const Policy> policy_;
   async::Stream stream_;
   Peer peer_;
+  /// In which lists the client is; peer_.trusted is the rest of it. What cannot be read is answered for safety.
+  struct Standing {
+    bool may_xclient = false;   // who connected, whoever peer_ is now
+    bool may_xforward = false;  // smtpd_authorized_xforward_hosts
+    bool unlimited = false;     // smtpd_client_event_limit_exceptions
+    bool no_auth = true;        // smtpd_sasl_exceptions_networks
+    bool local = false;         // local_header_rewrite_clients, its addresses and tables
+  };
+  Standing standing_;
   std::string counted_as_;  // "service:address"
   std::optional<sessions::ClientCounts::Place> counted_;
   std::string helo_;
@@ -214,7 +228,9 @@ class Session {
   bool improper_pipelining_ = false;
   bool failed_ = false;  // the command under way was refused
   bool forbid_bare_newline_ = true;
+  bool any_end_of_data_ = false;  // LF.LF ends a message of this client
   bool quit_ = false;
+  bool hang_up_ = false;  // a reply said 421 or 521
 };
 
 }  // namespace pen::smtpd

@@ -20,7 +20,7 @@ constexpr std::size_t kShown = 100;  // of what the client chose, in log lines
 async::Task<std::string> Session::auth_keyword() {
   const AuthPolicy& auth = policy_->auth;
   if (!auth.enabled || !server_.authenticator || (settings().smtpd_tls_auth_only && !secured()) ||
-      auth.exceptions.matches_host(peer_.name, peer_.address).value_or(true))
+      standing_.no_auth)
     co_return std::string();
   async::Until wait = until();
   wait.deadline = std::min(wait.deadline, server_.loop.now() + kSettle);

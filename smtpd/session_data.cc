@@ -1,17 +1,14 @@
 /// DATA and BDAT: content into the message, and the answer to it.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "lib/base/log.h"
+#include "smtpd/content_clock.h"
+#include "smtpd/content_turn.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
-namespace {
-
-/// Bytes taken from one client before other sessions get a turn.
-constexpr std::size_t kTurn = 256 * 1024;
-
-}  // namespace
-
 std::string Session::reply_for(const intake::Commit& commit, const std::string& queue_id) {
   using intake::Outcome;
   switch (commit.outcome) {
@@ -66,7 +63,7 @@ async::Task<bool> Session::may_start_content() {
     co_return false;
   }
   if (!policy_->data.empty()) {
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
     Verdict verdict = co_await checks.data();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply, verdict.error);
@@ -102,28 +99,26 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
   reply("354 End data with <CR><LF>.<CR><LF>");
 
   intake::Body& body = *transaction_->message.body();
-  mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr});
-  std::size_t turn = 0;
+  mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr,
+                             .any_end_of_data = any_end_of_data_});
+  ContentClock clock(settings(), server_.loop);
+  ContentTurn turn(server_.loop, server_.scans, body.content());
   while (!scanner.done()) {
     if (stream_.buffered().empty()) {
       // One byte waits for more to come; the rest is taken from the buffer in place.
       stream_.limit_reads(server_.intake.bodies.read_limit());
-      auto first = co_await stream_.read_some(1, until());
+      auto first = co_await stream_.read_some(1, clock.until(until()));
       if (!first) {
         last_command_ = fmt::format("DATA ({} bytes)", body.content().received());
         co_return read_failed(first.error());
       }
       scanner.feed(*first, body.content());
+      clock.came(1 + stream_.buffered().size());
     }
-    const std::size_t taken = scanner.feed(stream_.buffered(), body.content());
-    stream_.consume(taken);
+    stream_.consume(co_await turn.feed(scanner, stream_.buffered()));
     if (body.must_drain()) {
       stream_.shrink_input();
       co_await move_content();
-    }
-    if ((turn += taken) > kTurn) {
-      turn = 0;
-      co_await server_.loop.yield();
     }
   }
   last_command_ = "END-OF-MESSAGE";
@@ -134,13 +129,28 @@ async::Task<Session::Flow> Session::data(std::string_view args) {
   co_return co_await end_of_message();
 }
 
+bool Session::beyond_limit(std::uint64_t size) const {
+  const auto limit = static_cast<std::uint64_t>(settings().message_size_limit);
+  return limit > 0 && size > limit;
+}
+
 async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::string_view answer,
                                                mail::ErrorClasses error) {
   const std::string text(answer);
+  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(chunk.size / 2)) {
+    // Nobody is bound to read so much for nothing. What is a little too large is read off, for a client that is cut off
+    // while it sends does not hear the reply.
+    co_await refuse(text, error);
+    reply(
+        fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", settings().myhostname));
+    co_return Flow::close;
+  }
+  ContentClock clock(settings(), server_.loop);
   for (std::uint64_t size = chunk.size; size > 0;) {
     const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, 64 * 1024));
-    auto part = co_await stream_.read_some(most, until());
+    auto part = co_await stream_.read_some(most, clock.until(until()));
     if (!part) co_return read_failed(part.error());
+    clock.came(part->size());
     size -= part->size();
   }
   // The transaction has ended, as with any end of data that is refused: a client that goes on without RSET must not
@@ -171,7 +181,7 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
     co_return co_await skip_chunk(chunk, "503 5.5.1 Error: BDAT after failed BDAT");
   if (!transaction_->bdat) {
     if (!policy_->data.empty()) {
-      Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+      Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
       Verdict verdict = co_await checks.data();
       if (verdict.rejected()) {
         transaction_->bdat = std::make_unique<mail::BdatScanner>();
@@ -194,32 +204,32 @@ async::Task<Session::Flow> Session::bdat(std::string_view args) {
   intake::Body& body = *transaction_->message.body();
   mail::BdatScanner& scanner = *transaction_->bdat;
   const auto limit = static_cast<std::uint64_t>(s.message_size_limit);
-  if (limit > 0 && (chunk.size > limit || body.content().received() + chunk.size > limit + 1024)) {
+  constexpr auto kEndless = std::numeric_limits<std::uint64_t>::max();
+  if (chunk.size == kEndless || beyond_limit(chunk.size) ||
+      (limit > 0 && body.content().received() + chunk.size > limit + 1024)) {
     // Clearly over the limit before a byte was read; the last word is had at the end.
     transaction_->bdat_failed = true;
     co_return co_await skip_chunk(chunk, "552 5.3.4 Chunk exceeds message size limit",
                                   mail::ErrorClass::policy);
   }
-  std::size_t turn = 0;
+  ContentClock clock(s, server_.loop);
+  ContentTurn turn(server_.loop, server_.scans, body.content());
   for (std::uint64_t left = chunk.size; left > 0;) {
     const auto most =
         static_cast<std::size_t>(std::min<std::uint64_t>(left, intake::Body::kDrainAt));
     stream_.limit_reads(server_.intake.bodies.read_limit());
-    auto part = co_await stream_.read_some(most, until());
+    auto part = co_await stream_.read_some(most, clock.until(until()));
     if (!part) {
       last_command_ = fmt::format("BDAT ({} bytes)", body.content().received());
       co_return read_failed(part.error());
     }
+    clock.came(part->size());
     left -= part->size();
-    turn += part->size();
-    scanner.feed(*part, body.content());
+    for (std::string_view rest = *part; !rest.empty();)
+      rest.remove_prefix(co_await turn.feed(scanner, rest));
     if (body.must_drain()) {
       stream_.shrink_input();
       co_await move_content();
-    }
-    if (turn > kTurn) {
-      turn = 0;
-      co_await server_.loop.yield();
     }
   }
   if (refuse_bare_newline(scanner.bare_lf())) {
@@ -238,7 +248,7 @@ async::Task<Session::Flow> Session::end_of_message() {
   stream_.limit_reads(nullptr);
   intake::Message& message = transaction_->message;
   if (!policy_->end_of_data.empty()) {
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, subject());
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
     Verdict verdict = co_await checks.end_of_data();
     if (verdict.rejected()) {
       reset_transaction();

@@ -10,15 +10,6 @@ namespace pen::smtpd {
 
 using Kind = mail::ClientAttribute::Kind;
 
-bool Session::may_xforward() const {
-  return policy_->xforward_hosts.matches_host(peer_.name, peer_.address).value_or(false);
-}
-
-bool Session::may_xclient() const {
-  const Peer& peer = first_peer_ ? *first_peer_ : peer_;
-  return policy_->xclient_hosts.matches_host(peer.name, peer.address).value_or(false);
-}
-
 async::Task<bool> Session::may_say_attributes(bool permitted) {
   if (!permitted) {
     co_await refuse("550 5.7.0 Error: insufficient authorization");
@@ -31,7 +22,7 @@ async::Task<bool> Session::may_say_attributes(bool permitted) {
 }
 
 async::Task<Session::Flow> Session::xforward(std::string_view args) {
-  if (!co_await may_say_attributes(may_xforward())) co_return Flow::go_on;
+  if (!co_await may_say_attributes(standing_.may_xforward)) co_return Flow::go_on;
   const auto attributes = mail::parse_client_attributes(args);
   if (!attributes) {
     co_await refuse("501 5.5.4 Bad XFORWARD attribute syntax");
@@ -92,7 +83,7 @@ std::string Session::forwarded_shown() const {
 }
 
 async::Task<Session::Flow> Session::xclient(std::string_view args) {
-  if (!co_await may_say_attributes(may_xclient())) co_return Flow::go_on;
+  if (!co_await may_say_attributes(standing_.may_xclient)) co_return Flow::go_on;
   const auto attributes = mail::parse_client_attributes(args);
   if (!attributes) {
     co_await refuse("501 5.5.4 Bad XCLIENT attribute syntax");
@@ -151,11 +142,6 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
     next.reverse_name = next.name;
     next.reverse_state = NameState::ok;
   }
-  const auto trusted = next.address == kUnknownAddress
-                           ? Result<bool>(false)
-                           : policy_->mynetworks.matches_address(next.address);
-  if (!trusted) log::warning("mynetworks: {}", trusted.error().message());
-  next.trusted = trusted ? std::optional(*trusted) : std::nullopt;
   next.own_address = false;
   // Who may say so is whoever connected, whatever he has said since.
   if (!first_peer_) first_peer_ = std::make_unique<Peer>(peer_);
@@ -166,6 +152,7 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
   forwarded_.reset();
   access_denied_.clear();
   // As if that client had just connected.
+  co_await learn_standing();
   co_return co_await greet();
 }
 

@@ -89,7 +89,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
     Subject about = subject();
     about.sender = mail->sender;
-    Checks checks(*policy_, {server_.loop, server_.pool, server_.names}, std::move(about));
+    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
     Verdict verdict = co_await checks.sender();
     if (verdict.rejected()) {
       co_await refuse(verdict.reply, verdict.error);
@@ -127,13 +127,14 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
   if (secured()) transaction_->message.trace_tls(tls_->trace);
   // what was announced; replaced by the facts when the content has come
   e.body.size = mail->size.value_or(0);
-  transaction_->local =
-      forwarded_ && forwarded_->local
-          ? *forwarded_->local
-          : (policy_->local_rewrite_interfaces && peer_.own_address) ||
-                (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
-                (policy_->local_rewrite_logins && login_) ||
-                (policy_->local_rewrite_clientcerts && known_certificate());
+  if (forwarded_ && forwarded_->local)
+    transaction_->local = *forwarded_->local;
+  else
+    transaction_->local = (policy_->local_rewrite_interfaces && peer_.own_address) ||
+                          (policy_->local_rewrite_mynetworks && peer_.trusted.value_or(false)) ||
+                          (policy_->local_rewrite_logins && login_) || standing_.local ||
+                          (policy_->local_rewrite_all_clientcerts && tls_ && tls_->trusted) ||
+                          (policy_->local_rewrite_clientcerts && co_await known_certificate());
   // What is done on the way into the queue is done behind a proxy filter, which hears whether the client is local.
   transaction_->message.unqueued(proxied());
   transaction_->message.complete_header(transaction_->local && !proxied());
@@ -159,7 +160,7 @@ std::unique_ptr<Session::RcptJob> Session::parse_rcpt(std::string_view args, std
   Subject about = subject();
   about.recipient = job->rcpt.recipient;
   about.recipient_count += ahead;
-  job->checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names},
+  job->checks.emplace(*policy_, CheckTools{server_.loop, server_.intake.tables, server_.names},
                       std::move(about));
   return job;
 }
@@ -186,11 +187,16 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
     if (++transaction_->refused > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit))
       ++errors_;
     reply("452 4.5.3 Error: too many recipients");
+  } else if (message.memory_is_short()) {
+    failed_ = true;  // no error of this client
+    went_wrong(mail::ErrorClass::resource);
+    server_.tell_short_memory(peer_.shown());
+    reply("452 4.3.1 Error: too many recipients of all clients, try again later");
   } else {
     if (!job.checks) {  // it was over the limit when it came in, and is not any more
       Subject about = subject();
       about.recipient = job.rcpt.recipient;
-      job.checks.emplace(*policy_, CheckTools{server_.loop, server_.pool, server_.names},
+      job.checks.emplace(*policy_, CheckTools{server_.loop, server_.intake.tables, server_.names},
                          std::move(about));
       job.verdict = co_await job.checks->recipient();
     }
@@ -243,8 +249,9 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
   async::Gate gate(server_.loop);  // after what its tasks point to
   if (!first.done) gate.spawn("rcpt", judge(&first, &changed));
   // Further RCPT lines of this group, as far as they are here.
-  while (more.size() + 1 < kMaxBatch && istarts_with(stream_.buffered(), "RCPT ") &&
-         stream_.line_buffered()) {
+  Server::Judged judged(server_);
+  while (more.size() + 1 < kMaxBatch && judged.one_more() &&
+         istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered()) {
     const auto line_end = stream_.buffered().find('\n');
     if (line_end >= static_cast<std::size_t>(s.line_length_limit))
       break;  // the main loop knows what to say
@@ -262,7 +269,7 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
       (void)co_await changed.wait();  // every look-up has a bound of its own
     }
     co_await answer_rcpt(*job);
-    if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit)
+    if (hang_up_ || static_cast<int>(errors_) >= s.smtpd_hard_error_limit)
       break;  // the rest is not worth an answer
     if (i == more.size()) break;
     job = more[i].get();

@@ -282,6 +282,36 @@ BOOST_AUTO_TEST_CASE(bare_newlines_are_refused_when_the_setting_says_so_but_for_
   BOOST_TEST(codes(normal.say("NOOP\n")) == "250");
 }
 
+BOOST_AUTO_TEST_CASE(old_clients_may_end_a_message_with_bare_newlines_where_settings_say_so) {
+  const std::string message = "Subject: x\n\nline\n.\n";
+  for (const auto* settings :
+       {"smtpd_forbid_bare_newline = no\n", "smtpd_forbid_bare_newline_exclusions = 192.0.2.0/24\n",
+        "smtpd_forbid_bare_newline = reject\n"
+        "smtpd_forbid_bare_newline_exclusions = 192.0.2.0/24\n"}) {
+    Open rig(settings);
+    rig.say(kMail + kRcpt + "DATA\r\n");
+    BOOST_TEST(codes(rig.say(message)) == "250", settings);
+    BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
+    BOOST_TEST(rig.queue.stored[0].content.ends_with("\r\n\r\nline\r\n"));
+  }
+  for (const auto* settings : {"", "mynetworks = 192.0.2.0/24\n",
+                               "smtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n"}) {
+    Open rig(settings);
+    rig.say(kMail + kRcpt + "DATA\r\n");
+    BOOST_TEST(codes(rig.say(message)) == "", settings);
+    BOOST_TEST(codes(rig.say("\r\n.\r\n")) == "250", settings);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(commands_to_pass_over_and_to_hang_up_on_are_found_in_tables_too) {
+  Open rig(
+      "smtpd_noop_commands = inline:{ xnothing = ok }, later\n"
+      "smtpd_forbidden_commands = get, inline:{ host: = bogus }\n");
+  BOOST_TEST(codes(rig.say("XNOTHING a b\r\nLater\r\nOTHER\r\n")) == "250 250 500");
+  BOOST_TEST(codes(rig.say("Host: mx.example\r\n")) == "221");
+  BOOST_TEST(rig.closed());
+}
+
 BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
   for (std::size_t piece : {1u, 2u, 7u, 1000u}) {
     Open rig;
@@ -306,8 +336,11 @@ BOOST_AUTO_TEST_CASE(the_size_limit_holds_for_data_and_chunks) {
   BOOST_TEST(codes(rig.say(std::string(998, 'x') + "\r\n.\r\n")) == "250");
   rig.say(kMail + kRcpt + "DATA\r\n");
   BOOST_TEST(codes(rig.say(std::string(999, 'x') + "\r\n.\r\nNOOP\r\n")) == "552 250");
-  BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT 1001\r\n" + std::string(1001, 'x') +
+  const std::string chunk = "BDAT 1000\r\n" + std::string(1000, 'x');
+  BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT 2001\r\n" + std::string(2001, 'x') +
                            "BDAT 1\r\nxRSET\r\n")) == "250 250 552 503 250");
+  BOOST_TEST(codes(rig.say(kMail + kRcpt + chunk + chunk + chunk + "BDAT 1\r\nxRSET\r\n")) ==
+             "250 250 250 250 552 503 250");
   // declared too small
   BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=10\r\n" + kRcpt + "DATA\r\n")) == "250 250 354");
   BOOST_TEST(codes(rig.say(std::string(500, 'x') + "\r\n.\r\n")) == "250");
@@ -434,6 +467,119 @@ BOOST_AUTO_TEST_CASE(idle_sessions_time_out_with_421) {
   data.say(kMail + kRcpt + "DATA\r\n");
   data.clock.advance(seconds(301));
   BOOST_TEST(codes(data.settle()) == "421");
+}
+
+BOOST_AUTO_TEST_CASE(chunks_that_would_be_skipped_for_ever_end_the_session_at_once) {
+  for (const std::string count :
+       {"2002", "900000000000", "18446744073709551615", "99999999999999999999"}) {
+    for (const std::string& before : {std::string(), kMail, kMail + kRcpt}) {
+      Open rig("message_size_limit = 1000\n");
+      BOOST_TEST(codes(rig.say(before + "BDAT " + count + "\r\n")).ends_with(" 421"));
+      BOOST_TEST(rig.closed());
+    }
+  }
+  Open unlimited("message_size_limit = 0\n");
+  BOOST_TEST(codes(unlimited.say(kMail + kRcpt + "BDAT 99999999999999999999\r\n")) ==
+             "250 250 552 421");
+}
+
+BOOST_AUTO_TEST_CASE(content_has_a_floor_for_its_rate) {
+  for (const bool chunk : {false, true}) {
+    const std::string begin = chunk ? "BDAT 200000\r\n" : "DATA\r\n";
+    Open slow;
+    slow.say(kMail + kRcpt + begin);
+    slow.clock.advance(seconds(200));
+    BOOST_TEST(slow.say("x") == "");
+    slow.clock.advance(seconds(99));
+    BOOST_TEST(slow.say("x") == "");
+    slow.clock.advance(seconds(2));
+    BOOST_TEST(codes(slow.settle()) == "421");
+    BOOST_TEST(slow.closed());
+
+    Open fast;
+    fast.say(kMail + kRcpt + begin);
+    for (int i = 0; i < 10; ++i) {
+      fast.clock.advance(seconds(19));
+      BOOST_TEST(fast.say(std::string(98, 'x') + "\r\n" + std::string(9898, 'y') + "\r\n") == "");
+    }
+    BOOST_TEST(!fast.closed());
+
+    Open lax("smtpd_per_request_deadline = no\n");
+    lax.say(kMail + kRcpt + begin);
+    for (int i = 0; i < 10; ++i) {
+      lax.clock.advance(seconds(299));
+      BOOST_TEST(lax.say("x") == "");
+    }
+    BOOST_TEST(!lax.closed());
+  }
+  Open skipped;  // a chunk that nobody wants
+  skipped.say("BDAT 100000\r\n");
+  skipped.clock.advance(seconds(299));
+  BOOST_TEST(skipped.say("x") == "");
+  skipped.clock.advance(seconds(2));
+  BOOST_TEST(codes(skipped.settle()) == "421");
+  Open quick("smtpd_min_data_rate = 1000000\n");  // what came may not prolong it
+  quick.say(kMail + kRcpt + "DATA\r\n");
+  quick.clock.advance(seconds(290));
+  BOOST_TEST(quick.say(std::string(10000, 'x')) == "");
+  quick.clock.advance(seconds(11));
+  BOOST_TEST(codes(quick.settle()) == "421");
+}
+
+BOOST_AUTO_TEST_CASE(replies_of_421_and_521_end_the_session) {
+  for (const std::string code : {"421", "521"}) {
+    const std::string table =
+        "inline:{ {192.0.2.7 = " + code + " go away} {bad.example = " + code + " go} }";
+    Rig rig("smtpd_client_restrictions = check_client_access " + table + "\n");
+    rig.connect();
+    rig.say("EHLO x\r\n");
+    BOOST_TEST(codes(rig.say(kMail + kRcpt + kRcpt + "NOOP\r\n")) == "250 " + code);
+    BOOST_TEST(rig.closed());
+    Rig early("smtpd_delay_reject = no\nsmtpd_client_restrictions = check_client_access " + table +
+              "\n");
+    BOOST_TEST(codes(early.connect()) == code);
+    BOOST_TEST(early.closed());
+    Rig sender("smtpd_sender_restrictions = check_sender_access " + table + "\n");
+    sender.connect();
+    sender.say("EHLO x\r\n");
+    BOOST_TEST(codes(sender.say("MAIL FROM:<a@bad.example>\r\n" + kRcpt + "QUIT\r\n"))
+                   .ends_with("250 " + code));
+    BOOST_TEST(sender.closed());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(recipients_of_all_sessions_together_take_bounded_memory) {
+  Open rig("smtpd_recipient_limit = 10000\n");
+  rig.intake.memory = intake::RecipientMemory(20'000);
+  rig.say(kMail);
+  std::string all;
+  for (int i = 0; i < 100; ++i)
+    all += codes(rig.say("RCPT TO:<user@example.org> ORCPT=rfc822;" + std::string(400, 'x') +
+                         "\r\n")) +
+           " ";
+  BOOST_TEST(all.starts_with("250 250 "));
+  BOOST_TEST(all.ends_with("452 452 "));
+  BOOST_TEST(rig.intake.memory.used() > 20'000U);
+  BOOST_TEST(rig.intake.memory.used() < 22'000U);
+  // Who has few is served beside it.
+  int fds[2];
+  BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+  const async::Fd other(fds[1]);
+  rig.sessions.spawn("session",
+                     Session::serve(rig.server, async::Stream(rig.loop, async::Fd(fds[0])),
+                                    async::SocketAddress::inet("192.0.2.8", 4711), {}));
+  rig.settle();
+  for (const std::string& text : {std::string("EHLO y\r\n"), kMail + kRcpt + kRcpt + "DATA\r\n"}) {
+    BOOST_REQUIRE(::send(other.get(), text.data(), text.size(), 0) > 0);
+    rig.settle();
+  }
+  std::string got(4096, '\0');
+  got.resize(static_cast<std::size_t>(
+      std::max<ssize_t>(0, ::recv(other.get(), got.data(), got.size(), 0))));
+  BOOST_TEST(codes(got).ends_with("250 250 250 354"));
+  rig.say("RSET\r\n");
+  BOOST_TEST(rig.intake.memory.used() < 2'000U);
+  BOOST_TEST(codes(rig.say(kMail + kRcpt)) == "250 250");
 }
 
 BOOST_AUTO_TEST_CASE(a_drain_says_421_in_any_waiting_state) {

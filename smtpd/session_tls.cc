@@ -71,12 +71,14 @@ async::Task<Session::Flow> Session::starttls(std::string_view args) {
   co_return Flow::go_on;
 }
 
-bool Session::known_certificate() const {
-  if (!tls_ || !tls_->certificate) return false;
-  const auto& known = policy_->relay_clientcerts;
-  for (const std::string* print : {&tls_->fingerprint, &tls_->key_fingerprint})
-    if (const auto found = known.lookup(*print); found && *found) return true;
-  return false;
+async::Task<bool> Session::known_certificate() {
+  if (!tls_ || !tls_->certificate) co_return false;
+  co_return co_await server_.intake.tables.ask([this] {
+    const auto& known = policy_->relay_clientcerts;
+    for (const std::string* print : {&tls_->fingerprint, &tls_->key_fingerprint})
+      if (const auto found = known.lookup(*print); found && *found) return true;
+    return false;
+  });
 }
 
 async::Task<bool> Session::no_more_tls() {

@@ -102,6 +102,12 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
                                     config.text("default_database_type").value_or("hash")};
     auto maps = map::MapList::open(join(s.tls_server_sni_maps), open);
     if (!maps) return fail(std::move(maps).error().within("tls_server_sni_maps"));
+    if (maps->blocking()) {
+      log::warning(
+          "tls_server_sni_maps: a table that asks another process cannot be asked within a "
+          "handshake: every client gets the usual certificate");
+      return o;
+    }
     o.find_chain = [maps = *std::move(maps)](std::string_view name) {
       auto found = find_chain(maps, name);
       if (!found)

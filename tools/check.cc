@@ -7,6 +7,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -14,14 +15,20 @@
 #include "bounce/from_config.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/config/transport_use.h"
+#include "lib/intake/from_settings.h"
 #include "lib/mailbox/limits.h"
 #include "lib/map/match_list.h"
 #include "lib/redis/server.h"
+#include "lib/resolve/from_settings.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
+#include "pipe/identity.h"
 #include "smtp/from_config.h"
 #include "smtp/tls.h"
+#include "smtpd/policy.h"
 #include "smtpd/tls.h"
+#include "tools/own_tables.h"
 #include "tools/tables.h"
 
 namespace pen::tools {
@@ -130,14 +137,78 @@ void check_mailbox_limits(const config::Config& config, Report& report) {
         local ? "mailbox_size_limit" : "virtual_mailbox_limit",
         static_cast<std::uint64_t>(local ? s.mailbox_size_limit : s.virtual_mailbox_limit),
         static_cast<std::uint64_t>(s.message_size_limit));
-    if (!fits)
-      report.add(Severity::error,
-                 "service " + service.name + " will not start: " + fits.error().context());
+    if (fits) continue;
+    const bool used = config::transport_is_used(config.settings(), service.name);
+    report.add(used ? Severity::error : Severity::note,
+               "service " + service.name +
+                   (used ? " will not start: " : " would not start if mail came for it: ") +
+                   fits.error().context());
   }
 }
 
 std::set<std::string> as_set(const std::vector<std::string>& list) {
   return {list.begin(), list.end()};
+}
+
+/// What smtpd says at its start, of every service that runs it: why it will not start, or what it does without.
+void check_smtpd(const config::Config& config, Report& report) {
+  std::set<std::string> told;  // once, however many services have it
+  const auto say = [&](Severity severity, const std::string& text) {
+    if (told.insert(text).second) report.add(severity, text);
+  };
+  for (const auto& service : config.master()) {
+    if (service.command != "smtpd" || service.type == config::ServiceType::pass) continue;
+    const auto own = config.with(service);
+    const config::Settings& s = own.settings();
+    const auto stops = [&](const Error& why) {
+      say(Severity::error, "service " + service.label() + " will not start: " + why.message());
+    };
+    auto resolve = resolve::Resolve::open(resolve::from_settings(s));
+    if (!resolve) {
+      stops(resolve.error());
+      continue;
+    }
+    auto policy = smtpd::Policy::open_policy(own, *resolve);
+    if (!policy) stops(policy.error());
+    if (policy)
+      for (const auto& warning : (*policy)->warnings) say(Severity::warning, warning);
+    auto intake = intake::from_settings(s);
+    if (!intake) stops(intake.error());
+    if (intake)
+      for (const auto& warning : intake->warnings) say(Severity::warning, warning);
+    if (!smtpd::AuthPolicy::available(s)) continue;
+    if (auto at = smtpd::AuthPolicy::service(s); !at) stops(at.error());
+  }
+}
+
+/// Commands whose service would not start. Postfix's own master.cf has some for software that is not there: a note.
+void check_commands(const config::Config& config, Report& report) {
+  const auto owner = service::mail_owner(config.settings());
+  for (const auto& service : config.master()) {
+    if (service.command != "pipe") continue;
+    const std::string start =
+        "service " + service.label() + " would not start if mail came for it: ";
+    const auto options = pipes::parse_options(service.arguments);
+    if (!options) {
+      report.add(Severity::warning, start + options.error());
+    } else if (owner) {
+      const auto who = pipes::identity_of(*options, owner->uid, owner->gid, service.name);
+      if (!who) report.add(Severity::note, start + who.error().context());
+    }
+  }
+}
+
+/// Tables that are not made of their text yet, as after a change from Postfix, whose files have another form.
+void check_tables(const config::Config& config, Report& report) {
+  std::string missing;
+  for (const OwnTable& table : own_tables(config)) {
+    if (table.has_text() && !table.is_made())
+      missing += (missing.empty() ? "" : ", ") + table.file();
+  }
+  if (!missing.empty())
+    report.add(Severity::warning, "tables that are not made yet: " + missing +
+                                      "; make them all: penmap -c " + config.directory() +
+                                      " --all");
 }
 
 /// What keeps smtpd, smtp and lmtp from speaking TLS: files, keys, protocols, ciphers. Mail at level may goes without.
@@ -188,9 +259,18 @@ int check(const std::string& config_directory) {
     told.insert(p.name);
   }
   for (const auto& p : table_problems(*config)) report.add(p.severity, p.message());
+  const bool unreadable = std::ranges::any_of(
+      config->problems(), [](const auto& p) { return p.severity == Severity::error; });
+  if (unreadable) {  // no program could work with these settings
+    report.add(Severity::note, "no further checks before these errors are put right");
+    return EX_CONFIG;
+  }
   const config::Settings& s = config->settings();
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
+  check_tables(*config, report);
+  check_smtpd(*config, report);
+  check_commands(*config, report);
   check_notices(*config, report);
   check_mailbox_limits(*config, report);
   check_config_file(config->main_file(), report);
@@ -198,10 +278,12 @@ int check(const std::string& config_directory) {
   check_accounts(s, report);
   check_directory("queue_directory", s.queue_directory, s, report);
   check_directory("data_directory", s.data_directory, s, report);
-  const std::string programs = service::program_directory(*config);
+  const auto [programs, passed_over] = service::program_directory(*config);
+  if (!passed_over.empty()) report.add(Severity::warning, passed_over);
   const auto machine = service::real_machine(programs);
   if (!machine.has_program("master")) {
-    report.add(Severity::error, "daemon_directory " + programs + " holds no master");
+    report.add(Severity::error,
+               "the programs of Penstock are missing: " + programs + " holds no master");
   }
   const auto plan = service::make_plan(*config, machine);
   for (const auto& skipped : plan.skipped) {

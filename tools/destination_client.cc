@@ -1,6 +1,5 @@
 #include "tools/destination_client.h"
 
-#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -8,7 +7,7 @@
 
 #include "lib/async/loop.h"
 #include "lib/ipc/channel.h"
-#include "tools/as_owner.h"
+#include "lib/service/as_account.h"
 #include "tools/queue_client.h"
 
 namespace pen::tools {
@@ -57,23 +56,22 @@ std::optional<Done> DestinationClient::ask(const ToQmgr& request, const See& see
 }
 
 DestinationFile::DestinationFile(const config::Config& config)
-    : directory_(config.settings().data_directory + "/destdb") {}
+    : directory_(config.settings().data_directory + "/destdb"),
+      owner_(service::mail_owner(config.settings())) {}
 
-namespace {
-Result<struct stat> status_of(const std::string& file) {
-  struct stat st{};
-  if (::stat(file.c_str(), &st) != 0) return fail_errno(file);
-  return st;
+Result<void> DestinationFile::there() const {
+  const std::string path = directory_ + "/data.mdb";
+  if (::access(path.c_str(), F_OK) != 0) return fail_errno(path);
+  return {};
 }
-}  // namespace
 
 Result<void> DestinationFile::each(
     bool quiet,
     const std::function<void(const std::string& key, const destdb::Facts& facts)>& see) {
-  const std::string path = directory_ + "/data.mdb";
-  PEN_TRY_ASSIGN(const struct stat st, status_of(path));
-  const AsOwner owner(st);
-  if (!owner.ok()) return fail_errno("become the owner of " + path);
+  PEN_TRY_ASSIGN(const service::Account account, owner_);
+  const service::AsAccount owner(account);
+  if (!owner.ok()) return fail_errno("become mail_owner");
+  PEN_TRY(there());
   suspensions_.clear();
   // Suspensions are needed before the facts that they decide about, and lie behind them.
   for (const bool facts : {false, true}) {
@@ -91,10 +89,10 @@ Result<void> DestinationFile::each(
 }
 
 Result<void> DestinationFile::write(const std::vector<destdb::Change>& changes) {
-  const std::string path = directory_ + "/data.mdb";
-  PEN_TRY_ASSIGN(const struct stat st, status_of(path));
-  const AsOwner owner(st);
-  if (!owner.ok()) return fail_errno("become the owner of " + path);
+  PEN_TRY_ASSIGN(const service::Account account, owner_);
+  const service::AsAccount owner(account);
+  if (!owner.ok()) return fail_errno("become mail_owner");
+  PEN_TRY(there());
   PEN_TRY_ASSIGN(const auto file, destdb::open_lmdb(directory_));
   return file->write(changes);
 }

@@ -11,6 +11,7 @@
 #include "lib/config/config.h"
 #include "lib/destdb/destdb.h"
 #include "lib/ipc/destinations.h"
+#include "lib/service/setup.h"
 
 namespace pen::tools {
 
@@ -31,7 +32,8 @@ class DestinationClient {
   std::string program_, path_, why_;
 };
 
-/// The file. Root becomes its owner first, so that nothing in the directory ends up belonging to root.
+/// The file. Root becomes mail_owner first: the directory is mail_owner's, who may have made a link of any name in it, and nothing
+/// in it may end up belonging to root.
 class DestinationFile {
  public:
   explicit DestinationFile(const config::Config& config);
@@ -46,7 +48,10 @@ class DestinationFile {
   const std::string& directory() const { return directory_; }
 
  private:
+  Result<void> there() const;
+
   std::string directory_;
+  Result<service::Account> owner_;
   destdb::Suspensions suspensions_;
 };
 

@@ -159,6 +159,8 @@ ordered_json json_of(const Seen& d) {
   if (f.step_by_step_until != WallTime{})
     j["step_by_step_until"] = unix_seconds(f.step_by_step_until);
   if (f.clear_text_until != WallTime{}) j["clear_text_until"] = unix_seconds(f.clear_text_until);
+  if (f.asked_last_until != WallTime{}) j["asked_last_until"] = unix_seconds(f.asked_last_until);
+  if (f.one_domain_until != WallTime{}) j["one_domain_until"] = unix_seconds(f.one_domain_until);
   if (f.messages_per_connection > 0) {
     j["messages_per_connection"] = f.messages_per_connection;
     j["messages_until"] = unix_seconds(f.messages_until);
@@ -282,6 +284,11 @@ std::string show_text(const Seen& d) {
   if (f.clear_text_until != WallTime{})
     line("TLS broke",
          fmt::format("clear text until {}, where the policy permits it", when(f.clear_text_until)));
+  if (f.asked_last_until != WallTime{})
+    line("took nothing", fmt::format("{} times in a row; other hosts come first until {}",
+                                     f.deferrals, when(f.asked_last_until)));
+  if (f.one_domain_until != WallTime{})
+    line("takes", fmt::format("one domain in a transaction, until {}", when(f.one_domain_until)));
   if (f.messages_per_connection > 0)
     line("closes after", fmt::format("{} messages; more are tried after {}",
                                      f.messages_per_connection, when(f.messages_until)));

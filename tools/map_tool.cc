@@ -26,6 +26,7 @@
 #include "lib/sasl/base64.h"
 #include "tools/as_owner.h"
 #include "tools/map_message.h"
+#include "tools/own_tables.h"
 #include "tools/progress_bar.h"
 
 namespace pen::tools {
@@ -38,15 +39,17 @@ struct Invocation {
   std::optional<std::string> query, remove;
   MessageKeys message;
   bool incremental = false, list = false, keep_root = false, inherit_mode = true;
-  bool json = false, values_are_files = false;
+  bool json = false, values_are_files = false, all = false;
   map::BuildOptions build;
   std::vector<std::string> tables;
 };
 
 constexpr const char* kHelp =
     "usage: %s [-c DIR] [-bfFhijmoprw] [-q KEY | -d KEY | -s] [TYPE:]FILE ...\n"
+    "       %s [-c DIR] [-foprw] --all\n"
     "  (no -q, -d, -s)  make FILE's table FILE.lmdb (cdb: FILE.cdb) anew from its text, in one "
     "step\n"
+    "  --all   make every table that main.cf and master.cf name, aliases among them\n"
     "  -c DIR  the directory of main.cf (default_database_type, and settings that tables name)\n"
     "  -q KEY  print the value of KEY; -q - reads keys from standard input\n"
     "  -h, -b  with -q -: standard input is a message; keys are its header fields, its body's "
@@ -144,7 +147,7 @@ Result<std::string> files_in_base64(const std::string& names) {
   return coded;
 }
 
-int build(const Invocation& in, const Spec& spec) {
+int build(const Invocation& in, const Spec& spec, Source kind) {
   if (!spec.indexed()) {
     complain(in, "fatal", spec.text() + not_made(spec.type));
     return EX_USAGE;
@@ -182,8 +185,8 @@ int build(const Invocation& in, const Spec& spec) {
   if (owner && !owner->ok())
     return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
   const std::string shown = from_stdin ? "standard input" : spec.file;
-  map::TableText table = in.source == Source::aliases ? map::parse_aliases(text, shown)
-                                                      : map::parse_table(text, shown);
+  map::TableText table =
+      kind == Source::aliases ? map::parse_aliases(text, shown) : map::parse_table(text, shown);
   if (in.values_are_files) {
     std::erase_if(table.entries, [&](map::TableEntry& entry) {
       auto content = files_in_base64(entry.value);
@@ -204,6 +207,32 @@ int build(const Invocation& in, const Spec& spec) {
   if (!warnings) return failed(in, warnings.error());
   for (const auto& warning : *warnings) complain(in, "warning", warning);
   return EX_OK;
+}
+
+/// Every table of the configuration from its text; a line for each. The first failure's status; the others are made.
+int build_all(const Invocation& in) {
+  const auto config = config::inspect(config::config_directory(in.directory));
+  if (!config) {
+    complain(in, "fatal", config.error().message());
+    return EX_CONFIG;
+  }
+  int worst = EX_OK;
+  std::size_t made = 0, failed_ones = 0;
+  for (const OwnTable& table : own_tables(*config)) {
+    if (!table.has_text() && table.is_made()) {
+      std::printf("%s: kept, there is no %s to make it from\n", table.file().c_str(),
+                  table.text.c_str());
+      continue;
+    }
+    const Source kind = table.aliases ? Source::aliases : Source::table;
+    const int status = build(in, {table.type, table.text}, kind);
+    ++(status == EX_OK ? made : failed_ones);
+    if (worst == EX_OK) worst = status;
+    if (status == EX_OK) std::printf("%s: made\n", table.file().c_str());
+    std::fflush(stdout);
+  }
+  std::printf("%zu made, %zu failed\n", made, failed_ones);
+  return worst;
 }
 
 /// A value as it is shown. Errors: -F, and it is no base 64.
@@ -327,17 +356,22 @@ int list(const Invocation& in, const Spec& spec) {
 
 /// nullopt: go on; else the exit status.
 std::optional<int> read_arguments(int argc, char** argv, Invocation& in) {
-  static const option kLong[] = {
-      {"help", no_argument, nullptr, 1}, {"version", no_argument, nullptr, 2}, {}};
+  static const option kLong[] = {{"help", no_argument, nullptr, 1},
+                                 {"version", no_argument, nullptr, 2},
+                                 {"all", no_argument, nullptr, 3},
+                                 {}};
   int c = 0;
   while ((c = getopt_long(argc, argv, "bc:d:FfhijmNnopq:rsUuvw", kLong, nullptr)) != -1) {
     switch (c) {
       case 1:
-        std::printf(kHelp, in.name);
+        std::printf(kHelp, in.name, in.name);
         return EX_OK;
       case 2:
         std::printf("%s %s\n", in.name, PEN_VERSION);
         return EX_OK;
+      case 3:
+        in.all = true;
+        break;
       case 'b':
         in.message.body = true;
         break;
@@ -391,16 +425,16 @@ std::optional<int> read_arguments(int argc, char** argv, Invocation& in) {
       case 'v':
         break;
       default:
-        std::fprintf(stderr, kHelp, in.name);
+        std::fprintf(stderr, kHelp, in.name, in.name);
         return EX_USAGE;
     }
   }
   in.tables.assign(argv + optind, argv + argc);
   const int modes =
       (in.query ? 1 : 0) + (in.remove ? 1 : 0) + (in.list ? 1 : 0) + (in.incremental ? 1 : 0);
-  if (in.tables.empty() || modes > 1 || (in.query && in.query->empty()) ||
+  if (in.tables.empty() != in.all || modes > (in.all ? 0 : 1) || (in.query && in.query->empty()) ||
       (in.remove && in.remove->empty())) {
-    std::fprintf(stderr, kHelp, in.name);
+    std::fprintf(stderr, kHelp, in.name, in.name);
     return EX_USAGE;
   }
   const bool of_message = in.message.header || in.message.body;
@@ -436,12 +470,16 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
     specs.push_back(*std::move(spec));
   }
   int worst = EX_OK;
-  if (in.query) {
+  if (in.all) {
+    worst = build_all(in);
+  } else if (in.query) {
     worst = query(in, specs);
   } else {
     bool any_removed = false;
     for (const auto& spec : specs) {
-      const int status = in.remove ? remove(in, spec) : in.list ? list(in, spec) : build(in, spec);
+      const int status = in.remove ? remove(in, spec)
+                         : in.list ? list(in, spec)
+                                   : build(in, spec, in.source);
       any_removed = any_removed || status == EX_OK;
       if (status > 1 || (status == 1 && !in.remove)) worst = status;
     }

@@ -49,11 +49,12 @@ service::Arguments arguments_of(const config::Config& config) {
 
 std::optional<OfflineQmgr::Refusal> OfflineQmgr::refusal(const config::Config& config) {
   const auto& s = config.settings();
-  if (const auto master = service::running_master(s.data_directory))
+  // Not everybody may know; the queue's own lock holds in any case.
+  if (const auto master = service::running_master(service::state_directory(s)); master && *master)
     return Refusal{EX_UNAVAILABLE,
                    fmt::format("the mail system runs (master pid {}), but its queue manager cannot "
                                "be reached: it is being started or stopped, or the log says why",
-                               *master)};
+                               (*master)->pid())};
   struct stat st{};
   const bool there = ::stat(s.queue_log_directory.c_str(), &st) == 0;
   const int why = errno;
@@ -75,7 +76,7 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   const async::Fd theirs(pair[1]);
   service::raise_descriptor_limit();
   service::Launch what;
-  what.path = service::program_directory(config) + "/qmgr";
+  what.path = service::program_directory(config).path + "/qmgr";
   what.words = arguments_of(config).to_words();
   what.environment = service::program_environment(config.settings());
   what.sockets = {theirs.get()};

@@ -21,6 +21,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/header.h"
 #include "lib/mail/queue_id.h"
+#include "lib/service/as_account.h"
 #include "lib/submission/drop_view.h"
 #include "lib/submission/envelope.h"
 #include "tools/queue_client.h"
@@ -443,9 +444,13 @@ int main(int argc, char** argv) {
       Shown shown = Shown::no;
       for (const auto& [folder, where] :
            {std::pair{"/maildrop/", Found::in_maildrop}, std::pair{"/corrupt/", Found::elsewhere}})
-        if (shown == Shown::no)
+        if (shown == Shown::no) {
+          // Names in there are mail_owner's making: root reads nothing that mail_owner could not.
+          const service::AsAccount owner(
+              service::mail_owner(config->settings()).value_or(service::Account{}));
           shown = show_path(id, config->settings().queue_directory + folder + id, parts, O_NOFOLLOW,
                             where);
+        }
       if (shown == Shown::no) missing.push_back(id);
       if (shown == Shown::damaged) status = EX_DATAERR;
     }

@@ -16,6 +16,7 @@
 #include "lib/config/config.h"
 #include "lib/config/edit.h"
 #include "lib/config/expand.h"
+#include "lib/map/map.h"
 
 namespace pen::config {
 namespace {
@@ -27,6 +28,7 @@ constexpr const char* kHelp =
     "       penconf [-c DIR] -e name=value ...   set\n"
     "       penconf [-c DIR] -# name ...         comment out\n"
     "       penconf [-c DIR] -X name ...         remove\n"
+    "       penconf -m                           the types of look-up tables\n"
     "       penconf [-c DIR] -M|-F|-P [-fhHjx] [service[/type[/name]] ...]\n"
     "\n"
     "Shows and changes the settings of a Penstock instance.\n"
@@ -41,6 +43,7 @@ constexpr const char* kHelp =
     "  -f       fold long lines\n"
     "  -j       JSON, one object a line\n"
     "  -p       settings of main.cf: as without\n"
+    "  -m       the types of look-up tables that there are\n"
     "  -M       services of master.cf;  -F: their columns;  -P: their -o settings\n"
     "  --help, --version\n";
 
@@ -49,7 +52,7 @@ struct Options {
   std::vector<Override> overrides;
   std::vector<std::string> names;
   bool defaults = false, set_only = false, expand = false, fold = false, json = false;
-  bool hide_names = false, hide_values = false;
+  bool hide_names = false, hide_values = false, types = false;
   char mode = 0;    // 0 main.cf, M, F or P
   char change = 0;  // 0 none, e, # or X
 };
@@ -315,7 +318,7 @@ Options options(int argc, char** argv) {
           std::string("-") + slot + " and -" + static_cast<char>(value) + " do not go together");
     slot = static_cast<char>(value);
   };
-  while ((c = getopt_long(argc, argv, "c:dnefhHjo:pxMFPX#", kLong, nullptr)) != -1) {
+  while ((c = getopt_long(argc, argv, "c:dnefhHjmo:pxMFPX#", kLong, nullptr)) != -1) {
     switch (c) {
       case 1:
         std::fputs(kHelp, stdout);
@@ -343,6 +346,9 @@ Options options(int argc, char** argv) {
         break;
       case 'j':
         o.json = true;
+        break;
+      case 'm':
+        o.types = true;
         break;
       case 'p':
         break;  // main.cf, which it is anyway
@@ -375,6 +381,7 @@ Options options(int argc, char** argv) {
   o.directory = config_directory(directory);
   const bool assigns = std::ranges::any_of(
       o.names, [](const std::string& n) { return n.find('=') != std::string::npos; });
+  if (o.types && (!o.names.empty() || o.mode != 0 || o.change != 0)) die(EX_USAGE, "-m goes alone");
   if (o.mode != 0 && (o.change != 0 || assigns))
     die(EX_USAGE,
         "master.cf is not edited by penconf yet: change " + o.directory + "/master.cf by hand");
@@ -384,7 +391,15 @@ Options options(int argc, char** argv) {
   return o;
 }
 
+int show_types() {
+  auto types = map::known_types();
+  std::ranges::sort(types);
+  for (const std::string_view type : types) print(std::string(type));
+  return EX_OK;
+}
+
 int run(const Options& o) {
+  if (o.types) return show_types();
   if (o.change != 0) return change(o);
   if (o.defaults && !o.expand)
     return show_main(Config::parse({o.directory, "", "", {}}, system_surroundings()), o);

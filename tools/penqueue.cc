@@ -14,6 +14,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
+#include "lib/service/as_account.h"
 #include "tools/log_dump.h"
 #include "tools/progress_bar.h"
 #include "tools/queue_client.h"
@@ -152,8 +153,12 @@ int main(int argc, char** argv) {
   }
   if (action == 'L' && selection.empty()) {
     std::vector<std::string> paths(argv + optind, argv + argc);
-    if (paths.empty())
-      paths.push_back(load_instance(kProgram, directory).settings().queue_log_directory);
+    if (!paths.empty()) return dump_log(kProgram, paths, verbose);
+    const config::Config config = load_instance(kProgram, directory);
+    paths.push_back(config.settings().queue_log_directory);
+    // Names in there are mail_owner's making: root reads nothing that mail_owner could not.
+    const service::AsAccount owner(
+        service::mail_owner(config.settings()).value_or(service::Account{}));
     return dump_log(kProgram, paths, verbose);
   }
   const bool listing = action == 'p' || action == 'j';

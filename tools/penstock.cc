@@ -15,9 +15,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/ipc/queue.h"
 #include "lib/service/lock.h"
+#include "lib/service/plan.h"
 #include "lib/service/setup.h"
 #include "tools/check.h"
 #include "tools/instance.h"
@@ -104,12 +106,38 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
+/// The directory of the programs; says so when it is not daemon_directory's.
+std::string programs(const config::Config& config) {
+  auto [path, warning] = service::program_directory(config);
+  if (!warning.empty()) complain(EX_OK, "warning: " + warning);
+  return path;
+}
+
+/// What the files ask for and is done another way.
+void say_warnings(const config::Config& config) {
+  for (const auto& p : config.problems()) {
+    if (p.severity == config::Severity::warning) complain(EX_OK, "warning: " + p.message());
+  }
+}
+
+/// Services that are read and not run, but for those whose work is done elsewhere.
+void say_not_run(const config::Config& config) {
+  const auto machine = service::real_machine(service::program_directory(config).path);
+  const auto plan = service::make_plan(config, machine);
+  for (const auto& skipped : plan.skipped) {
+    if (skipped.work_is_done) continue;
+    complain(EX_OK, "warning: service " + skipped.label + " is not started: " + skipped.why);
+  }
+}
+
 /// Runs master; the text it reports is empty when it died without a word.
 int start(const config::Config& config) {
-  const auto running = service::running_master(config.settings().data_directory);
-  if (running && !service::wait_until_gone(*running, service::kDyingMaster)) {
-    return complain(EX_UNAVAILABLE,
-                    fmt::format("the mail system is already running (master pid {})", *running));
+  // What cannot be known here master will say: it takes the lock.
+  const auto running = service::running_master(service::state_directory(config.settings()));
+  if (running && *running && !(*running)->gone_within(service::kDyingMaster)) {
+    return complain(
+        EX_UNAVAILABLE,
+        fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
   }
   // As with any value that cannot be read. The programs that need it would not start, and keep all mail waiting.
   bool wrong = false;
@@ -119,13 +147,15 @@ int start(const config::Config& config) {
     wrong = true;
   }
   if (wrong) return EX_CONFIG;
+  say_warnings(config);
+  say_not_run(config);
   // A broken table keeps some mail waiting; not starting would keep all of it.
   for (const std::string& fault : tools::faults(config)) complain(EX_OK, "warning: " + fault);
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0)
     return complain(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
   ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
-  const std::string path = service::program_directory(config) + "/master";
+  const std::string path = programs(config) + "/master";
   const std::vector<std::string> words = {"master", "-c", config.directory(), "-w",
                                           std::to_string(pipe_fds[1])};
   const auto argv = pointers(words);
@@ -158,33 +188,44 @@ int start(const config::Config& config) {
 }
 
 int start_foreground(const config::Config& config) {
-  const std::string path = service::program_directory(config) + "/master";
+  const std::string path = programs(config) + "/master";
   const std::vector<std::string> words = {"master", "-c", config.directory(), "-f"};
   ::execv(path.c_str(), pointers(words).data());
   return complain(EX_UNAVAILABLE, path + ": " + Error::from_errno(errno).message());
 }
 
+int cannot_tell(const Error& why) {
+  const bool busy = why.is_errno(EAGAIN);
+  return complain(
+      busy ? EX_TEMPFAIL : EX_NOPERM,
+      busy ? why.message()
+           : "whether the mail system is running is known to whoever starts it, as a rule "
+             "root: " +
+                 why.message());
+}
+
 /// Sends the signal to master; with a time, waits until it has ended.
 int signal_master(const config::Config& config, int signo, const char* done,
                   milliseconds patience) {
-  const auto pid = service::running_master(config.settings().data_directory);
-  if (!pid) return complain(EX_UNAVAILABLE, "the mail system is not running");
-  if (::kill(*pid, signo) != 0) {
-    return complain(EX_NOPERM, fmt::format("signal to master pid {}: {}", *pid,
-                                           Error::from_errno(errno).message()));
-  }
-  if (patience.count() != 0 && !service::wait_until_gone(*pid, patience)) {
-    return complain(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", *pid));
+  const auto master = service::running_master(service::state_directory(config.settings()));
+  if (!master) return cannot_tell(master.error());
+  if (!*master) return complain(EX_UNAVAILABLE, "the mail system is not running");
+  if (auto sent = (*master)->signal(signo); !sent && !sent.error().is_errno(ESRCH))
+    return complain(EX_NOPERM, sent.error().message());
+  if (patience.count() != 0 && !(*master)->gone_within(patience)) {
+    return complain(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", (*master)->pid()));
   }
   say("{}", done);
   return EX_OK;
 }
 
 int reload(const config::Config& config) {
-  if (!service::running_master(config.settings().data_directory))
-    return complain(EX_UNAVAILABLE, "the mail system is not running");
+  const auto master = service::running_master(service::state_directory(config.settings()));
+  if (!master) return cannot_tell(master.error());
+  if (!*master) return complain(EX_UNAVAILABLE, "the mail system is not running");
   const auto faults = tools::faults(config);
   for (const std::string& fault : faults) complain(EX_CONFIG, fault);
+  say_warnings(config);
   if (!faults.empty())
     return complain(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
   return signal_master(config, SIGHUP, "reloading", {});
@@ -220,13 +261,21 @@ void print(const SessionClasses& classes) {
         c.refuse, c.refused, c.outgoing_waits ? "  outgoing mail waits" : "");
 }
 
+/// Fit for a terminal: names and words of master.cf.
+std::string text_of(const nlohmann::ordered_json& object, const char* name) {
+  return printable(object.value(name, ""));
+}
+
 int status(const config::Config& config, bool json) {
-  const std::string& data = config.settings().data_directory;
-  const auto pid = service::running_master(data);
+  const std::string state = service::state_directory(config.settings());
+  const auto master = service::running_master(state);
+  if (!master) return cannot_tell(master.error());
+  std::optional<pid_t> pid;
+  if (*master) pid = (*master)->pid();
   nlohmann::ordered_json out;
   out["running"] = pid.has_value();
   if (pid) {
-    const std::ifstream file(data + "/master.status");
+    const std::ifstream file(state + "/master.status");
     std::ostringstream text;
     text << file.rdbuf();
     const auto read = nlohmann::ordered_json::parse(text.str(), nullptr, false);
@@ -239,7 +288,7 @@ int status(const config::Config& config, bool json) {
     out["session_classes"] = to_json(*classes);
   }
   if (json) {
-    say("{}", out.dump(2));
+    say("{}", out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
     return pid ? EX_OK : EX_UNAVAILABLE;
   }
   if (!pid) return complain(EX_UNAVAILABLE, "the mail system is not running");
@@ -247,13 +296,13 @@ int status(const config::Config& config, bool json) {
   say("{:<24} {:<20} {:>8} {:>9}  {}", "service", "state", "pid", "restarts", "program");
   for (const auto& s : out.value("services", nlohmann::ordered_json::array())) {
     const int service_pid = s.value("pid", 0);
-    say("{:<24} {:<20} {:>8} {:>9}  {}{}", s.value("service", ""), s.value("state", ""),
+    say("{:<24} {:<20} {:>8} {:>9}  {}{}", text_of(s, "service"), text_of(s, "state"),
         service_pid ? std::to_string(service_pid) : "-", s.value("restarts", 0),
-        s.value("program", ""),
+        text_of(s, "program"),
         s.contains("draining") && !s["draining"].empty() ? " (an old process is draining)" : "");
   }
   for (const auto& s : out.value("not_started", nlohmann::ordered_json::array())) {
-    say("{:<24} not started: {}", s.value("service", ""), s.value("why", ""));
+    say("{:<24} not started: {}", text_of(s, "service"), text_of(s, "why"));
   }
   if (classes) print(*classes);
   return EX_OK;

@@ -13,7 +13,7 @@ using ipc::queue::Entry;
 using ipc::queue::Place;
 
 std::string mailq_header() {
-  return "-Queue ID-  --Size-- ----Arrival Time---- -Sender/Recipient-------\n";
+  return "----Queue ID------ --Size-- ---Arrival Time---- --Sender/Recipient------\n";
 }
 
 std::string mailq_line(const Entry& e) {
@@ -30,7 +30,7 @@ std::string mailq_line(const Entry& e) {
   const std::string sender = !e.fault.empty() && e.sender.empty() ? "?"
                              : e.sender.empty()                   ? "MAILER-DAEMON"
                                                                   : printable(e.sender);
-  return fmt::format("{:<17} {:>8} {:<19} {}\n", id, e.size, when, sender);
+  return fmt::format("{:<18} {:>8} {:<19} {}\n", id, e.size, when, sender);
 }
 
 std::string mailq_entry(const Entry& e) {
@@ -44,7 +44,7 @@ std::string mailq_entry(const Entry& e) {
       out += reason.size() < 75 ? fmt::format("{:>76}\n", reason) : reason + "\n";
       last = &why;
     }
-    out += fmt::format("{:47}{}\n", "", printable(address));
+    out += fmt::format("{:48}{}\n", "", printable(address));
   };
   for (const auto& r : e.recipients) recipient(r.address, r.delay_reason);
   for (const auto& r : e.bounced) recipient(r.address, r.reason);

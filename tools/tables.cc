@@ -1,8 +1,5 @@
 #include "tools/tables.h"
 
-#include <grp.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,7 +9,6 @@
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
 #include "lib/map/network.h"
-#include "lib/service/setup.h"
 #include "lib/sessions/classes.h"
 
 namespace pen::tools {
@@ -37,41 +33,10 @@ constexpr std::array<ListKind, 7> kLists = {{
     {"relay_domains", MatchList::Kind::domain},
 }};
 
-/// As local opens them: OpenOptions::substitute.
-constexpr std::array<std::string_view, 4> kOfDestinations = {
-    "alias_maps", "fallback_transport_maps", "mailbox_command_maps", "mailbox_transport_maps"};
-
-/// Effective identity of mail_owner until the end of the scope; nothing where this is not root.
-class AsOwner {
- public:
-  explicit AsOwner(const config::Settings& settings) {
-    if (::geteuid() != 0) return;
-    const auto owner = service::mail_owner(settings);
-    const int count = ::getgroups(0, nullptr);
-    if (!owner || count < 0) return;
-    groups_.resize(static_cast<std::size_t>(count));
-    group_ = ::getegid();
-    if (::getgroups(count, groups_.data()) != count) return;
-    changed_ = ::initgroups(settings.mail_owner.c_str(), owner->gid) == 0 &&
-               ::setegid(owner->gid) == 0 && ::seteuid(owner->uid) == 0;
-    if (!changed_) restore();
-  }
-  ~AsOwner() {
-    if (changed_) restore();
-  }
-  AsOwner(const AsOwner&) = delete;
-  AsOwner& operator=(const AsOwner&) = delete;
-
- private:
-  void restore() {
-    const bool back = ::seteuid(0) == 0 && ::setegid(group_) == 0 &&
-                      ::setgroups(groups_.size(), groups_.data()) == 0;
-    if (!back) ::_exit(71);  // EX_OSERR: root's rights do not come back to root
-  }
-  std::vector<gid_t> groups_;
-  gid_t group_ = 0;
-  bool changed_ = false;
-};
+/// As local and virtual open them: OpenOptions::substitute and ::served.
+constexpr std::array<std::string_view, 7> kOfDestinations = {
+    "alias_maps",       "fallback_transport_maps", "mailbox_command_maps", "mailbox_transport_maps",
+    "virtual_gid_maps", "virtual_mailbox_maps",    "virtual_uid_maps"};
 
 std::string_view type_of(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
@@ -112,7 +77,7 @@ class Finder {
   void table(const std::string& name, const std::optional<Place>& place, std::string item) {
     item.erase(0, item.find_first_not_of('!'));
     map::OpenOptions options = options_;
-    options.substitute = std::ranges::count(kOfDestinations, name) == 0;
+    options.substitute = options.served = std::ranges::count(kOfDestinations, name) == 0;
     auto [at, fresh] = seen_.try_emplace({item, options.substitute});
     if (fresh) {
       auto opened = map::open(item, options);
@@ -188,7 +153,6 @@ config::Problems class_problems(const config::Config& config) {
 }
 
 config::Problems table_problems(const config::Config& config) {
-  const AsOwner identity(config.settings());
   Finder finder(config, false);
   for (const config::Row& row : config::rows()) {
     if (row.kind != config::Class::acts || row.type != config::Type::list) continue;

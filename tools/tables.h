@@ -5,8 +5,8 @@
 /// Use:     for (const auto& p : table_problems(config)) …         // penstock check, reload, start
 /// Finds:   unknown types, missing and unreadable files, syntax errors with file and line, patterns
 ///          that do not compile, damaged indexed files, bad networks; entries of session_classes.
-/// As:      mail_owner, where root asks: that is who reads tables later.
-/// Thread:  the only one of its process (it changes the effective identity meanwhile).
+/// As:      who asks. Where that is root, programs may read what root may read (lib/service/table_opener.h).
+/// Thread:  any.
 #include "lib/config/config.h"
 
 namespace pen::tools {

@@ -1,14 +1,12 @@
 #pragma once
 /// The conversation "route": requests from qmgr, many at once, answered in any order.
 ///
-/// Bounds:  at most kMaxJobs requests of a connection are worked on; further ones wait in the socket.
+/// Bounds:  at most ipc::route::kMaxUnderWay requests of a connection are worked on; further ones wait in the socket.
 /// End:     the connection's; what still runs then is dropped, nobody would read the answer.
 #include "lib/ipc/channel.h"
 #include "trivial-rewrite/router.h"
 
 namespace pen::rewrite {
-
-inline constexpr std::size_t kMaxJobs = 2000;
 
 struct ConversationCounts {
   std::uint64_t requests = 0, resolved = 0, failed = 0, deferred = 0;

@@ -87,10 +87,13 @@ BOOST_AUTO_TEST_CASE(many_requests_at_once_are_each_answered_once_and_slow_names
   settings.myorigin = settings.myhostname = settings.mydestination = "example.org";
   auto resolving = resolve::Resolve::open(settings);
   BOOST_REQUIRE(resolving.has_value());
-  auto transports = read_transports(configured(""), {});
+  auto transports = read_transports(configured("defer_transports = lmtp\n"), {});
   BOOST_REQUIRE(transports.has_value());
+  map::Asker tables(loop);
+  BOOST_TEST(transports->at("lmtp").deferred);
+  BOOST_TEST(!transports->at("smtp").deferred);
   Router router(
-      loop, pool, dns, *resolving,
+      loop, tables, dns, *resolving,
       [&](const std::string& name) {
         const auto t = transports->find(name);
         return t == transports->end() ? nullptr : &t->second;

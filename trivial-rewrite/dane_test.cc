@@ -59,8 +59,9 @@ struct Dane {
     options.tries = 1;
     options.dnssec = true;
     net::Resolver dns(loop, pool, options);
+    map::Asker tables(loop);
     Router router(
-        loop, pool, dns, *resolve,
+        loop, tables, dns, *resolve,
         [this](const std::string& name) {
           const auto t = transports.find(name);
           return t == transports.end() ? nullptr : &t->second;

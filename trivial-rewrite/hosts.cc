@@ -64,6 +64,14 @@ bool is_own(const std::string& address, const HostOptions& options) {
   return options.own_addresses.contains(address);
 }
 
+/// All of 127.0.0.0/8 leads to who listens on all addresses: what an MX record says of it is no other host.
+bool is_loopback(const std::string& address) {
+  static const auto four = map::parse_network("127.0.0.0/8").value();
+  static const auto six = map::parse_network("::1").value();
+  const auto ip = map::parse_ip(address);
+  return ip && (four.contains(*ip) || six.contains(*ip));
+}
+
 mail::DeliveryStatus loops_back(const NextHop& hop) {
   return mail::make_status(mail::Action::failed, "5.4.6",
                            "mail for " + printable(hop.host, 255) + " loops back to myself");
@@ -285,7 +293,8 @@ void HostFinder::take_levels(Found& found, const NextHop& hop, const std::vector
   unsigned self = UINT_MAX;
   for (std::size_t i = 0; i < hosts.size() && watches_for_loops(hop, options); ++i) {
     for (const auto& address : resolved[i].addresses) {
-      if (is_own(address, options)) self = std::min(self, hosts[i].preference);
+      if (is_own(address, options) || (options.whole_loopback && is_loopback(address)))
+        self = std::min(self, hosts[i].preference);
     }
   }
   bool any_address = false, any_temporary = false;

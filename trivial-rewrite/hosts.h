@@ -32,12 +32,13 @@ struct HostOptions {
   bool randomize = true;
   bool balance = true;
   net::HostLookup lookup = net::HostLookup::dns;
-  bool dns_disabled = false;                  // disable_dns_lookups
-  bool dnssec = false;                        // smtp_dns_support_level = dnssec
-  bool defer_if_no_mx_address = false;        // smtp_defer_if_no_mx_address_found
-  bool ignore_mx_error = false;               // ignore_mx_lookup_error
-  std::string fallback_relay;                 // next hops that are tried last
-  std::set<std::string> own_addresses;        // numeric
+  bool dns_disabled = false;            // disable_dns_lookups
+  bool dnssec = false;                  // smtp_dns_support_level = dnssec
+  bool defer_if_no_mx_address = false;  // smtp_defer_if_no_mx_address_found
+  bool ignore_mx_error = false;         // ignore_mx_lookup_error
+  std::string fallback_relay;           // next hops that are tried last
+  std::set<std::string> own_addresses;  // numeric
+  bool whole_loopback = true;  // this host answers on all of 127.0.0.0/8: inet_interfaces = all
   std::set<unsigned short> own_ports = {25};  // where this host itself takes mail
 };
 

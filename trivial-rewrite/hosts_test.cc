@@ -137,6 +137,17 @@ BOOST_AUTO_TEST_CASE(this_host_in_the_list_drops_itself_and_what_is_not_better) 
   server.a("worse.example", "198.51.100.3");
   BOOST_TEST(find("d.example") == "better.example[198.51.100.1]:25");
 }
+BOOST_AUTO_TEST_CASE(an_mx_host_on_the_loopback_is_this_one_whatever_its_number) {
+  server.mx("d.example", 10, "odd.example");
+  for (const char* address : {"127.0.0.2", "127.53.0.1"}) {
+    server.a("odd.example", address);
+    BOOST_TEST(find("d.example") == "failed 5.4.6 mail for d.example loops back to myself");
+    BOOST_TEST(find("[odd.example]").ends_with(":25"));  // the administrator's own word
+  }
+  server.mx("d.example", 5, "better.example");
+  server.a("better.example", "198.51.100.1");
+  BOOST_TEST(find("d.example") == "better.example[198.51.100.1]:25");
+}
 BOOST_AUTO_TEST_CASE(this_host_as_the_best_one_is_a_loop) {
   server.mx("d.example", 10, "me.example");
   server.mx("d.example", 20, "worse.example");
@@ -290,18 +301,20 @@ struct Routes : Net {
     transports["lmtp"].hosts.lmtp = true;
     transports["local"];
   }
-  std::string route(const std::string& recipient) {
+  std::string route(const std::string& recipient, bool flushed = false) {
     auto opened = resolve::Resolve::open(settings);
     BOOST_REQUIRE(opened.has_value());
     dns = std::make_unique<net::Resolver>(loop, pool, resolver_options);
+    map::Asker tables(loop);
     Router router(
-        loop, pool, *dns, *opened,
+        loop, tables, *dns, *opened,
         [this](const std::string& name) {
           const auto t = transports.find(name);
           return t == transports.end() ? nullptr : &t->second;
         },
         1);
-    const Answer a = run(loop, router.route("s@example.org", recipient));
+    const Answer a = run(
+        loop, router.route("s@example.org", recipient, mail::RequireTls::unspecified, {}, flushed));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a)) {
       return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn +
              " " + u->status.text;
@@ -324,6 +337,12 @@ BOOST_AUTO_TEST_CASE(remote_mail_has_hosts_and_a_bounded_validity) {
              "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
   BOOST_TEST(route("jo%far.example@example.org") ==
              "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
+}
+BOOST_AUTO_TEST_CASE(mail_for_a_deferred_transport_waits_before_a_host_can_be_missing) {
+  transports["smtp"].deferred = true;
+  BOOST_TEST(route("jo@nowhere.example") == "deferred 4.3.2 deferred transport");
+  BOOST_TEST(route("jo@nowhere.example", true).starts_with("failed 5.4.4"));
+  BOOST_TEST(route("jo@Example.org").starts_with("local:"));
 }
 BOOST_AUTO_TEST_CASE(error_and_retry_transports_have_their_text_and_code) {
   settings.transport_maps =

@@ -1,7 +1,7 @@
 #pragma once
 /// Under which key of <program>_sasl_password_maps the log-in at a host is found.
 ///
-/// Use:     auto key = keys.find(sender, next_hop_as_written, host);      // on the handler pool where blocking() says so
+/// Use:     auto key = keys.find(sender, next_hop_as_written, host);      // through an Asker
 /// Secrets: only the key leaves this module: it becomes Destination::credentials, which connections are shared by, and
 ///          the delivery program looks the password up under it. Neither queue manager nor log ever sees one.
 /// Order:   the sender (user+extension@domain, user@domain, @domain) where smtp_sender_dependent_authentication is set;

@@ -16,8 +16,8 @@
 namespace pen::rewrite {
 namespace {
 
-// Tables that block (accounts, name services) and native host look-ups.
-constexpr std::size_t kHandlerThreads = 8;
+// For host look-ups by the system's own means (smtp_host_lookup = native).
+constexpr std::size_t kNameThreads = 8;
 
 /// Where MTA-STS policies come from. Null: no transport asks for any.
 std::unique_ptr<mta_sts::Finder> open_sts(service::Context& context, net::Resolver& dns,
@@ -58,12 +58,13 @@ struct Server {
   Server(service::Context& c, net::ResolverOptions dns_options,
          std::shared_ptr<const resolve::Resolve> r, std::map<std::string, Transport> t)
       : context(c),
-        pool(c.loop(), kHandlerThreads),
-        dns(c.loop(), pool, std::move(dns_options)),
+        names(c.loop(), kNameThreads),
+        tables(c.loop()),
+        dns(c.loop(), names, std::move(dns_options)),
         transports(std::move(t)),
         sts(open_sts(c, dns, transports)),
         router(
-            c.loop(), pool, dns, std::move(r),
+            c.loop(), tables, dns, std::move(r),
             [this](const std::string& name) {
               const auto found = transports.find(name);
               return found == transports.end() ? nullptr : &found->second;
@@ -79,7 +80,8 @@ struct Server {
   }
 
   service::Context& context;
-  async::HandlerPool pool;
+  async::HandlerPool names;
+  map::Asker tables;
   net::Resolver dns;
   std::map<std::string, Transport> transports;
   std::unique_ptr<mta_sts::Finder> sts;
@@ -96,7 +98,8 @@ struct Server {
             "dns: asked={}, cached={}, joined={}, sent={}, over_tcp={}, timed_out={}, refused={}, "
             "under_way={}, cache={}",
             d.asked, d.cached, d.joined, d.sent, d.over_tcp, d.timed_out, d.refused_answers,
-            d.under_way, d.cache_entries)};
+            d.under_way, d.cache_entries),
+        tables.status_line()};
     if (sts) {
       const auto m = sts->counts();
       lines.push_back(fmt::format(

@@ -57,11 +57,11 @@ mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
   return s;
 }
 
-Router::Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
+Router::Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns,
                std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
                std::uint64_t seed, mta_sts::Finder* sts)
     : loop_(loop),
-      pool_(pool),
+      tables_(tables),
       dns_(dns),
       sts_(sts),
       resolve_(std::move(resolve)),
@@ -75,7 +75,7 @@ Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::
       auto look_up = [keys, sender, hop = found.hops[i].text, host = d.host] {
         return keys.find(sender, hop, host);
       };
-      auto key = keys.blocking() ? co_await pool_.run(look_up) : look_up();
+      auto key = co_await tables_.ask(look_up);
       if (!key) co_return fail(std::move(key).error());
       d.credentials = *std::move(key);
     }
@@ -159,7 +159,7 @@ Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail
     auto look_up = [&policies, &hosts, &hop = found.hops[i]] {
       return policies.decide(hop, hosts);
     };
-    auto decisions = policies.blocking() ? co_await pool_.run(look_up) : look_up();
+    auto decisions = co_await tables_.ask(look_up);
     if (wish == mail::RequireTls::no)
       for (auto& decision : decisions) give_up_published(decision.policy);
     co_await add_dane(decisions, found, i, transport);
@@ -193,7 +193,7 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
   for (std::size_t i = 0; i < found.levels.size(); ++i) {
     const NextHop& hop = found.hops[i];
     auto look_up = [&policies, &hop] { return policies.find(hop); };
-    const auto rule = policies.blocking() ? co_await pool_.run(look_up) : look_up();
+    const auto rule = co_await tables_.ask(look_up);
     if (!rule) {
       found.status = mail::make_status(
           mail::Action::deferred, "4.7.5",
@@ -216,13 +216,10 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
 }
 
 Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish,
-                           std::string way) {
+                           std::string way, bool flushed) {
   Result<resolve::Route> route;
   if (way.empty()) {
-    auto look_up = [resolve = resolve_, sender, recipient] {
-      return resolve->route(sender, recipient);
-    };
-    route = resolve_->route_blocking() ? co_await pool_.run(look_up) : look_up();
+    route = co_await tables_.ask([&] { return resolve_->route(sender, recipient); });
   } else {  // no table is asked: what cannot be read now does not keep it from there
     auto given = resolve::parse_transport(way);
     route->transport = std::move(given.transport);
@@ -235,6 +232,8 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
                        "address resolving failed: " + printable(route.error().message(), 400));
 
   const Transport* transport = transports_(route->transport);
+  if (transport != nullptr && transport->deferred && !flushed)
+    co_return deferred("4.3.2", "deferred transport");
   const bool retry = route->transport == "retry";
   if (transport == nullptr && (retry || route->transport == "error")) {
     Unroutable u;

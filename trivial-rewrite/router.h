@@ -1,9 +1,9 @@
 #pragma once
 /// The route of one recipient: resolving, then for SMTP and LMTP the hosts of the next hop.
 ///
-/// Use:     Router router(loop, pool, dns, resolve, transports, seed); Answer a = co_await router.route(sender, rcpt);
+/// Use:     Router router(loop, tables, dns, resolve, transports, seed); Answer a = co_await router.route(sender, rcpt);
 /// Answers: ipc::route::Resolved with at least one destination, or Unroutable (failed or deferred).
-/// Thread:  the loop's; tables that may block are looked up on the handler pool.
+/// Thread:  the loop's. Tables that somebody else answers for hold up the routes that need them and no other.
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,8 +11,8 @@
 #include <string>
 #include <variant>
 
-#include "lib/async/handler_pool.h"
 #include "lib/ipc/route.h"
+#include "lib/map/ask.h"
 #include "lib/resolve/resolve.h"
 #include "trivial-rewrite/hosts.h"
 #include "trivial-rewrite/login_keys.h"
@@ -27,7 +27,8 @@ namespace pen::rewrite {
 struct Transport {
   enum class Program : std::uint8_t { smtp, lmtp, other };
   Program program = Program::other;
-  HostOptions hosts;  // smtp, lmtp
+  bool deferred = false;  // by defer_transports
+  HostOptions hosts;      // smtp, lmtp
   TlsPolicies tls;
   StsOptions sts;
   bool reports_tls = false;  // smtp_tlsrpt_enable
@@ -41,17 +42,17 @@ class Router {
   /// transports: nullptr for a name that master.cf does not have.
   using Transports = std::function<const Transport*(const std::string& name)>;
   /// sts: where policies come from; null: transports are taken to have MTA-STS turned off. It must outlive the router.
-  Router(async::Loop& loop, async::HandlerPool& pool, net::Resolver& dns,
+  Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns,
          std::shared_ptr<const resolve::Resolve> resolve, Transports transports, std::uint64_t seed,
          mta_sts::Finder* sts = nullptr);
   /// What fails for want of DNSSEC, TLSA records or a policy is told, from now on.
   using Reports = std::function<void(ipc::tls_report::Attempt)>;
   void report_tls(Reports reports) { reports_ = std::move(reports); }
 
-  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport.
+  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: defer_transports does not hold it.
   async::Task<Answer> route(std::string sender, std::string recipient,
                             mail::RequireTls wish = mail::RequireTls::unspecified,
-                            std::string way = {});
+                            std::string way = {}, bool flushed = false);
 
  private:
   /// Puts the key of the credentials into each destination that has any.
@@ -81,7 +82,7 @@ class Router {
     return sts_ != nullptr && transport.sts.enable && !transport.hosts.dns_disabled;
   }
   async::Loop& loop_;
-  async::HandlerPool& pool_;
+  map::Asker& tables_;
   net::Resolver& dns_;
   mta_sts::Finder* sts_;
   std::shared_ptr<const resolve::Resolve> resolve_;

@@ -2,7 +2,7 @@
 /// Which TLS policy applies to a next hop and its hosts: security level, names to match, protocols, ciphers.
 ///
 /// Use:     auto policies = TlsPolicies::open(options);           // one transport's settings
-///          auto decisions = policies.decide(next_hop, hosts);    // on the handler pool where blocking() says so
+///          auto decisions = policies.decide(next_hop, hosts);      // through an Asker
 /// Order:   <program>_tls_policy_maps decides alone where it is set: the next hop as it was written, for a name without
 ///          port and brackets also its parents (".example.org"). Else <program>_tls_per_site, by next hop and by host. Where
 ///          neither has an entry, <program>_tls_security_level (or the older settings before it).

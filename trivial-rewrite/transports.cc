@@ -137,9 +137,11 @@ Result<std::map<std::string, Transport>> read_transports(
     const config::Config& config, const std::vector<std::string>& own_addresses) {
   std::map<std::string, Transport> transports;
   const auto ports = smtp_ports(config);
+  const auto& held = config.settings().defer_transports;
   for (const auto& service : config.master()) {
     if (service.type != config::ServiceType::unix_stream) continue;
     Transport t;
+    t.deferred = std::ranges::find(held, service.name) != held.end();
     if (service.command == "smtp" || service.command == "lmtp") {
       const bool lmtp = service.command == "lmtp";
       t.program = lmtp ? Transport::Program::lmtp : Transport::Program::smtp;
@@ -170,6 +172,8 @@ Result<std::map<std::string, Transport>> read_transports(
       t.logins = *std::move(logins);
       t.hosts.own_addresses = {own_addresses.begin(), own_addresses.end()};
       t.hosts.own_ports = ports;
+      t.hosts.whole_loopback =
+          std::ranges::count(own.settings().inet_interfaces, std::string("all")) > 0;
     }
     transports.insert_or_assign(service.name, std::move(t));
   }

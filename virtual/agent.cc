@@ -53,6 +53,11 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
     return deferred("4.3.5", fmt::format("recipient {}: no delivery as root", address));
   Place place;
   const std::string path(trim((*hit)->value));
+  if (path.empty() || ("/" + path + "/").contains("/../"))
+    return deferred("4.3.5",
+                    fmt::format("recipient {}: bad value in virtual_mailbox_maps: {}: it must "
+                                "lead to a place below virtual_mailbox_base",
+                                address, path));
   place.target.form = path.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
   place.target.base = rules.base;
   place.target.path = path;
@@ -64,10 +69,11 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
   return place;
 }
 
-Agent::Agent(async::HandlerPool& pool, Rules rules, const Clock& clock, Random& random)
-    : pool_(pool),
+Agent::Agent(async::Loop& loop, async::HandlerPool& pool, Rules rules, Random& random)
+    : tables_(loop),
+      pool_(pool),
       rules_(std::make_shared<const Rules>(std::move(rules))),
-      clock_(clock),
+      clock_(loop.clock()),
       random_(random) {}
 
 async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::Incoming> message,
@@ -83,9 +89,10 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::
   work.message.random = random_.next();
   work.message.fields = mailbox::prepended_fields(message->envelope.sender,
                                                   recipient.shown_original(), recipient.address);
-  auto run = [rules = rules_, message, address = recipient.address, work]() mutable {
-    auto place = find_place(*rules, address);
-    if (!place) return std::move(place).error();
+  auto found = co_await tables_.ask([&] { return find_place(*rules_, recipient.address); });
+  if (!found) co_return std::move(found).error();
+  auto run = [rules = rules_, message, place = std::make_shared<Place>(*std::move(found)),
+              work]() mutable {
     auto become = mailbox::rights_for(place->identity);
     if (!become)
       return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());

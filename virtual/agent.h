@@ -11,7 +11,7 @@
 #include "lib/async/handler_pool.h"
 #include "lib/base/random.h"
 #include "lib/mailbox/incoming.h"
-#include "lib/map/map.h"
+#include "lib/map/ask.h"
 
 namespace pen::virtuals {
 
@@ -39,11 +39,12 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
 class Agent {
  public:
   /// All must outlive the agent.
-  Agent(async::HandlerPool& pool, Rules rules, const Clock& clock, Random& random);
+  Agent(async::Loop& loop, async::HandlerPool& pool, Rules rules, Random& random);
   async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
                                             mail::Recipient recipient);
 
  private:
+  map::Asker tables_;
   async::HandlerPool& pool_;
   std::shared_ptr<const Rules> rules_;
   const Clock& clock_;

@@ -75,6 +75,18 @@ BOOST_AUTO_TEST_CASE(what_an_administrator_must_repair_is_deferred) {
   BOOST_TEST((find_place(rules, "bob@example.org").error().action == mail::Action::deferred));
 }
 
+BOOST_AUTO_TEST_CASE(a_path_that_leads_out_of_the_base_is_deferred_with_the_reason) {
+  for (const char* path : {"../x/", "a/../../x", "a/..", ".."}) {
+    rules.mailboxes = open((std::string("static:") + path).c_str());
+    const auto place = find_place(rules, "bob@example.org");
+    BOOST_REQUIRE(!place);
+    BOOST_TEST((place.error().action == mail::Action::deferred));
+    BOOST_TEST(place.error().text.contains("below virtual_mailbox_base"), place.error().text);
+  }
+  rules.mailboxes = open("static:a..b/..c/");
+  BOOST_TEST(find_place(rules, "bob@example.org").has_value());
+}
+
 BOOST_AUTO_TEST_CASE(nothing_is_delivered_as_root_even_if_the_settings_say_so) {
   rules.minimum_uid = 0;
   rules.uids = open("static:0");

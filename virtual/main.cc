@@ -1,8 +1,10 @@
 /// virtual: delivery into mailboxes of users without an account. See man/virtual.8.
 #include <memory>
 
+#include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mailbox/limits.h"
+#include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
 #include "lib/service/service.h"
 #include "virtual/agent.h"
@@ -17,6 +19,9 @@ Result<virtuals::Rules> read_rules(service::Context& context) {
   const config::Settings& s = context.settings();
   map::OpenOptions options;
   options.default_type = s.default_database_type;
+  // Every value here is a path or an identity, and the keys are strangers': none may choose for itself.
+  options.substitute = false;
+  options.served = false;
   virtuals::Rules rules;
   rules.myhostname = s.myhostname;
   rules.delimiters = s.recipient_delimiter;
@@ -24,6 +29,8 @@ Result<virtuals::Rules> read_rules(service::Context& context) {
   PEN_TRY_ASSIGN(rules.mailboxes, map::MapList::open(join(s.virtual_mailbox_maps), options));
   PEN_TRY_ASSIGN(rules.uids, map::MapList::open(join(s.virtual_uid_maps), options));
   PEN_TRY_ASSIGN(rules.gids, map::MapList::open(join(s.virtual_gid_maps), options));
+  for (const auto* maps : {&rules.mailboxes, &rules.uids, &rules.gids})
+    for (const auto& problem : maps->problems()) log::warning("{}", map::advice(problem));
   rules.minimum_uid = static_cast<unsigned>(s.virtual_minimum_uid);
   rules.mailbox_limit = static_cast<std::uint64_t>(s.virtual_mailbox_limit);
   PEN_TRY(mailbox::check_limit("virtual_mailbox_limit", rules.mailbox_limit,
@@ -41,7 +48,7 @@ struct Server {
   Server(service::Context& context, virtuals::Rules rules)
       : random(secure_random_u64()),
         pool(context.loop(), std::min(context.limit(), kMaxThreads)),
-        agent(pool, std::move(rules), context.loop().clock(), random),
+        agent(context.loop(), pool, std::move(rules), random),
         environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
             .loop = context.loop(),
             .pool = pool,
@@ -79,6 +86,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pen::mailbox::Nursery::start_early();
   return pen::service::run(argc, argv,
                            {.name = "virtual",
                             .summary = "delivers into mailboxes of users without an account",

@@ -31,6 +31,8 @@ class File {
   Task<Result<std::string>> pread(std::size_t size, std::uint64_t offset) const;
   /// All of data at offset.
   Task<Result<void>> pwrite(std::string data, std::uint64_t offset) const;
+  /// The same of a buffer that is wanted back: nothing touches it when this has ended, until then nobody else may.
+  Task<Result<void>> pwrite(std::shared_ptr<const std::string> data, std::uint64_t offset) const;
   /// fdatasync, one per call (see GroupSync).
   Task<Result<void>> sync() const;
   int fd() const { return fd_->get(); }

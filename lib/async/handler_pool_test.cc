@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "lib/async/borrowed.h"
 #include "lib/async/file.h"
 #include "lib/async/sync.h"
 #include "lib/async/test_support.h"
@@ -85,6 +86,30 @@ BOOST_AUTO_TEST_CASE(its_end_waits_for_running_work_and_drops_what_waits) {
     started->wait();
   }
   BOOST_TEST(ran->load() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(work_that_borrows_has_ended_or_never_begins_when_its_owner_is_gone) {
+  HandlerPool pool(loop, 1);
+  const auto started = std::make_shared<std::latch>(1), go_on = std::make_shared<std::latch>(1);
+  std::atomic<int> ended = 0, second = 0;
+  std::optional<int> one, two;
+  {
+    Gate gate(loop);
+    gate.spawn("1", store_result(run_borrowing(pool,
+                                               [&] {
+                                                 started->count_down();
+                                                 go_on->wait();
+                                                 return ++ended;
+                                               }),
+                                 &one));
+    gate.spawn("2", store_result(run_borrowing(pool, [&] { return ++second; }), &two));
+    settle();
+    started->wait();
+    go_on->count_down();
+  }
+  BOOST_TEST(ended == 1);
+  BOOST_TEST(run(loop, run_borrowing(pool, [&] { return 7; })) == 7);
+  BOOST_TEST(second <= 1);
 }
 
 BOOST_AUTO_TEST_CASE(beyond_its_queue_callers_wait_for_room_and_all_are_served) {

@@ -21,6 +21,7 @@ constexpr milliseconds kLongSteps{1};
 
 struct SignalHandle {
   uv_signal_t uv{};
+  Loop* loop = nullptr;
   std::function<void(int)> fn;
 };
 
@@ -141,7 +142,9 @@ struct Loop::Impl {
   void poll_io(bool wait) {
     if (wait) arm_wheel();
     log::flush();
+    in_turn = false;  // what is called from within uv_run() may come hours after this turn's time
     uv_run(&uv, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    in_turn = true;
     ++turn;
     take_thread_posts();
     refresh();
@@ -321,12 +324,18 @@ Result<void> Loop::on_signal(int signo, std::function<void(int)> fn) {
     return {};
   }
   slot = std::make_unique<SignalHandle>();
+  slot->loop = this;
   slot->fn = std::move(fn);
   slot->uv.data = slot.get();
   uv_signal_init(&impl_->uv, &slot->uv);
   uv_unref(reinterpret_cast<uv_handle_t*>(&slot->uv));
   const int rc = uv_signal_start(
-      &slot->uv, [](uv_signal_t* s, int n) { static_cast<SignalHandle*>(s->data)->fn(n); }, signo);
+      &slot->uv,
+      [](uv_signal_t* s, int n) {
+        auto* handle = static_cast<SignalHandle*>(s->data);  // lives as long as the loop
+        handle->loop->post([handle, n] { handle->fn(n); });
+      },
+      signo);
   if (rc != 0) return fail_errno("signal " + std::to_string(signo), -rc);
   return {};
 }

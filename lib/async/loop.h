@@ -10,7 +10,7 @@
 ///          a cancel and a deadline meet in one turn, the first one wins and the wait has exactly one result.
 /// Time:    now() is read once per turn. Deadlines are lazy: one wheel of 16 ms ticks, re-arming later costs a
 ///          comparison (the wheel entry is moved only when it fires early).
-/// Signals: on_signal() delivers in the loop.
+/// Signals: on_signal() delivers in the loop, in the turn after the arrival, with that turn's time.
 #include <coroutine>
 #include <cstdint>
 #include <functional>

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "lib/async/poll.h"
 #include "lib/async/sync.h"
 #include "lib/async/test_support.h"
 #include "lib/base/random.h"
@@ -240,6 +241,68 @@ BOOST_AUTO_TEST_CASE(a_signal_arrives_in_the_loop) {
   ::raise(SIGUSR2);
   for (int i = 0; i < 100 && got == 0; ++i) loop.run_once(milliseconds(10));
   BOOST_TEST(got == SIGUSR2);
+}
+
+/// A program that slept for an hour, as it looks from inside: the turn began with one time, what ends its wait for I/O
+/// comes at another.
+Task<void> sleep_until_signalled(ManualClock* clock) {
+  ::raise(SIGUSR2);
+  clock->advance(seconds(3600));
+  co_return;
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_function_has_the_time_of_now_however_long_the_loop_slept) {
+  ManualClock clock;
+  Loop loop(clock);
+  const SteadyTime before = loop.now();
+  SteadyTime seen = kNever;
+  Loop::TimerHandle limit;
+  bool over = false;
+  BOOST_TEST(loop.on_signal(SIGUSR2,
+                            [&](int) {
+                              seen = loop.now();
+                              limit =
+                                  loop.call_at(loop.now() + seconds(5), [&over] { over = true; });
+                            })
+                 .has_value());
+  loop.spawn("sleep", sleep_until_signalled(&clock));
+  for (int i = 0; i < 100 && seen == kNever; ++i) loop.run_once(milliseconds(10));
+  BOOST_TEST((seen == before + seconds(3600)));
+  settle(loop);
+  BOOST_TEST(!over);  // five seconds from now are not over
+  clock.advance(seconds(6));
+  settle(loop);
+  BOOST_TEST(over);
+}
+
+/// Reads the time where poll events are handled.
+struct TimeOfEvent final : detail::PollClient {
+  explicit TimeOfEvent(Loop& l) : loop(l), poll(l, *this) {}
+  void on_ready(bool, bool) override {
+    if (seen == kNever) seen = loop.now();
+    poll.drop_write();
+  }
+  bool waiting() const override { return seen == kNever; }
+  Loop& loop;
+  detail::Poll poll;
+  SteadyTime seen = kNever;
+};
+
+Task<void> advance(ManualClock* clock, std::chrono::nanoseconds by) {
+  clock->advance(by);
+  co_return;
+}
+
+BOOST_AUTO_TEST_CASE(an_event_of_a_descriptor_has_the_time_of_now_too) {
+  ManualClock clock;
+  Loop loop(clock);
+  const SteadyTime before = loop.now();
+  const auto pair = testing::stream_pair(loop);
+  TimeOfEvent event(loop);
+  BOOST_TEST(event.poll.want_write(pair.a.fd()) == 0);
+  loop.spawn("time passes", advance(&clock, seconds(3600)));
+  for (int i = 0; i < 100 && event.waiting(); ++i) loop.run_once(milliseconds(10));
+  BOOST_TEST((event.seen == before + seconds(3600)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,9 @@
 #include "lib/base/log.h"
 
+#include <sys/stat.h>
+
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -39,6 +42,38 @@ BOOST_AUTO_TEST_CASE(control_characters_from_outside_cannot_forge_a_line) {
   LogFile file;
   log::info("helo={}", "a\nNov 21 00:00:00 mx penstock/smtpd[1]: forged\x1b[2J");
   BOOST_TEST(file.texts() == "helo=a?Nov 21 00:00:00 mx penstock/smtpd[1]: forged?[2J");
+}
+
+BOOST_AUTO_TEST_CASE(a_new_log_is_for_nobody_else) {
+  const LogFile file;
+  struct stat st{};
+  BOOST_TEST(::stat(file.scratch.file("log").c_str(), &st) == 0);
+  BOOST_TEST((st.st_mode & 0777) == 0600U);
+}
+
+/// The error of opening it; 0: it was opened.
+int open_error(const std::string& path) {
+  log::Options options;
+  options.target = log::Target::file;
+  options.path = path;
+  const auto opened = log::open(std::move(options));
+  static_cast<void>(log::open({}));
+  return opened ? 0 : opened.error().sys_errno();
+}
+
+BOOST_AUTO_TEST_CASE(a_link_is_followed_only_where_nobody_else_can_make_one) {
+  const testing::ScratchDir dir;
+  std::filesystem::create_directory(dir.path() / "shared");
+  BOOST_TEST(::chmod(dir.file("shared").c_str(), 0777) == 0);
+  dir.write("other", "somebody else's");
+  for (const char* name : {"link", "shared/link"})
+    std::filesystem::create_symlink(dir.path() / "other", dir.path() / name);
+  std::filesystem::create_hard_link(dir.path() / "other", dir.path() / "shared/second");
+  BOOST_TEST(open_error(dir.file("link")) == 0);
+  BOOST_TEST(open_error(dir.file("shared/link")) == ELOOP);
+  BOOST_TEST(open_error(dir.file("shared/second")) == EMLINK);
+  BOOST_TEST(open_error(dir.file("shared/new")) == 0);
+  BOOST_TEST(open_error("/dev/stdout") == 0);
 }
 
 BOOST_AUTO_TEST_CASE(gathered_lines_wait_for_flush_or_for_a_line_that_matters) {

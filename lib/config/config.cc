@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/text.h"
+#include "lib/config/compatibility.h"
 #include "lib/config/expand.h"
 #include "lib/config/networks.h"
 #include "lib/config/values.h"
@@ -52,6 +53,8 @@ struct Parser {
       return "the value must be at most " + std::to_string(row.max) + std::string(unit);
     return {};
   }
+  /// A size that is larger than any of use here: Postfix takes it, and the largest of use does the same.
+  std::string too_large;
   std::string parse(std::string_view in, std::string& out) const {
     out = in;
     return {};
@@ -72,11 +75,15 @@ struct Parser {
     out = static_cast<int>(*value);
     return bounds(*value, "");
   }
-  std::string parse(std::string_view in, std::int64_t& out) const {
+  std::string parse(std::string_view in, std::int64_t& out) {
     const auto value = parse_size(in);
     if (!value) return shown(in) + " is not a number of bytes (k, m, g may follow it)";
     out = *value;
-    return bounds(*value, " bytes");
+    if (row.max != 0 && *value > row.max) {
+      out = row.max;
+      too_large = "taken as " + std::to_string(row.max) + " bytes, the largest value here";
+    }
+    return bounds(out, " bytes");
   }
   std::string parse(std::string_view in, std::chrono::milliseconds& out) const {
     const auto value = parse_time(in, time_unit(row.default_text));
@@ -150,6 +157,10 @@ void Config::read() {
     at->second = {o.value, 0, true};
   }
   services_ = parse_master_cf(sources_.master_cf, master_file(), problems_);
+  const auto handed_to = [this](const Service& s) {
+    return own_setting(s, "smtpd_service_name").value_or("smtpd");
+  };
+  adapt_services(services_, handed_to, master_file(), problems_);
 }
 
 void Config::derive() {
@@ -256,8 +267,12 @@ void Config::fill() {
       if (!done.error.empty()) return complain(name, std::move(done.error));
       value = trim(done.text);
     }
-    if (auto error = Parser{*row}.parse(value, field); !error.empty())
-      complain(name, std::move(error));
+    Parser parser{*row, {}};
+    if (auto error = parser.parse(value, field); !error.empty()) complain(name, std::move(error));
+    if (!parser.too_large.empty()) {
+      complain(name, std::move(parser.too_large));
+      problems_.back().severity = Severity::warning;
+    }
   };
 #define PEN_TEXT(f, ...) each(#f, settings_.f, true);
 #define PEN_NAMED_TEXT(f, name, ...) each(name, settings_.f, true);
@@ -314,6 +329,8 @@ TransportSettings Config::transport(std::string_view transport) const {
   result.destination_concurrency_limit = number("destination_concurrency_limit");
   result.initial_destination_concurrency = std::max(1, number("initial_destination_concurrency"));
   result.destination_recipient_limit = number("destination_recipient_limit");
+  const Service* service = find_service(transport, ServiceType::unix_stream);
+  if (service && one_recipient_only(*service)) result.destination_recipient_limit = 1;
   result.destination_rate_delay =
       parse_time(lookup_transport(transport, "destination_rate_delay").value_or(""), 's')
           .value_or(std::chrono::milliseconds{});
@@ -332,10 +349,34 @@ Config Config::with(const std::vector<Override>& overrides) const {
   return parse(std::move(sources), surroundings_);
 }
 
+std::optional<std::string> Config::own_setting(const Service& service,
+                                               std::string_view name) const {
+  const Assignment* own = nullptr;
+  for (const Assignment& a : service.overrides) {
+    if (a.name == name) own = &a;  // the last one counts
+  }
+  if (own == nullptr) return text(name);
+  const auto expanded = expand(own->value);
+  return expanded ? std::optional(std::string(trim(*expanded))) : std::nullopt;
+}
+
+std::vector<Override> Config::overrides(const Service& service) const {
+  std::vector<Override> all;
+  for (const Assignment& a : service.overrides) all.push_back({a.name, a.value});
+  if (!takes_mail_in(service)) return all;
+  const auto name = own_setting(service, "cleanup_service_name");
+  const Service* cleanup = name ? find_service(*name, ServiceType::unix_stream) : nullptr;
+  if (cleanup == nullptr || cleanup->command != "cleanup") return all;
+  for (const Assignment& a : cleanup->overrides) {
+    if (std::ranges::binary_search(cleanup_settings(), a.name)) all.push_back({a.name, a.value});
+  }
+  return all;
+}
+
 Config Config::with(const Service& service) const {
-  std::vector<Override> overrides = {{"service_name", service.name}};
-  for (const Assignment& a : service.overrides) overrides.push_back({a.name, a.value});
-  return with(overrides);
+  std::vector<Override> all = overrides(service);
+  all.insert(all.begin(), {"service_name", service.name});
+  return with(all);
 }
 
 }  // namespace pen::config

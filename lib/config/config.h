@@ -95,11 +95,15 @@ class Config {
   /// <suffix> itself for initial_destination_concurrency. nullopt: no such setting.
   std::optional<std::string> lookup_transport(std::string_view transport,
                                               std::string_view suffix) const;
-  /// The numbers of one transport; a value that is none was reported when the configuration was read.
+  /// The numbers of one transport; a value that is none was reported when the configuration was read. A pipe service with
+  /// flag D or O has the recipient limit 1 whatever is set.
   TransportSettings transport(std::string_view transport) const;
 
-  /// A copy with more overrides on top: a service's view has its -o of master.cf, and its name as
-  /// $service_name.
+  /// What a service has on top of main.cf: its -o of master.cf; where it takes mail in, also those -o of the cleanup
+  /// service that its cleanup_service_name names, as far as cleanup reads them in Postfix (compatibility.h).
+  std::vector<Override> overrides(const Service& service) const;
+
+  /// A copy with more overrides on top: a service's view has overrides(), and its name as $service_name.
   Config with(const std::vector<Override>& overrides) const;
   Config with(const Service& service) const;
 
@@ -125,6 +129,8 @@ class Config {
   };
   std::optional<std::string> unexpanded(std::string_view name) const;
   std::optional<std::string> transport_default(std::string_view name) const;
+  /// The setting as the service has it: by its -o, else as everybody.
+  std::optional<std::string> own_setting(const Service& service, std::string_view name) const;
   void read();
   void derive();
   void read_origin(const std::string& path);

@@ -1,5 +1,7 @@
 #include "lib/config/config.h"
+#include "lib/config/compatibility.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <iterator>
@@ -183,6 +185,50 @@ BOOST_AUTO_TEST_CASE(values_that_do_not_fit_are_errors_with_file_line_and_what_i
   BOOST_TEST(has(error("relayhost = $relayhost"), "refers to itself"));
   BOOST_TEST(has(error("smtp_destination_rate_delay = often"), "not a time"));
   BOOST_TEST(has(error("smtp_destination_concurrency_limit = many"), "not a number"));
+}
+BOOST_AUTO_TEST_CASE(a_size_beyond_any_use_is_cut_with_a_warning) {
+  const Config c = config("header_size_limit = 4096000");
+  BOOST_TEST(errors(c) == "");
+  BOOST_TEST(c.settings().header_size_limit == 1048576);
+  BOOST_TEST(has(warnings(c), "main.cf:1: header_size_limit: taken as 1048576 bytes"));
+  BOOST_TEST(has(warnings(config("", {}, "25 inet n - n - - smtpd -o header_size_limit=9000000\n")),
+                 "master.cf:1: header_size_limit: taken as 1048576 bytes"));
+}
+BOOST_AUTO_TEST_CASE(what_cleanup_reads_are_settings_that_act) {
+  BOOST_TEST(std::ranges::is_sorted(cleanup_settings()));
+  for (const std::string_view name : cleanup_settings()) {
+    const Row* row = find_row(name);
+    BOOST_REQUIRE(row != nullptr);
+    BOOST_TEST((row->kind == Class::acts), name);
+  }
+}
+BOOST_AUTO_TEST_CASE(pipe_with_a_flag_for_one_recipient_takes_one_at_a_time) {
+  const std::string_view master =
+      "one unix - n n - - pipe flags=DRhu user=a argv=x\n"
+      "also unix - n n - - pipe flags=O user=a argv=x\nmany unix - n n - - pipe flags=Rhu user=a "
+      "argv=x\n";
+  const Config c = config("one_destination_recipient_limit = 20", {}, master);
+  BOOST_TEST(c.transport("one").destination_recipient_limit == 1);
+  BOOST_TEST(c.transport("also").destination_recipient_limit == 1);
+  BOOST_TEST(c.transport("many").destination_recipient_limit == 50);
+  BOOST_TEST(
+      has(notes(c), "one_destination_recipient_limit: taken as 1: one/unix has flag D or O"));
+}
+BOOST_AUTO_TEST_CASE(an_option_of_a_service_that_is_not_run_is_reported) {
+  const Config c =
+      config("", {},
+             "cleanup unix n - n - 0 cleanup -o syslog_name=x -o header_checks=pcre:/a\n"
+             "flush unix n - n - 0 flush -o soft_bounce=yes\n"
+             "25 inet n - n - - smtpd -o cleanup_service_name=nowhere\n");
+  BOOST_TEST(has(notes(c), "syslog_name: -o without effect: the program cleanup is not run"));
+  BOOST_TEST(has(notes(c), "soft_bounce: -o without effect: the program flush is not run"));
+  BOOST_TEST(!has(notes(c), "header_checks"));
+  BOOST_TEST(has(warnings(c), "master.cf has no service nowhere with the command cleanup"));
+}
+BOOST_AUTO_TEST_CASE(chroot_is_taken_as_no_and_said_once) {
+  const Config c = config("", {}, "25 inet n - y - - smtpd\nsmtp unix - - y - - smtp\n");
+  BOOST_TEST(!c.master()[0].chroot);
+  BOOST_TEST(has(warnings(c), "master.cf:1: chroot: y is taken as n in 2 services"));
 }
 BOOST_AUTO_TEST_CASE(the_log_file_must_lie_below_a_prefix) {
   BOOST_TEST(errors(config("maillog_file = /var/log/x")) == "");

@@ -27,8 +27,7 @@ constexpr ProgramNote kNotes[] = {
      "address probes do not exist yet: reject_unverified_sender and reject_unverified_recipient do "
      "not act"},
     {"spawn", false, "commands as services do not exist yet"},
-    {"postscreen", false,
-     "smtpd itself answers the port; early talkers are refused there, other tests are not made"},
+    {"postscreen", false, "only its inet services are served, by smtpd itself"},
     {"dnsblog", false, "DNS block lists are not asked yet"},
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not taken"},

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "lib/base/text.h"
+#include "lib/config/compatibility.h"
 #include "lib/config/config.h"
 #include "lib/config/expand.h"
 #include "lib/config/nearest.h"
@@ -46,7 +47,7 @@ class Reporter {
     if (const Row* row = find_row(name)) {
       if (!judge(*row, value, problem)) return undefined_names(*row, value, place);
     } else if (const auto split = split_transport_name(name)) {
-      if (!judge_transport(*split, problem)) return;
+      if (!judge_transport(*split, value, problem)) return;
     } else if (used_.contains(name) || classes_.contains(name)) {
       return;
     } else if (is_table_source(name)) {
@@ -71,11 +72,12 @@ class Reporter {
           {Severity::warning, place.file, place.line, s.label(),
            "there is no program " + printable(s.command, 60) + "; the service is not run"});
     }
-    for (const Assignment& a : s.overrides) name_set(a.name, a.value, place);
+    for (const Assignment& a : s.overrides) override_set(s, a, place);
+    if (takes_mail_in(s)) cleanup_of(s, place);
     if (s.overrides.empty()) return;
     const Config own = config_.with(s);
     for (Problem p : own.problems()) {
-      if (p.severity != Severity::error || !p.file.empty()) continue;
+      if (!p.file.empty()) continue;
       p.file = place.file;
       p.line = place.line;
       found.push_back(std::move(p));
@@ -121,7 +123,7 @@ class Reporter {
   /// What the lists of smtpd hold that cannot act.
   void restrictions() {
     for (const Row& row : rows()) {
-      if (row.kind == Class::acts && row.name.starts_with("smtpd_") &&
+      if (row.kind == Class::acts && row.name.starts_with("smtpd_") && row.type == Type::list &&
           row.name.ends_with("_restrictions"))
         restrictions(std::string(row.name));
     }
@@ -178,6 +180,29 @@ class Reporter {
     }
   }
 
+  /// An -o of master.cf: that of a service which is not run changes nothing, but for what cleanup hands on.
+  void override_set(const Service& s, const Assignment& a, const Place& place) {
+    const bool handed_on =
+        s.command == "cleanup" && std::ranges::binary_search(cleanup_settings(), a.name);
+    const bool runs = is_own_program(s.command) && s.type != ServiceType::pass;
+    const bool hands_on = s.type == ServiceType::pass;  // to the smtpd in postscreen's place
+    const Row* row = find_row(a.name);
+    if (runs || hands_on || handed_on || !row || row->kind != Class::acts)
+      return name_set(a.name, a.value, place);
+    found.push_back({Severity::note, place.file, place.line, a.name,
+                     "-o without effect: the program " + s.command + " is not run"});
+  }
+
+  /// The cleanup service that a service names must be there.
+  void cleanup_of(const Service& s, const Place& place) {
+    const auto name = config_.with(s).settings().cleanup_service_name;
+    const Service* cleanup = config_.find_service(name, ServiceType::unix_stream);
+    if ((cleanup && cleanup->command == "cleanup") || name == "cleanup") return;
+    found.push_back({Severity::warning, place.file, place.line, s.label(),
+                     "cleanup_service_name: master.cf has no service " + printable(name, 60) +
+                         " with the command cleanup; mail is taken in without its -o"});
+  }
+
   /// Whether there is something to say of a documented name.
   bool judge(const Row& row, const std::string& value, Problem& problem) const {
     switch (row.kind) {
@@ -213,17 +238,31 @@ class Reporter {
     });
   }
 
-  bool judge_transport(const TransportName& split, Problem& problem) const {
+  bool judge_transport(const TransportName& split, std::string_view value, Problem& problem) const {
     if (!find_transport(split.transport)) {
       problem.severity = Severity::warning;
       problem.text =
           "master.cf has no service " + std::string(split.transport) + ", so this has no effect";
       return true;
     }
+    const Service* service = config_.find_service(split.transport, ServiceType::unix_stream);
+    const std::string_view command =
+        service ? std::string_view(service->command) : std::string_view();
+    if (split.suffix->suffix == "_time_limit") {
+      if (command == "pipe") return false;
+      problem.text = command == "spawn"
+                         ? "without effect: the program spawn is not run"
+                         : "accepted, without effect: only commands of pipe have such a limit";
+      return true;
+    }
+    if (split.suffix->suffix == "_destination_recipient_limit" && service &&
+        one_recipient_only(*service) && trim(value) != "1") {
+      problem.text =
+          "taken as 1: " + service->label() + " has flag D or O, for one recipient at a time";
+      return true;
+    }
     if (split.suffix->acts) return false;
     problem.text = "accepted, without effect: the scheduler does not work with this number";
-    if (split.suffix->suffix == "_time_limit")
-      problem.text = "accepted, without effect: commands are not run as services yet";
     return true;
   }
 

@@ -117,7 +117,7 @@ std::size_t DestDb::collect(WallTime now) {
   return gone.size() + by_age.size();
 }
 
-std::size_t DestDb::collect_some(WallTime now, std::size_t most) {
+std::vector<std::string> DestDb::collect_some(WallTime now, std::size_t most) {
   // When the table grew in between its places have moved: what is missed is met in the next round.
   std::vector<std::string> gone;
   for (std::size_t i = 0; i < std::min(most, facts_.bucket_count()); ++i) {
@@ -126,7 +126,7 @@ std::size_t DestDb::collect_some(WallTime now, std::size_t most) {
       if (stale(it->second, now)) gone.push_back(it->first);
   }
   for (const auto& key : gone) forget(key);
-  return gone.size();
+  return gone;
 }
 
 }  // namespace pen::destdb

@@ -95,8 +95,9 @@ class DestDb final : public MemoryTable {
   /// longest unused beyond kMaxRecords.
   /// Returns how many. Walks over all: for the start.
   std::size_t collect(WallTime now);
-  /// The same rules for the next `most` places of the table, in turn: short however many records there are.
-  std::size_t collect_some(WallTime now, std::size_t most);
+  /// The same rules for the next `most` places of the table, in turn: short however many records there are. Returns the keys:
+  /// who keeps a copy of the facts forgets it too (Scheduler::forgotten).
+  std::vector<std::string> collect_some(WallTime now, std::size_t most);
   std::size_t places() const { return facts_.bucket_count(); }
   /// For tests: another bound than kMaxRecords.
   void limit_records(std::size_t most) { max_records_ = most; }

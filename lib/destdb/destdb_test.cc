@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(the_collector_goes_round_in_slices) {
     db->put("d" + std::to_string(i), used_at(kNow - std::chrono::hours(i % 3 == 0 ? 24 * 8 : 1)));
   std::size_t gone = 0, most_at_once = 0;
   for (int slice = 0; slice < 2000 && gone < 1000; ++slice) {
-    const std::size_t n = db->collect_some(kNow, 10);
+    const std::size_t n = db->collect_some(kNow, 10).size();
     most_at_once = std::max(most_at_once, n);
     gone += n;
   }

@@ -43,10 +43,16 @@ struct Facts {
   WallTime step_by_step_until{};   // it broke under pipelining: one command at a time until then
   WallTime
       clear_text_until{};  // TLS with it broke where TLS may be left out: clear text until then
+  std::uint32_t deferrals =
+      0;  // transactions in a row of which it took nothing, and refused nothing for good
+  WallTime asked_last_until{};  // for that: the other hosts of a route come first until then
+  WallTime
+      one_domain_until{};  // it refused recipients in several domains in one transaction: one until then
   PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
              chunking, starttls, size_limit, connect_time, round_trip, service_time,
              messages_per_connection, tolerated_connections, tolerated_until, used, shown,
-             closed_after, messages_until, measured, step_by_step_until, clear_text_until)
+             closed_after, messages_until, measured, step_by_step_until, clear_text_until,
+             deferrals, asked_last_until, one_domain_until)
   bool operator==(const Facts&) const = default;
 };
 

@@ -15,6 +15,8 @@ Body::Problem Body::problem() const {
       return Problem::too_large;
     case ContentProblem::too_many_hops:
       return Problem::too_many_hops;
+    case ContentProblem::no_memory:
+      return Problem::no_space;
     case ContentProblem::lookup_failed:
       return Problem::lookup_failed;
     case ContentProblem::refused:
@@ -32,10 +34,26 @@ void BodyMemory::change(std::size_t from, std::size_t to) {
   read_limit_ = scarce() ? Body::kLeastDrain / 2 : 0;
 }
 
+std::string BodyMemory::spare() {
+  if (scarce() || spares_.empty()) return {};
+  std::string buffer = std::move(spares_.back());
+  spares_.pop_back();
+  return buffer;
+}
+
+void BodyMemory::keep_spare(std::string buffer) {
+  if (scarce()) return spares_.clear();
+  const bool fits = buffer.capacity() >= Body::kDrainAt && buffer.capacity() <= 2 * Body::kDrainAt;
+  if (fits && spares_.size() < kSpares) spares_.push_back(std::move(buffer));
+}
+
 void Body::account() {
   const std::size_t now = content_.pending().capacity() + writing_;
   memory_.change(held_, now);
   held_ = now;
+  if (memory_.headers_scarce() && content_.inspected() > kLeastHeader) content_.give_up();
+  memory_.headers_ = memory_.headers_ - held_header_ + content_.inspected();
+  held_header_ = content_.inspected();
 }
 
 bool Body::must_drain() {
@@ -46,7 +64,7 @@ bool Body::must_drain() {
 }
 
 async::Task<void> Body::write_out(async::Until until, bool sync) {
-  std::string piece = content_.take();
+  const auto piece = std::make_shared<std::string>(content_.take(sync ? "" : memory_.spare()));
   if (problem() != Problem::none) co_return;  // it will be refused: nothing is written for it
   if (!lease_) {
     LeaseAnswer answer = co_await queue_.lease(0, until);
@@ -69,12 +87,13 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
   }
   const async::File file(pool_, std::move(own));
   const std::uint64_t offset = lease_->content_offset() + written_;
-  written_ += piece.size();
-  writing_ = piece.capacity();
+  written_ += piece->size();
+  writing_ = piece->capacity();
   account();
-  auto done = co_await file.pwrite(std::move(piece), offset);
+  auto done = co_await file.pwrite(piece, offset);
   writing_ = 0;
   account();
+  memory_.keep_spare(std::move(*piece));
   if (done && sync) done = co_await file.sync();
   if (!done) {
     const Error& e = done.error();

@@ -7,12 +7,14 @@
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
 /// Bounds:  kDrainAt bytes in memory, whatever the message's size; when the bodies of the process together take more than
 ///          BodyMemory allows, kLeastDrain (or what may stay inline, if that is more), so that a thousand uploads at once
-///          write smaller pieces instead of taking a thousand times as much.
+///          write smaller pieces instead of taking a thousand times as much. Of headers that are looked at,
+///          BodyMemory::kAllowedHeaders in all; beyond that a message with more than kLeastHeader of it is not taken now.
 /// Errors:  a problem of the spool is kept in problem(); content that comes after it is dropped, so that the receiver
 ///          can go on reading and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/async/handler_pool.h"
 #include "lib/intake/content.h"
@@ -25,7 +27,10 @@ class BodyMemory {
  public:
   // so that some sixty uploads at once still write in pieces of kDrainAt
   static constexpr std::size_t kAllowed = 16U << 20;
-  explicit BodyMemory(std::size_t allowed = kAllowed) : allowed_(allowed) {}
+  static constexpr std::size_t kAllowedHeaders = 64U << 20;
+  explicit BodyMemory(std::size_t allowed = kAllowed, std::size_t headers = kAllowedHeaders)
+      : allowed_(allowed), allowed_headers_(headers) {}
+  bool headers_scarce() const { return headers_ > allowed_headers_; }
   bool scarce() const { return used_ > allowed_; }
   std::size_t used() const { return used_; }
   /// For Stream::limit_reads() while content is read.
@@ -33,9 +38,17 @@ class BodyMemory {
 
  private:
   friend class Body;
+  static constexpr std::size_t kSpares = 4;  // what is written at one time, about
   void change(std::size_t from, std::size_t to);
-  std::size_t allowed_;
+  /// An empty buffer that was written before, if there is one: memory that is given back and taken anew for each piece
+  /// costs more than the copy into it. None while memory is scarce.
+  std::string spare();
+  void keep_spare(std::string buffer);
+
+  std::vector<std::string> spares_;  // not in used_
+  std::size_t allowed_, allowed_headers_;
   std::size_t used_ = 0;
+  std::size_t headers_ = 0;  // held to be looked at
   std::uint32_t read_limit_ = 0;
 };
 
@@ -44,10 +57,14 @@ class Body {
   // large enough that a write's hand-over costs little per byte
   static constexpr std::size_t kDrainAt = 256 * 1024;
   static constexpr std::size_t kLeastDrain = 20 * 1024;
+  static constexpr std::size_t kLeastHeader = 8 * 1024;
 
   Body(async::HandlerPool& pool, Queue& queue, BodyMemory& memory, ContentOptions options)
       : pool_(pool), queue_(queue), memory_(memory), content_(std::move(options)) {}
-  ~Body() { memory_.change(held_, 0); }
+  ~Body() {
+    memory_.change(held_, 0);
+    memory_.headers_ -= held_header_;
+  }
   Body(const Body&) = delete;
   Body& operator=(const Body&) = delete;
 
@@ -63,7 +80,7 @@ class Body {
     lookup_failed,
     refused,    // by checks
     discarded,  // by checks
-    no_space,
+    no_space,   // in the spool, or in memory
     unavailable,
     write_failed
   };
@@ -93,8 +110,8 @@ class Body {
   mail::BodyFacts facts_;
   std::unique_ptr<Lease> lease_;
   std::uint64_t written_ = 0;
-  std::size_t writing_ = 0;  // bytes of a write under way
-  std::size_t held_ = 0;     // as memory_ knows it
+  std::size_t writing_ = 0;                 // bytes of a write under way
+  std::size_t held_ = 0, held_header_ = 0;  // as memory_ knows it
   Problem problem_ = Problem::none;
   std::string error_text_;
 };

@@ -41,6 +41,17 @@ BOOST_AUTO_TEST_CASE(one_body_gathers_a_large_piece_before_it_is_written) {
   BOOST_TEST(*memory.read_limit() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_buffer_that_was_written_gathers_what_comes_next) {
+  memory = BodyMemory();
+  const auto b = body(Body::kDrainAt);
+  async::testing::run(loop, b->drain(soon()));
+  BOOST_TEST(memory.used() < 1'000U);  // there was none before
+  feed(*b, Body::kDrainAt);
+  async::testing::run(loop, b->drain(soon()));
+  BOOST_TEST(memory.used() >= Body::kDrainAt);
+  BOOST_TEST(b->content().pending().empty());
+}
+
 BOOST_AUTO_TEST_CASE(many_bodies_write_smaller_pieces_and_read_less_at_once) {
   std::vector<std::unique_ptr<Body>> bodies;
   while (!memory.scarce()) {
@@ -53,6 +64,33 @@ BOOST_AUTO_TEST_CASE(many_bodies_write_smaller_pieces_and_read_less_at_once) {
   BOOST_TEST(bodies.front()->must_drain());
   const auto small = body(Body::kLeastDrain - 1000);
   BOOST_TEST(!small->must_drain());
+}
+
+BOOST_AUTO_TEST_CASE(headers_that_are_looked_at_take_bounded_memory_together) {
+  BodyMemory headers(std::size_t{1} << 30, 100'000);
+  const auto open = [&](std::size_t size) {
+    ContentOptions options;
+    options.map_address = [](std::string_view address, bool) -> Result<std::string> {
+      return std::string(address);
+    };
+    auto b = std::make_unique<Body>(pool, queue, headers, std::move(options));
+    b->content().text("X: " + std::string(size, 'x'));
+    (void)b->must_drain();
+    return b;
+  };
+  std::vector<std::unique_ptr<Body>> bodies;
+  while (!headers.headers_scarce()) bodies.push_back(open(20'000));
+  BOOST_TEST(bodies.size() > 2U);
+  for (const auto& b : bodies) BOOST_TEST((b->problem() == Body::Problem::none));
+  const auto late = open(20'000);
+  BOOST_TEST((late->problem() == Body::Problem::no_space));
+  late->content().text(std::string(1'000'000, 'x'));
+  late->content().line_end();
+  BOOST_TEST(!late->must_drain());
+  BOOST_TEST((open(1000)->problem() == Body::Problem::none));  // what most have
+  bodies.clear();
+  BOOST_TEST(!headers.headers_scarce());
+  BOOST_TEST((open(20'000)->problem() == Body::Problem::none));
 }
 
 BOOST_AUTO_TEST_CASE(what_may_stay_inline_is_not_written_however_scarce_memory_is) {

@@ -7,6 +7,7 @@
 #include "lib/mail/header.h"
 #include "lib/mail/mime.h"
 #include "lib/mail/reply.h"
+#include "lib/map/pattern.h"
 
 namespace pen::intake {
 namespace {
@@ -30,19 +31,6 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-/// What an action puts into a header: as one_line(), but lines that continue the field stay. `eol`: between them.
-std::string field_lines(std::string_view text, std::string_view eol) {
-  std::string field;
-  for (std::size_t at = 0;;) {
-    const auto lf = text.find('\n', at);
-    field += one_line(text.substr(at, lf - at));
-    if (lf == std::string_view::npos) return field;
-    at = lf + 1;
-    const bool folded = at < text.size() && (text[at] == ' ' || text[at] == '\t');
-    field += folded ? eol : " ";
-  }
-}
-
 /// What tables are asked about: without the blanks that a field may have before its colon, and without NUL, so that
 /// neither hides what stands behind it from a pattern. Empty: the text as it stands.
 std::string look_up_key(const std::string& text, bool in_header) {
@@ -56,6 +44,18 @@ std::string look_up_key(const std::string& text, bool in_header) {
 }
 
 }  // namespace
+
+std::string field_lines(std::string_view text, std::string_view eol) {
+  std::string field;
+  for (std::size_t at = 0;;) {
+    const auto lf = text.find('\n', at);
+    field += one_line(text.substr(at, lf - at));
+    if (lf == std::string_view::npos) return field;
+    at = lf + 1;
+    const bool folded = at < text.size() && (text[at] == ' ' || text[at] == '\t');
+    field += folded ? eol : " ";
+  }
+}
 
 std::string_view error_module(CheckError) { return "content checks"; }
 std::string_view describe(CheckError) {
@@ -97,6 +97,15 @@ std::vector<Error> CheckTables::problems() const {
   for (const auto* maps : {&header, &mime, &nested, &body})
     for (auto& problem : maps->problems()) all.push_back(std::move(problem));
   return all;
+}
+
+std::string CheckTables::slower_because() const {
+  for (const auto* maps : {&header, &mime, &nested, &body})
+    for (const auto& table : maps->maps())
+      if (const auto why = map::why_pcre_is_interpreted();
+          why && table->name().find("pcre:") != std::string::npos)
+        return "pcre tables of content checks take several times as long as they could: " + *why;
+  return {};
 }
 
 bool Checks::field(mail::MimeWalker::Header header, std::string& text, std::string& before) {

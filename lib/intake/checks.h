@@ -14,6 +14,7 @@
 ///          take kMaxSlowTime beyond it for one message; then it is one for later. One look-up is not cut short.
 /// Tables:  must answer at once: those that ask another process are refused by open().
 /// Source:  header_checks(5) of Postfix; docs/content-checks.md.
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,10 @@ namespace pen::intake {
 enum class CheckError { may_wait = 1 };
 std::string_view error_module(CheckError);
 std::string_view describe(CheckError e);
+
+/// A header field that a table or a policy server gave, as it may stand in a header: lines that continue it stay, with `eol`
+/// between them; any other control character that ends a line becomes a blank.
+std::string field_lines(std::string_view text, std::string_view eol);
 
 /// What a message is refused for with 5.6.0; only while MIME is looked at.
 struct StrictMime {
@@ -64,9 +69,19 @@ struct CheckTables {
   /// Whether content is to be looked at before it is taken apart.
   bool raw() const { return strip.any() || reject.any(); }
 
+  /// A look-up in them took so long that others should not have to wait for the next ones. Any thread.
+  bool slow() const { return clock->now().time_since_epoch().count() < slow_until_.load(); }
+  void found_slow() const { slow_until_ = (clock->now() + kSlowFor).time_since_epoch().count(); }
+
   /// nullptr: nothing is set. Errors: a specification that cannot be read, a table that may wait.
   static Result<std::shared_ptr<const CheckTables>> open(const Specs& specs);
   std::vector<Error> problems() const;
+  /// Why they take longer here than they could, for the log; empty: they do not.
+  std::string slower_because() const;
+
+ private:
+  static constexpr std::chrono::minutes kSlowFor{1};
+  mutable std::atomic<SteadyTime::rep> slow_until_{0};
 };
 
 class Checks {

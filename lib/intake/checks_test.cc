@@ -457,4 +457,11 @@ BOOST_AUTO_TEST_CASE(a_note_is_a_line_as_postfix_writes_it) {
       "helo=<h>: 5.7.1 no");
 }
 
+BOOST_AUTO_TEST_CASE(a_field_of_a_table_cannot_end_the_header_or_begin_another) {
+  BOOST_TEST(field_lines("X-A: b", "\r\n") == "X-A: b");
+  BOOST_TEST(field_lines("X-A: b\n c\n\td", "\r\n") == "X-A: b\r\n c\r\n\td");
+  BOOST_TEST(field_lines("X-A: b\nX-B: c\n\nbody\r\nx\r", "\r\n") == "X-A: b X-B: c  body  x ");
+  BOOST_TEST(field_lines(std::string_view("X-A: \0b", 7), "\r\n") == "X-A:  b");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

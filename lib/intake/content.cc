@@ -38,21 +38,35 @@ void ContentBuilder::fail_with(ContentProblem problem) {
   if (problem > problem_) problem_ = problem;
 }
 
+bool ContentBuilder::has_room() {
+  if (options_.size_limit != 0 && received_ > options_.size_limit)
+    fail_with(ContentProblem::too_large);
+  return problem_ < ContentProblem::too_large;
+}
+
+void ContentBuilder::give_up() {
+  fail_with(ContentProblem::no_memory);
+  inspection_.reset();
+  conversion_.reset();
+  raw_ = false;
+  in_body_ = true;
+}
+
+std::size_t ContentBuilder::inspected() const {
+  return inspection_ == nullptr ? 0 : inspection_->walker().held();
+}
+
 void ContentBuilder::keep(std::string_view part) {
   if (part.empty()) return;
   line_open_ = true;
-  if (options_.size_limit != 0 && received_ > options_.size_limit)
-    fail_with(ContentProblem::too_large);
-  if (problem_ >= ContentProblem::too_large) return;
+  if (!has_room()) return;
   out_ += part;
   facts_.text(part);
 }
 
 void ContentBuilder::keep_end() {
   line_open_ = false;
-  if (options_.size_limit != 0 && received_ > options_.size_limit)
-    fail_with(ContentProblem::too_large);
-  if (problem_ >= ContentProblem::too_large) return;
+  if (!has_room()) return;
   out_ += "\r\n";
   facts_.line_end();
 }

@@ -54,6 +54,7 @@ enum class ContentProblem : std::uint8_t {
   too_many_hops,
   // nothing more is kept:
   too_large,
+  no_memory,      // give_up()
   lookup_failed,  // failed_lookup() says which
   refused,        // by checks: Checks::refusal()
   discarded,      // by checks
@@ -88,6 +89,14 @@ class ContentBuilder {
       take_line_end();
   }
 
+  bool takes_lines() const { return in_body_ && !raw_; }
+  void lines(std::string_view text, const mail::PlainLines& run) {
+    received_ += text.size();
+    if (!has_room()) return;
+    out_ += text;
+    facts_.lines(text, run);
+  }
+
   /// What has gathered and was not taken.
   const std::string& pending() const { return out_; }
   /// Takes it away, for a spool; `spare` becomes the new buffer.
@@ -99,11 +108,22 @@ class ContentBuilder {
   /// Bytes that the peer sent so far, as stored.
   std::uint64_t received() const { return received_; }
   ContentProblem problem() const { return problem_; }
+  /// Bytes of the header that are held to be looked at.
+  std::size_t inspected() const;
+  /// There is no memory to look at the header: nothing more is kept.
+  void give_up();
   const std::string& failed_lookup() const { return failed_lookup_; }
   const mail::HeaderSummary& summary() const { return header_.summary(); }
   /// The header, ours included, has characters beyond ASCII, and they are UTF-8. With find_utf8, after finish(); of a
   /// header that went to a spool in part the rest counts.
   bool utf8_header() const { return utf8_header_; }
+  /// Tables may be asked about what comes: it can take its time.
+  bool checked() const { return inspection_ != nullptr && !in_body_; }
+  /// It surely will: a long field has gathered, or look-ups in these tables took long of late. text() and line_end() may
+  /// then be called in another thread, by one at a time.
+  bool slow() const;
+  /// Whoever feeds it has found it slow.
+  void found_slow() const;
   /// What was declared of the content need not hold any more: true_body_type() says what does.
   bool converts() const { return conversion_ != nullptr; }
 
@@ -130,6 +150,8 @@ class ContentBuilder {
   void take_converted();
   void inspect(std::string_view part);
   void inspect_end();
+  /// Whether what comes now is kept; fails what is over the limit.
+  bool has_room();
   void keep(std::string_view part);
   void keep_end();
   void header_text(std::string_view part);

@@ -9,6 +9,9 @@ using Line = mail::HeaderScanner::Line;
 
 namespace {
 
+// What a pattern costs may grow with the square of it; nearly all fields are shorter.
+constexpr std::size_t kLongField = 4096;
+
 mail::MimeWalker::Options walk_options(const ContentOptions& options) {
   mail::MimeWalker::Options walk{.mime = false, .lines = false};
   if (options.checks != nullptr) walk = options.checks->tables().walk;
@@ -37,6 +40,15 @@ void ContentBuilder::inspect_end() {
   inspection_->look();
   const bool watched = options_.checks != nullptr && options_.checks->watches_body();
   in_body_ = inspection_->walker().plain() && !watched;
+}
+
+bool ContentBuilder::slow() const {
+  if (inspection_ == nullptr || options_.checks == nullptr) return false;
+  return inspection_->walker().held() > kLongField || options_.checks->tables().slow();
+}
+
+void ContentBuilder::found_slow() const {
+  if (options_.checks != nullptr) options_.checks->tables().found_slow();
 }
 
 std::string_view ContentBuilder::Inspection::characters(std::string_view part) {

@@ -258,6 +258,20 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
   BOOST_TEST((expand_envelope(resolve, {}, e).outcome == Outcome::lookup_failed));
 }
 
+BOOST_AUTO_TEST_CASE(an_original_recipient_from_an_earlier_expansion_is_kept) {
+  fakes::SetResolve resolve;
+  resolve.aliases["one@example.org"] = {"c@z"};
+  mail::Envelope e;
+  e.recipients = {{"user@x", "team@example.org", "", 0}, {"one", "team@example.org", "", 0}};
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, {}, e).outcome == Outcome::ok));
+  const std::vector<mail::Recipient> expected = {{"user@x", "team@example.org", "", 0},
+                                                 {"c@z", "team@example.org", "", 0}};
+  BOOST_TEST((e.recipients == expected));
+  BOOST_TEST_REQUIRE(
+      (expand_envelope(resolve, {.original_recipient = false}, e).outcome == Outcome::ok));
+  BOOST_TEST(e.recipients.at(0).original.empty());
+}
+
 BOOST_AUTO_TEST_CASE(copies_go_out_before_aliases_and_are_not_copied_again) {
   fakes::SetResolve resolve;
   resolve.aliases["archive@example.org"] = {"disk@z"};

@@ -111,9 +111,8 @@ class SetResolve final : public resolve::Resolve {
     if (broken) return fail(map::MapError::unreadable, "users");
     if (gone.contains(recipient)) return resolve::Listed::moved;
     if (!local_domains.contains(mail::domain_part(recipient))) return resolve::Listed::not_checked;
-    const auto local = mail::local_part(recipient);
-    return users.contains(local) || aliases.contains(recipient) ? resolve::Listed::yes
-                                                                : resolve::Listed::no;
+    if (aliases.contains(recipient)) return resolve::Listed::elsewhere;
+    return users.contains(mail::local_part(recipient)) ? resolve::Listed::yes : resolve::Listed::no;
   }
   Result<std::optional<std::string>> moved(std::string_view recipient) const override {
     const auto found = gone.find(recipient);

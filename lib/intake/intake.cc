@@ -101,7 +101,7 @@ Commit outcome_of(const Body& body) {
   return {Outcome::ok, {}};
 }
 
-Message::Message(Intake& intake, std::string sender) : intake_(intake) {
+Message::Message(Intake& intake, std::string sender) : intake_(intake), memory_(intake.memory) {
   envelope_.sender = std::move(sender);
 }
 
@@ -110,6 +110,7 @@ void Message::add_recipient(mail::Recipient recipient) {
     if (!unqueued_) envelope_.queue_id = intake_.next_queue_id();
     envelope_.arrival = intake_.loop.clock().wall_now();
   }
+  memory_.add(recipient);
   envelope_.recipients.push_back(std::move(recipient));
 }
 
@@ -179,18 +180,21 @@ Body& Message::open_body(std::uint64_t expected) {
   options.drop_fields = s.drop_fields;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
   ContentBuilder& content = body_->content();
-  for (const auto& field : effects_.prepend) content.add_field(field);
+  for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
   const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
   const std::uint64_t least = expected == 0 ? kUndeclaredRoom : kLeastRoom;
   content.reserve(std::min<std::uint64_t>(std::max(room, least), Body::kDrainAt));
+  // RFC 5321 section 4.4: the clause holds a mailbox, which has a domain.
+  std::string only;
+  if (envelope_.recipients.size() == 1) only = envelope_.recipients.front().address;
+  if (!only.empty() && !only.contains('@')) only = intake_.resolve->rewrite(only);
+  if (!only.contains('@')) only.clear();
   content.add_trace(mail::received_field({
       .client = envelope_.client,
       .myhostname = s.myhostname,
       .mail_name = s.mail_name,
       .queue_id = envelope_.queue_id,
-      .only_recipient = envelope_.recipients.size() == 1
-                            ? std::string_view(envelope_.recipients.front().address)
-                            : std::string_view(),
+      .only_recipient = only,
       .smtputf8 = envelope_.smtputf8,
       .when = envelope_.arrival,
       .show_login = s.show_logins,
@@ -219,21 +223,30 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
     if (may_repeat && !seen.emplace(r.address, r.original, r.orcpt, notify).second) return;
     out.push_back(std::move(r));
   };
+  // An answer that has not come yet (map::Asker) does not keep the others from being asked for.
+  bool waits = false;
+  const auto failed = [&](const Error& error) -> Commit {
+    if (!error.is(map::MapError::pending)) return {Outcome::lookup_failed, error.message()};
+    waits = true;
+    return {Outcome::ok, {}};
+  };
   std::vector<std::string> copied;  // addresses that recipients' copies go to
   const auto expand = [&](mail::Recipient given, bool is_copy) -> Commit {
     std::string first = resolve.rewrite(given.address);
     auto canonical = resolve.canonical(first, Place::envelope_recipient);
-    if (!canonical) return {Outcome::lookup_failed, canonical.error().message()};
+    if (!canonical) return failed(canonical.error());
     if (!is_copy) {
       auto copy = find_copy(copies.by_recipient, resolve, *canonical);
-      if (!copy) return {Outcome::lookup_failed, copy.error().message()};
+      if (!copy) return failed(copy.error());
       if (*copy && std::ranges::find(copied, **copy) == copied.end())
         copied.push_back(**std::move(copy));
     }
     auto expansion = resolve.expand_virtual(*canonical);
-    if (!expansion) return {Outcome::lookup_failed, expansion.error().message()};
+    if (!expansion) return failed(expansion.error());
     if (!expansion->limit_passed.empty())
       return {Outcome::expansion_limit, expansion->limit_passed};
+    // What another expansion (an alias, a forward file) began with, else this one.
+    const std::string& original = given.original.empty() ? first : given.original;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success of one is no success of the original (RFC 3461 section 5.2.7.3).
@@ -248,7 +261,7 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
     for (auto& address : expansion->addresses) {
       mail::Recipient r{
           .address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
-      if (r.address != first && how.original_recipient) r.original = first;
+      if (r.address != original && how.original_recipient) r.original = original;
       add(std::move(r));
     }
     return {Outcome::ok, {}};
@@ -264,6 +277,7 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
   for (auto& address : copied) {
     if (auto c = expand(copy_for(std::move(address)), true); c.outcome != Outcome::ok) return c;
   }
+  if (waits) return {Outcome::lookup_failed, "answers have not come yet"};
   envelope.recipients = std::move(out);
   return {Outcome::ok, {}};
 }
@@ -272,7 +286,8 @@ bool expansion_may_wait(const resolve::Options& o, const Copies& copies) {
   if (copies.by_sender.blocking() || copies.by_recipient.blocking()) return true;
   for (const std::string* spec :
        {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps,
-        &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination}) {
+        &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination,
+        &o.virtual_mailbox_domains, &o.relay_domains}) {
     if (spec->find(':') == std::string::npos) continue;
     const auto maps = map::MapList::open(*spec, o.open);
     if (!maps || maps->blocking()) return true;  // a mixed list: to be on the safe side
@@ -291,11 +306,11 @@ async::Task<Commit> Message::expand() {
     mail::Envelope envelope;
     Commit commit;
   };
-  auto work = [resolve = intake_.resolve, how, envelope = std::move(envelope_)]() mutable {
-    Commit commit = expand_envelope(*resolve, how, envelope);
-    return Done{std::move(envelope), std::move(commit)};
-  };
-  Done done = co_await intake_.pool.run(std::move(work));
+  Done done = co_await intake_.tables.ask([this, &how] {
+    Done attempt{envelope_, {}};
+    attempt.commit = expand_envelope(*intake_.resolve, how, attempt.envelope);
+    return attempt;
+  });
   envelope_ = std::move(done.envelope);
   co_return std::move(done.commit);
 }

@@ -12,7 +12,7 @@
 ///          out by commit().
 /// Order:   rewriting and canonical maps, then copies (bcc), then virtual aliases; all of it once, never on a retry.
 /// Source:  design.md ("lib/intake"), Postfix cleanup(8).
-/// Thread:  the loop's. Table look-ups that may block run on the handler pool.
+/// Thread:  the loop's. The pool is for files only; tables that somebody else answers for are asked through an Asker.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,7 +22,9 @@
 #include "lib/intake/body.h"
 #include "lib/intake/effects.h"
 #include "lib/intake/queue.h"
+#include "lib/intake/recipient_memory.h"
 #include "lib/mail/envelope.h"
+#include "lib/map/ask.h"
 #include "lib/resolve/resolve.h"
 
 namespace pen::intake {
@@ -65,16 +67,19 @@ struct Settings {
 /// Everything that messages of one process share. Must outlive them.
 struct Intake {
   async::Loop& loop;
-  async::HandlerPool& pool;
+  async::HandlerPool& pool;  // for files
   Queue& queue;
   std::shared_ptr<const resolve::Resolve> resolve;
   Settings settings;
   std::function<std::string()> next_queue_id;
-  /// Rewriting and aliases may block: expansion then runs on the handler pool. See expansion_may_wait().
+  /// Rewriting and aliases may have to wait for somebody's answer. See expansion_may_wait().
   bool expansion_waits = true;
   BodyMemory bodies{};
+  RecipientMemory memory{};
   /// Where checks say what they do, one line each, and what is wrong with their tables; empty: nowhere.
   std::function<void(const std::string& line)> log_info = {}, log_warning = {};
+  /// For whoever in this program looks into tables.
+  map::Asker tables{loop};
 };
 
 enum class Outcome : std::uint8_t {
@@ -108,6 +113,8 @@ class Message {
   /// Takes an accepted recipient: address as the client gave it.
   void add_recipient(mail::Recipient recipient);
   std::size_t recipients() const { return envelope_.recipients.size(); }
+  /// The recipients of all messages take so much that this one may have no more.
+  bool memory_is_short() const { return memory_.short_of(); }
 
   /// What checks have asked for; carried out by commit(), prepended fields by open_body().
   Effects& effects() { return effects_; }
@@ -159,6 +166,7 @@ class Message {
   std::optional<Commit> settle_checks();
 
   Intake& intake_;
+  RecipientMemory::Share memory_;
   mail::Envelope envelope_;
   std::optional<Checks> checks_;  // before body_, which points to it
   std::optional<Body> body_;

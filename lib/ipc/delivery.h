@@ -70,7 +70,8 @@ struct Job {
   bool soft_refusals = false;  // soft_bounce: qmgr tries again what is refused, and the log says so
   // probe: everything is done short of handing the message over, and the answer is what would come of it
   mail::Purpose purpose = mail::Purpose::mail;
-  bool other_hosts = false;  // its route has more than the host of this connection
+  // what this host does not take now is offered to another one in this round
+  bool other_hosts = false;
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid,
              ret, body_type, smtputf8, requiretls, client, body, body_offset, inline_body,
              soft_refusals, purpose, other_hosts)
@@ -118,23 +119,35 @@ struct ConnectionClosed {
   mail::DeliveryStatus status;           // for the jobs that must be deferred because of it
   std::vector<std::uint64_t> unstarted;  // jobs
   bool out_of_step = false;  // its replies did not fit the commands, or it broke in a group of them
-  PEN_FIELDS(connection, opened, trouble, status, unstarted, out_of_step)
+  bool lingers = false;      // the session is over, but not closed yet: ConnectionGone follows
+  PEN_FIELDS(connection, opened, trouble, status, unstarted, out_of_step, lingers)
+};
+/// It is closed on the wire.
+struct ConnectionGone {
+  std::uint64_t connection = 0;
+  PEN_FIELDS(connection)
 };
 struct RecipientResult {
   std::vector<std::uint32_t> ordinals;
   mail::DeliveryStatus status;
-  PEN_FIELDS(ordinals, status)
+  // of a job with other_hosts: it is this host that does not take it now, another may
+  bool try_next_host = false;
+  // of a job with recipients in several domains: the host takes one in a transaction, and these were of another
+  bool one_domain = false;
+  PEN_FIELDS(ordinals, status, try_next_host, one_domain)
 };
-/// One per job. The program has logged its Postfix-style lines itself (it knows relay and times).
+/// One per job. The program has logged its Postfix-style lines itself (it knows relay and times), but for what is to be
+/// offered to another host.
 struct JobResult {
   std::uint64_t job = 0;
   std::uint64_t connection = 0;
   std::vector<RecipientResult> results;  // every recipient of the job in exactly one
   microseconds service_time{0};          // from start on the wire to the last reply
-  PEN_FIELDS(job, connection, results, service_time)
+  bool cut_short = false;                // the connection ended before the last reply
+  PEN_FIELDS(job, connection, results, service_time, cut_short)
 };
 
 using ToProgram = std::variant<StagePage, OpenConnection, CloseConnection, Job>;
-using FromProgram = std::variant<ConnectionOpened, ConnectionClosed, JobResult>;
+using FromProgram = std::variant<ConnectionOpened, ConnectionClosed, JobResult, ConnectionGone>;
 
 }  // namespace pen::ipc::delivery

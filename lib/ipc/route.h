@@ -11,6 +11,9 @@
 namespace pen::ipc::route {
 
 inline constexpr std::string_view kName = "route";
+/// Requests of a connection that trivial-rewrite works on at a time, whatever they wait for: none of them holds up another.
+/// Further ones wait in the socket.
+inline constexpr std::uint32_t kMaxUnderWay = 2000;
 
 // qmgr → trivial-rewrite
 struct Route {
@@ -19,8 +22,9 @@ struct Route {
   std::string_view sender;
   mail::RequireTls requiretls = mail::RequireTls::unspecified;
   std::string_view transport =
-      {};  // mail::Envelope::filter, else its transport; empty: by the rules
-  PEN_FIELDS(request, recipient, sender, requiretls, transport)
+      {};                // mail::Envelope::filter, else its transport; empty: by the rules
+  bool flushed = false;  // defer_transports does not hold it
+  PEN_FIELDS(request, recipient, sender, requiretls, transport, flushed)
 };
 
 /// One preference level: equally good destinations, already shuffled.
@@ -42,7 +46,8 @@ struct Resolved {
   std::string by_sender;  // for people: the sender-dependent settings that had a say; empty: none
   PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain, tls, by_sender)
 };
-/// The recipient has no route: action is failed (permanent) or deferred.
+/// The recipient has no route: action is failed (permanent) or deferred. Mail for a transport of defer_transports is deferred before
+/// a host of it is looked for, and so before one can be missing.
 struct Unroutable {
   mail::DeliveryStatus status;
   PEN_FIELDS(status)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/mail/plain_lines.h"
+
 namespace pen::mail {
 
 void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
@@ -49,6 +51,12 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
       }
       line_part("\r", out);
       begin = at;
+    }
+    if (line_start_) {
+      const PlainLines plain =
+          plain_lines(chunk.substr(at), line_limit_ == 0 ? SIZE_MAX : line_limit_);
+      at += plain.size;
+      if (at == chunk.size()) break;
     }
     const auto lf = chunk.find('\n', at);
     const bool complete = lf != std::string_view::npos;

@@ -43,6 +43,13 @@ void MimeWalker::text(std::string_view part) {
   }
 }
 
+std::size_t MimeWalker::held() const {
+  std::size_t bytes = line_.capacity() + field_.capacity();
+  for (const auto* boundaries : {&found_, &parts_})
+    for (const auto& part : *boundaries) bytes += sizeof part + part.boundary.capacity();
+  return bytes;
+}
+
 void MimeWalker::line_end() {
   if (passing_)
     pass({}, true);

@@ -62,6 +62,8 @@ class MimeWalker {
   /// Bytes of the body since its beginning, its part's or its message's.
   std::uint64_t body_offset() const { return offset_; }
   bool too_deep() const { return too_deep_; }
+  /// Bytes that it holds of what went by.
+  std::size_t held() const;
 
  private:
   struct Multipart {

@@ -1,5 +1,7 @@
 #include "lib/mail/wire.h"
 
+#include <algorithm>
+
 namespace pen::mail {
 
 void FactsCollector::text(std::string_view part) {
@@ -25,6 +27,13 @@ void FactsCollector::line_end() {
   if (line_ > facts_.longest_line) facts_.longest_line = line_;
   line_ = 0;
   facts_.size += 2;
+}
+
+void FactsCollector::lines(std::string_view text, const PlainLines& run) {
+  facts_.size += text.size();
+  facts_.longest_line = std::max<std::uint64_t>(facts_.longest_line, run.longest);
+  if (run.eight_bit) (header_ended_ ? facts_.eight_bit_body : facts_.eight_bit_header) = true;
+  if (run.nul) facts_.nul = true;
 }
 
 BodyFacts FactsCollector::finish() && {

@@ -5,23 +5,35 @@
 ///          while (!scan.done()) { auto n = scan.feed(bytes, sink); … }   // n consumed; done() after CRLF.CRLF
 ///          BdatScanner scan(policy); scan.feed(chunk, sink); …; scan.finish(sink);
 ///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is one, and
-///          others pass on to it.
-/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), whatever the policy says. A bare LF
+///          others pass on to it. One that says takes_lines() between two lines gets what is plain (plain_lines.h)
+///          in one piece, by lines(text, what there is to know of it).
+/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), unless the policy takes any line end there. A bare LF
 ///          ends a line of content and counts; a bare CR counts and becomes a space, unless the policy keeps it
 ///          (then it can never again be told from half a line end; Postfix's cleanup_replace_stray_cr_lf). A
 ///          line of one dot that does not end DATA stays a line of one dot.
 /// Split:   any cutting of the input into feeds gives the same calls up to how text() is cut.
 /// Bounds:  no memory; the sink bounds what it keeps.
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
 #include "lib/mail/envelope.h"
+#include "lib/mail/plain_lines.h"
 
 namespace pen::mail {
 
 struct WirePolicy {
   bool replace_bare_cr = true;
+  /// A line of one dot ends DATA with LF too: for clients that know no better, and that nobody smuggles mail through.
+  bool any_end_of_data = false;
+};
+
+/// A sink that may take many lines at once.
+template <class Sink>
+concept TakesLines = requires(Sink& sink, std::string_view text, const PlainLines& run) {
+  { sink.takes_lines() } -> std::same_as<bool>;
+  sink.lines(text, run);
 };
 
 /// The part both scanners share: cuts raw bytes into lines.
@@ -57,6 +69,20 @@ class LineCutter {
       at_start_ = false;
     }
     return taken;
+  }
+  /// Plain lines at the beginning of `in`, if the sink takes them in one piece. Returns their size.
+  template <class Sink>
+  std::size_t take_plain([[maybe_unused]] std::string_view in, [[maybe_unused]] Sink& sink) {
+    if constexpr (TakesLines<Sink>) {
+      if (!at_start_ || cr_pending_ || !sink.takes_lines()) return 0;
+      const PlainLines run = plain_lines(in);
+      if (run.size == 0) return 0;
+      sink.lines(in.substr(0, run.size), run);
+      last_crlf_ = true;
+      return run.size;
+    } else {
+      return 0;
+    }
   }
   template <class Sink>
   void put(std::string_view text, Sink& sink) {
@@ -103,6 +129,10 @@ class DataScanner : public LineCutter {
         if (c == '\r') {
           state_ = State::dot_cr;
           ++at;
+        } else if (c == '\n' && policy_.any_end_of_data) {
+          ++at;
+          ++bare_lf_;
+          state_ = State::done;
         } else if (c == '\n') {  // ".LF": no end of data, a line of one dot
           ++at;
           sink.text(".");
@@ -116,7 +146,7 @@ class DataScanner : public LineCutter {
         state_ = State::text;
         if (c == '\n') {
           ++at;
-          if (last_crlf_) {
+          if (last_crlf_ || policy_.any_end_of_data) {
             state_ = State::done;
           } else {  // "LF.CRLF": no end of data either
             sink.text(".");
@@ -129,6 +159,8 @@ class DataScanner : public LineCutter {
       } else if (at_start_ && c == '.') {
         state_ = State::dot;
         ++at;
+      } else if (const std::size_t plain = take_plain(in.substr(at), sink); plain > 0) {
+        at += plain;
       } else {
         at += cut(in.substr(at), sink);
       }
@@ -147,7 +179,10 @@ class BdatScanner : public LineCutter {
   explicit BdatScanner(WirePolicy policy = {}) : LineCutter(policy) {}
   template <class Sink>
   void feed(std::string_view in, Sink& sink) {
-    while (!in.empty()) in.remove_prefix(cut(in, sink));
+    while (!in.empty()) {
+      const std::size_t plain = take_plain(in, sink);
+      in.remove_prefix(plain > 0 ? plain : cut(in, sink));
+    }
   }
   /// After the last chunk: a last line without an end gets one.
   template <class Sink>
@@ -168,6 +203,8 @@ class FactsCollector {
  public:
   void text(std::string_view part);
   void line_end();
+  bool takes_lines() const { return true; }
+  void lines(std::string_view text, const PlainLines& run);
   /// From here on it is body: the caller knows where the header ends. Called at the start of a line.
   void end_of_header() {
     header_ended_ = true;

@@ -1,7 +1,10 @@
 #pragma once
 /// For tests and the fuzz target: the scanners' rules written the slow and obvious way, over a whole input.
+#include <algorithm>
 #include <string>
 #include <string_view>
+
+#include "lib/mail/plain_lines.h"
 
 namespace pen::mail::reference {
 
@@ -54,6 +57,23 @@ inline std::string bdat(std::string_view in) {
     content += clean(line) + "\r\n";
   }
   return content;
+}
+
+/// Line by line what plain_lines() finds.
+inline PlainLines plain_lines(std::string_view text, std::size_t max_line) {
+  PlainLines run;
+  for (;;) {
+    const auto lf = text.find('\n', run.size);
+    if (lf == std::string_view::npos) return run;
+    std::string_view line = text.substr(run.size, lf - run.size);
+    if (!line.ends_with('\r')) return run;
+    line.remove_suffix(1);
+    if (line.find('\r') != line.npos || line.starts_with('.') || line.size() > max_line) return run;
+    run.longest = std::max(run.longest, line.size());
+    run.eight_bit |= std::ranges::any_of(line, [](char c) { return (c & 0x80) != 0; });
+    run.nul |= line.find('\0') != line.npos;
+    run.size = lf + 1;
+  }
 }
 
 }  // namespace pen::mail::reference

@@ -24,6 +24,28 @@ Outcome read_data(std::string_view in, std::size_t piece = SIZE_MAX, WirePolicy 
   return {sink.content, std::string(in.substr(at)), scan.done(), scan.bare_lf(), scan.bare_cr()};
 }
 
+/// A sink that takes lines in one piece, as content does.
+struct Lines : reference::Sink {
+  FactsCollector facts;
+  bool in_lines = true;  // a piece may only come between two lines
+  void text(std::string_view part) {
+    in_lines = false;
+    reference::Sink::text(part);
+    facts.text(part);
+  }
+  void line_end() {
+    in_lines = true;
+    reference::Sink::line_end();
+    facts.line_end();
+  }
+  bool takes_lines() const { return true; }
+  void lines(std::string_view text, const PlainLines& run) {
+    BOOST_TEST_REQUIRE(in_lines);
+    content += text;
+    facts.lines(text, run);
+  }
+};
+
 std::string read_bdat(std::string_view in, std::size_t piece) {
   BdatScanner scan;
   reference::Sink sink;
@@ -103,6 +125,39 @@ BOOST_AUTO_TEST_CASE(any_split_reads_like_the_slow_reference) {
     BOOST_TEST_REQUIRE(got.content == expected.content);
     BOOST_TEST_REQUIRE(in.size() - got.left.size() == expected.consumed);
     BOOST_TEST_REQUIRE(read_bdat(in, 1 + random.below(6)) == reference::bdat(in));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_come_in_one_piece_are_the_same_with_the_same_facts) {
+  const std::uint64_t seed = 20261124;
+  BOOST_TEST_MESSAGE("seed " << seed);
+  Random random(seed);
+  for (int round = 0; round < 5000; ++round) {
+    std::string in;
+    for (auto n = random.below(12); n > 0; --n) {
+      in += std::string(random.below(90), random.below(9) == 0 ? '\xe4' : 'a');
+      constexpr std::string_view kEnds[] = {"\r\n", "\r\n", "\r\n", "\n", "\r", "\r\n.", "\n.\r\n"};
+      in += kEnds[random.below(std::size(kEnds))];
+    }
+    in += "\r\n.\r\n";
+    DataScanner scan;
+    Lines whole;
+    const std::size_t step = 1 + random.below(300);
+    std::size_t at = 0;
+    while (at < in.size() && !scan.done())
+      at += scan.feed(std::string_view(in).substr(at, step), whole);
+    const auto expected = reference::data(in);
+    BOOST_TEST_REQUIRE(scan.done());
+    BOOST_TEST_REQUIRE(whole.content == expected.content);
+    BOOST_TEST_REQUIRE(at == expected.consumed);
+    FactsCollector by_line;
+    for (std::size_t from = 0; from < expected.content.size();) {
+      const auto end = expected.content.find("\r\n", from);
+      if (end > from) by_line.text(std::string_view(expected.content).substr(from, end - from));
+      by_line.line_end();
+      from = end + 2;
+    }
+    BOOST_TEST_REQUIRE((std::move(whole.facts).finish() == std::move(by_line).finish()));
   }
 }
 

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -137,6 +136,10 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_c
   own(lock);
   const auto ending = Ending::make();
   BOOST_REQUIRE(ending);
+  Work look = work;
+  look.only_look = true;
+  (void)deliver_in_child(look, ipc::Content::in_memory(kMail),
+                         seconds(900));  // there is a worker now
   Answer answer;
   std::thread delivery([&] {
     answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(900), ending->get());
@@ -145,9 +148,100 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_c
   delivery.join();
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   fs::remove(lock);
-  while (::waitpid(-1, nullptr, 0) > 0) {
+  // It stands in line behind that one.
+  BOOST_TEST(
+      deliver_in_child(work, ipc::Content::in_memory("Subject: second\r\n\r\n"), seconds(900))
+          .status.dsn == "2.0.0");
+  std::ifstream in(scratch.file("mail"));
+  std::ostringstream text;
+  text << in.rdbuf();
+  BOOST_TEST(text.str().contains("Subject: second"));
+  BOOST_TEST(!text.str().contains("Subject: x"));
+}
+
+BOOST_AUTO_TEST_CASE(one_process_serves_the_deliveries_of_an_account_and_none_of_another) {
+  // Accounts that no other test has; who is no root has one only, and its worker is there or not.
+  const auto run = [&](gid_t gid, const std::string& line) {
+    Work mine = work;
+    if (mine.become) mine.become = Identity{65534, gid, {gid}};
+    mine.command.emplace();
+    mine.command->line = line;
+    mine.command->directory = scratch.path();
+    mine.command->environment = {"PATH=/usr/bin:/bin"};
+    return deliver_in_child(mine, ipc::Content::in_memory(kMail), seconds(900)).status;
+  };
+  const auto waits = [&](const char* name) {
+    const auto fifo = scratch.file(name);
+    BOOST_REQUIRE(::mkfifo(fifo.c_str(), 0666) == 0);
+    BOOST_REQUIRE(::chmod(fifo.c_str(), 0666) == 0);
+    return std::thread([&run, name = std::string(name)] {
+      BOOST_TEST(run(65530, "echo $PPID > " + name + "; read x < " + name).dsn == "2.0.0");
+    });
+  };
+  const auto said = [&](const char* name) {
+    std::ifstream in(scratch.file(name));
+    std::string pid;
+    std::getline(in, pid);
+    return "x-unix; " + pid;
+  };
+  // The first has a process to itself for as long as it takes; the others share one.
+  auto first = waits("first");
+  const auto alone = said("first");
+  auto second = waits("second");
+  const auto shared = said("second");
+  if (work.become) BOOST_TEST(shared != alone);
+  BOOST_TEST(run(65530, "echo $PPID; exit 75").diagnostic == shared);
+  if (work.become) BOOST_TEST(run(65531, "echo $PPID; exit 75").diagnostic != shared);
+  for (const char* name : {"first", "second"}) std::ofstream(scratch.file(name)) << "go\n";
+  first.join();
+  second.join();
+}
+
+BOOST_AUTO_TEST_CASE(a_mailbox_that_hangs_holds_up_no_other_of_its_account) {
+  Work hanging = work;
+  hanging.target.form = Form::mbox;
+  hanging.target.path = "mail";
+  hanging.target.lock.delay = seconds(1);
+  hanging.target.lock.attempts = 1000;
+  const auto lock = scratch.write("mail.lock", "1");
+  own(lock);
+  std::vector<Answer> waiting(3);
+  std::vector<std::thread> threads;
+  for (auto& answer : waiting)
+    threads.emplace_back(
+        [&] { answer = deliver_in_child(hanging, ipc::Content::in_memory(kMail), seconds(900)); });
+  for (std::size_t n = 1; n <= 5; ++n) {
+    const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(900));
+    BOOST_TEST(answer.status.dsn == "2.0.0");
   }
   BOOST_TEST(!fs::exists(scratch.path() / "mail"));
+  fs::remove(lock);
+  for (auto& thread : threads) thread.join();
+  for (const auto& answer : waiting) BOOST_TEST(answer.status.dsn == "2.0.0");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_stored_by_a_process_that_is_root) {
+  if (::geteuid() != 0) return;
+  work.become.reset();
+  const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));
+  BOOST_TEST(answer.status.text == "refusing to deliver as root");
+  BOOST_TEST(mails().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_costs_its_deliveries_and_no_later_one) {
+  const auto run = [&](const std::string& line) {
+    work.command.emplace();
+    work.command->line = line;
+    work.command->environment = {"PATH=/usr/bin:/bin"};
+    return deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(60)).status;
+  };
+  const auto killed = run("kill -9 $PPID; sleep 1000");
+  BOOST_TEST((killed.action == mail::Action::deferred));
+  BOOST_TEST(run("exit 0").dsn == "2.0.0");
+  // Stopped, it takes no more; its next job waits for its limit, and a later one is another's.
+  const auto stopped = run("kill -STOP $PPID; kill -9 $PPID");
+  BOOST_TEST((stopped.action == mail::Action::deferred));
+  BOOST_TEST(run("exit 0").dsn == "2.0.0");
 }
 
 BOOST_AUTO_TEST_CASE(content_that_is_another_messages_after_a_read_is_not_delivered) {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -18,12 +18,12 @@
 
 #include "lib/async/fd.h"
 #include "lib/base/text.h"
+#include "lib/mailbox/job_stream.h"
 
 namespace pen::mailbox {
 namespace {
 
 constexpr std::string_view kBlank = " \t";
-constexpr std::size_t kChunk = 64 * 1024;
 constexpr std::size_t kMaxShown = 200;
 constexpr std::size_t kMaxSaid = 100;  // of the output of a success
 constexpr int kMaxLastReads = 32;      // of 4 KiB; a pipe holds 64
@@ -106,8 +106,21 @@ struct Failure {  // why the command did not begin
   bool directory = false;
 };
 
-[[noreturn]] void become_command(const Command& command, const std::vector<std::string>& words,
-                                 pid_t feeder, int in, int out, int failure_pipe) {
+/// What exec takes, made before the fork: other threads may hold malloc's locks at that moment.
+struct Prepared {
+  Prepared(const Command& c, const std::vector<std::string>& words) : command(c) {
+    for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    for (const auto& entry : c.environment) envp.push_back(const_cast<char*>(entry.c_str()));
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+  }
+  const Command& command;
+  std::vector<char*> argv, envp;
+};
+
+[[noreturn]] void become_command(const Prepared& prepared, pid_t feeder, int in, int out,
+                                 int failure_pipe) {
+  const Command& command = prepared.command;
   ::setpgid(0, 0);
   // The end of the process that feeds it, before all was fed, must not look like the end of the message.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -126,13 +139,9 @@ struct Failure {  // why the command did not begin
   if (::chdir(command.directory.c_str()) != 0) {
     failure = {errno, true};
   } else {
-    std::vector<char*> argv, envp;
-    for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    for (const auto& entry : command.environment) envp.push_back(const_cast<char*>(entry.c_str()));
-    argv.push_back(nullptr);
-    envp.push_back(nullptr);
-    ::environ = envp.data();
-    ::execvp(argv[0], argv.data());
+    char* const* argv = prepared.argv.data();
+    ::environ = const_cast<char**>(prepared.envp.data());
+    ::execvp(argv[0], argv);
     failure = {errno, false};
     // A word that only a shell knows, such as "exit".
     if (errno == ENOENT && !command.line.empty() && command.shell.empty() &&
@@ -147,12 +156,8 @@ struct Failure {  // why the command did not begin
 
 class Run {
  public:
-  Run(const Command& command, const Message& message, int content, int answer)
-      : command_(command),
-        message_(message),
-        content_(content),
-        answer_(answer),
-        form_(command.form) {}
+  Run(const Command& command, const Message& message, JobStream& job)
+      : command_(command), message_(message), job_(job), form_(command.form) {}
 
   mail::DeliveryStatus operator()(std::chrono::seconds limit) {
     form_.head((command_.from_line ? message_.from_line : "") + message_.fields, pending_);
@@ -160,34 +165,23 @@ class Run {
       while (!ended_)
         if (!read_content()) return deferred("the message could not be read whole");
     }
+    if (job_.called_off()) return deferred("nobody waits for the command any more");
     if (auto started = start(); !started) return deferred(started.error().message());
-    ::fcntl(content_, F_SETFL, ::fcntl(content_, F_GETFL) | O_NONBLOCK);
     return talk(std::chrono::steady_clock::now() + limit);
   }
 
  private:
   bool read_content() {
-    char chunk[kChunk];
-    const auto n = ::read(content_, chunk, sizeof chunk);
-    if (n < 0) return errno == EINTR || errno == EAGAIN;
-    got_ += static_cast<std::uint64_t>(n);
-    if (n > 0) {
-      form_.feed({chunk, static_cast<std::size_t>(n)}, pending_);
-      return true;
-    }
-    if (got_ != message_.size) return false;
+    const auto piece = job_.read();
+    if (!piece) return false;
+    form_.feed(*piece, pending_);
+    if (!job_.whole()) return true;
     form_.finish(pending_);
     ended_ = true;
     return true;
   }
 
   Result<void> start() {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    if (::sigprocmask(SIG_BLOCK, &child, nullptr) != 0) return fail_errno("sigprocmask");
-    signals_ = async::Fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_) return fail_errno("signalfd");
     int in[2], out[2], failure[2];
     if (::pipe2(in, O_CLOEXEC) != 0) return fail_errno("pipe");
     async::Fd in_read(in[0]);
@@ -201,19 +195,27 @@ class Run {
     ::fcntl(out_.get(), F_SETFL, O_NONBLOCK);
     const auto words = command_words(command_);
     if (words.empty()) return fail_errno("the command is empty", EINVAL);
+    const Prepared prepared(command_, words);
     const pid_t self = ::getpid();
-    // Not fork(): what libuv does in every child of it closes descriptors by their number, which are ours here.
+    // Not fork(): what libuv does in every child of it closes descriptors by their number, which are ours here. And
+    // no lock is taken before exec.
     pid_ = ::_Fork();
     if (pid_ < 0) return fail_errno("fork");
     if (pid_ == 0)
-      become_command(command_, words, self, in_read.get(), out_write.get(), failure_write.get());
+      become_command(prepared, self, in_read.get(), out_write.get(), failure_write.get());
     (void)::setpgid(pid_, pid_);  // whoever is first
     failure_write.reset();
     Failure why;
     ssize_t n = 0;
     while ((n = ::read(failure_read.get(), &why, sizeof why)) < 0 && errno == EINTR) {
     }
-    if (n != sizeof why) return {};
+    if (n != sizeof why) {
+      ended_process_ = async::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+      if (ended_process_) return {};
+      const Error no = Error::from_errno(errno, "pidfd_open");
+      stop();
+      return fail(no);
+    }
     (void)::waitpid(pid_, nullptr, 0);
     return fail_errno(why.directory ? "cannot begin in the directory " + command_.directory
                                     : "cannot execute " + printable(words.front(), kMaxShown),
@@ -235,12 +237,15 @@ class Run {
       }
       const bool want = in_ && pending_.size() == sent_ && !ended_;
       const bool offer = in_ && pending_.size() > sent_;
-      pollfd fds[5] = {{signals_.get(), POLLIN, 0},
+      pollfd fds[5] = {{ended_process_.get(), POLLIN, 0},
                        {out_ ? out_.get() : -1, POLLIN, 0},
                        {offer ? in_.get() : -1, POLLOUT, 0},
-                       {want ? content_ : -1, POLLIN, 0},
-                       {answer_, 0, 0}};
-      if (::poll(fds, 5, static_cast<int>(std::min<long long>(left, 60'000))) < 0 &&
+                       {want ? job_.fd() : -1, POLLIN, 0},
+                       {job_.fd(), 0, 0}};
+      if (::poll(fds, 5,
+                 want && job_.has_read_ahead()
+                     ? 0
+                     : static_cast<int>(std::min<long long>(left, 60'000))) < 0 &&
           errno != EINTR) {
         stop();
         return deferred("poll: " + Error::from_errno(errno).message());
@@ -249,7 +254,7 @@ class Run {
         stop();
         return deferred("nobody waits for the command any more");
       }
-      if (fds[3].revents != 0 && !read_content()) {
+      if (want && (fds[3].revents != 0 || job_.has_read_ahead()) && !read_content()) {
         stop();
         return deferred("the message could not be read whole");
       }
@@ -257,9 +262,6 @@ class Run {
       if (in_ && ended_ && pending_.size() == sent_) in_.reset();
       if (fds[1].revents != 0) listen();
       if (fds[0].revents == 0) continue;
-      signalfd_siginfo info;
-      while (::read(signals_.get(), &info, sizeof info) > 0) {
-      }
       int wait_status = 0;
       if (::waitpid(pid_, &wait_status, WNOHANG) != pid_) continue;
       // No more than a pipe holds: what the command left behind may write for ever.
@@ -300,21 +302,20 @@ class Run {
 
   const Command& command_;
   const Message& message_;
-  int content_, answer_;
+  JobStream& job_;
   PipeForm form_;
   std::string pending_, output_;
   std::size_t sent_ = 0;
-  std::uint64_t got_ = 0;
   bool ended_ = false;
-  async::Fd signals_, in_, out_;
+  async::Fd ended_process_, in_, out_;
   pid_t pid_ = -1;
 };
 
 }  // namespace
 
-mail::DeliveryStatus run_command(const Command& command, const Message& message, int content,
-                                 int answer, std::chrono::seconds limit) {
-  return Run(command, message, content, answer)(limit);
+mail::DeliveryStatus run_command(const Command& command, const Message& message, JobStream& job,
+                                 std::chrono::seconds limit) {
+  return Run(command, message, job)(limit);
 }
 
 std::string Command::shown() const {

@@ -1,6 +1,5 @@
 #pragma once
-/// Runs a command that reads a message on its standard input; blocking, as the current user. Runs in the forked child
-/// of a delivery (child.h).
+/// Runs a command that reads a message on its standard input; blocking, as the current user. Runs in a worker (worker.h).
 ///
 /// Process: a process group of its own, killed as a whole at the time limit; standard input, and one pipe for standard
 ///          output and error; no other descriptor; the environment that is given and no more; umask 077.
@@ -22,6 +21,8 @@
 
 namespace pen::mailbox {
 
+class JobStream;
+
 struct Command {
   std::string line;  // as in an alias: by a shell if it holds more than words; or, when empty,
   std::vector<std::string> argv;  // executed as it is
@@ -35,15 +36,16 @@ struct Command {
   PipeRules form;
   /// For the log: the line, or the words of argv.
   std::string shown() const;
+  PEN_FIELDS(line, argv, shell, environment, directory, from_line, delivered, form)
 };
 
 inline constexpr std::size_t kWholeContent = 1024 * 1024;
 inline constexpr std::size_t kMaxOutput = 1000;  // of the command's output kept for the status
 
-/// content: a descriptor that message.size bytes can be read from. answer: the pipe that the outcome is for; when nobody
-/// has it open to read any more, the command is killed with its group.
-mail::DeliveryStatus run_command(const Command& command, const Message& message, int content,
-                                 int answer, std::chrono::seconds limit);
+/// job: brings the content, message.size bytes; when it is called off, the command is killed with its group. From a thread
+/// that lives as long as the command.
+mail::DeliveryStatus run_command(const Command& command, const Message& message, JobStream& job,
+                                 std::chrono::seconds limit);
 
 /// What is executed: `line` split at white space where that is all there is to it, else by /bin/sh -c; with a shell,
 /// its words and the line as one word. Pure.

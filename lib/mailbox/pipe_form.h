@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/codec.h"
 #include "lib/mailbox/content.h"
 
 namespace pen::mailbox {
@@ -17,6 +18,7 @@ struct PipeRules {
   bool double_dots = false;
   bool empty_line_at_end = false;
   std::string eol = "\n";
+  PEN_FIELDS(quote_from, double_dots, empty_line_at_end, eol)
 };
 
 class PipeForm {

@@ -1,15 +1,12 @@
 #include "lib/mailbox/slots.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <deque>
 #include <map>
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/ipc/stage_page.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/mailbox/content.h"
 #include "lib/spool/spool.h"
@@ -20,37 +17,6 @@ namespace {
 namespace delivery = ipc::delivery;
 
 constexpr std::size_t kMaxJobsPerSlot = 64;
-constexpr std::uint32_t kMaxStageSlots = 1024 * 1024;
-
-/// The page shared with qmgr in which the stage of every job is written.
-class StagePage {
- public:
-  StagePage() = default;
-  StagePage(const StagePage&) = delete;
-  StagePage& operator=(const StagePage&) = delete;
-  ~StagePage() {
-    if (bytes_ != nullptr) ::munmap(bytes_, size_);
-  }
-  bool open(int fd, std::uint32_t slots) {
-    struct stat st{};
-    if (bytes_ != nullptr || slots == 0 || slots > kMaxStageSlots || ::fstat(fd, &st) != 0 ||
-        st.st_size < static_cast<off_t>(slots))
-      return false;
-    void* at = ::mmap(nullptr, slots, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) return false;
-    bytes_ = static_cast<unsigned char*>(at);
-    size_ = slots;
-    return true;
-  }
-  void mark(std::uint32_t slot, delivery::Stage stage) {
-    if (slot < size_)
-      __atomic_store_n(bytes_ + slot, static_cast<unsigned char>(stage), __ATOMIC_RELEASE);
-  }
-
- private:
-  unsigned char* bytes_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 struct JobInHand {
   delivery::Job job;  // without inline body
@@ -72,7 +38,7 @@ struct Talk {
         ending(std::move(end)) {}
   std::shared_ptr<SlotEnvironment> environment;
   SlotChannel channel;
-  StagePage page;
+  ipc::StagePage page;
   std::map<std::uint64_t, Slot> slots;
   std::size_t running = 0;  // slots at work
   async::Event quiet;       // set when there is none
@@ -151,15 +117,14 @@ void read_header(Incoming& message) {
   if (!message.body.read(0, message.header)) message.header.clear();
 }
 
-/// As the tables have it; the handler pool waits for those that have to.
+/// As the tables have it.
 async::Task<mail::DeliveryStatus> filtered(const SlotEnvironment& environment, std::string queue_id,
                                            mail::DeliveryStatus status) {
-  const auto filter = environment.filter;
-  auto work = [filter, status = std::move(status)]() mutable {
-    std::string warning = filter->apply(status);
-    return std::pair(std::move(status), std::move(warning));
-  };
-  auto done = filter->blocking() ? co_await environment.pool.run(std::move(work)) : work();
+  auto done = co_await environment.tables->ask([&] {
+    mail::DeliveryStatus attempt = status;
+    std::string warning = environment.filter->apply(attempt);
+    return std::pair(std::move(attempt), std::move(warning));
+  });
   if (!done.second.empty()) log::warning("{}: {}", queue_id, done.second);
   co_return std::move(done.first);
 }
@@ -171,7 +136,7 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
   result.job = in->job.job;
   result.connection = in->job.connection;
   const SteadyTime began = environment.loop.now();
-  talk->page.mark(in->job.slot, delivery::Stage::started);
+  talk->page.set(in->job.slot, delivery::Stage::started);
   auto message = take(*in);
   if (message) (*message)->ending = talk->ending;
   if (message && !(*message)->body.in_memory()) {
@@ -180,7 +145,7 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
   } else if (message) {
     read_header(**message);
   }
-  talk->page.mark(in->job.slot, delivery::Stage::committed);
+  talk->page.set(in->job.slot, delivery::Stage::committed);
   std::vector<mail::DeliveryStatus> together;
   const WallTime all_begun = environment.loop.clock().wall_now();
   if (message && environment.deliver_together) {
@@ -244,7 +209,8 @@ async::Task<void> run_slot(std::shared_ptr<Talk> talk, std::uint64_t id) {
 bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message,
             std::vector<async::Fd>& fds) {
   if (const auto* page = std::get_if<delivery::StagePage>(&message))
-    return fds.size() == 1 && talk->page.open(fds[0].get(), page->slots);
+    return fds.size() == 1 && !talk->page.mapped() &&
+           talk->page.map(fds[0].get(), page->slots).has_value();
   if (const auto* open = std::get_if<delivery::OpenConnection>(&message)) {
     if (talk->slots.contains(open->connection)) return false;
     if (talk->slots.size() >= talk->environment->limit) {

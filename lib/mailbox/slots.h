@@ -20,6 +20,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
 #include "lib/mailbox/incoming.h"
+#include "lib/map/ask.h"
 #include "lib/map/status_filter.h"
 
 namespace pen::mailbox {
@@ -28,9 +29,9 @@ using SlotChannel = ipc::Channel<ipc::delivery::ToProgram, ipc::delivery::FromPr
 
 struct SlotEnvironment {
   async::Loop& loop;
-  async::HandlerPool& pool;
-  std::string relay;        // for the log: "local"
-  std::size_t limit = 100;  // slots at once; more are refused
+  async::HandlerPool& pool;  // for files
+  std::string relay;         // for the log: "local"
+  std::size_t limit = 100;   // slots at once; more are refused
   std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)>
       deliver;
   // in place of deliver, for an agent that takes all recipients of a job at once: one status for each
@@ -41,6 +42,7 @@ struct SlotEnvironment {
   std::shared_ptr<const map::StatusFilter> filter = {};
   // when raised, what is in hand is finished and the connection ends
   async::Cancel* draining = nullptr;
+  std::shared_ptr<map::Asker> tables = std::make_shared<map::Asker>(loop);
   std::size_t busy = 0;    // jobs in hand, for the status
   std::uint64_t done = 0;  // recipients answered
 };

@@ -1,12 +1,13 @@
 #include "lib/mailbox/slots.h"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <map>
 
+#include "lib/ipc/stage_page.h"
+#include "lib/spool/breakage.h"
 #include "lib/spool/spool.h"
 #include "lib/testing/scratch.h"
 
@@ -95,12 +96,12 @@ struct Pair {
 };
 
 async::Task<void> simple(Pair& p, QmgrSide side) {
-  async::Fd page(::memfd_create("stages", MFD_CLOEXEC));
-  BOOST_REQUIRE(::ftruncate(page.get(), 16) == 0);
-  auto* stages =
-      static_cast<unsigned char*>(::mmap(nullptr, 16, PROT_READ, MAP_SHARED, page.get(), 0));
+  auto page = ipc::make_stage_page(16);
+  BOOST_REQUIRE(page.has_value());
+  ipc::StagePage stages;
+  BOOST_REQUIRE(stages.map(page->get(), 16).has_value());
   async::Fd sent[1];
-  sent[0] = std::move(page);
+  sent[0] = *std::move(page);
   (void)side.send(delivery::StagePage{16}, sent);
   delivery::OpenConnection open;
   open.connection = 7;
@@ -125,7 +126,7 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   BOOST_TEST(p.contents.at(0) == content);
   BOOST_TEST(p.headers.at(0) == "Subject: x\r\n\r\n");
   BOOST_TEST(p.soft_refusals.at(0));
-  BOOST_TEST(stages[3] == static_cast<unsigned char>(delivery::Stage::committed));
+  BOOST_TEST((stages.at(3) == delivery::Stage::committed));
   delivery::CloseConnection close;
   close.connection = 7;
   (void)side.send(close);
@@ -232,6 +233,7 @@ async::Task<void> ended(Pair& p, QmgrSide side) {
 
 /// A job whose content is in a spool file.
 async::Task<void> used_again(Pair& p, QmgrSide side) {
+  const BreakageScope broken(spool::Breakage::unlocked_readers);
   const testing::ScratchDir scratch;
   auto spool = spool::Spool::open(scratch.file("bodies"));
   BOOST_REQUIRE(spool);

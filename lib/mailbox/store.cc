@@ -5,11 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
 
 #include <fmt/format.h>
+
+#include <expected>
+#include <memory>
+#include <optional>
 
 #include "lib/async/fd.h"
 #include "lib/base/text.h"
@@ -110,7 +115,7 @@ Result<void> write_out(int fd, std::string_view data) {
   return {};
 }
 
-/// Copies the content with LF line ends to fd; limit 0: none. Returns bytes written.
+/// Copies the content with LF line ends to fd, not synced; limit 0: none. Returns bytes written.
 Result<std::uint64_t> copy(int fd, std::string head, const Message& message, const Content& content,
                            bool mbox, std::uint64_t limit) {
   LineEnds line_ends;
@@ -143,12 +148,36 @@ Result<std::uint64_t> copy(int fd, std::string head, const Message& message, con
   if (in_total != message.size) return fail_errno("content incomplete", EPIPE);
   if (mbox) quoter.finish(out);
   PEN_TRY(flush());
-  if (::fsync(fd) != 0) return fail_errno("fsync");
   return out_total;
 }
 
-mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
-                                const Content& content, const CalledOff& called_off) {
+Result<void> sync_file(int fd) {
+  if (::fsync(fd) != 0) return fail_errno("fsync");
+  return {};
+}
+
+/// Never replaces anything.
+Result<void> move_to(int from, const std::string& name, int to, const std::string& last) {
+  if (::renameat2(from, name.c_str(), to, last.c_str(), RENAME_NOREPLACE) == 0) return {};
+  // Not known to every file system.
+  if (errno != EINVAL && errno != ENOSYS) return fail_errno("rename maildir file");
+  if (::linkat(from, name.c_str(), to, last.c_str(), 0) == 0) {
+    (void)::unlinkat(from, name.c_str(), 0);
+    return {};
+  }
+  // Nor are hard links; the name is the file's alone.
+  if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK)
+    return fail_errno("link maildir file");
+  if (::renameat(from, name.c_str(), to, last.c_str()) != 0)
+    return fail_errno("rename maildir file");
+  return {};
+}
+
+}  // namespace
+
+mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
+                                   const Content& content, const CalledOff& called_off,
+                                   const SyncDirectory& sync) {
   const auto parts = components(target.path);
   auto box = open_below(target.base, parts, parts.size(), target.follow_links, true);
   if (!box) return trouble(box.error(), "maildir delivery failed");
@@ -196,22 +225,20 @@ mail::DeliveryStatus to_maildir(const Target& target, const Message& message,
   if (auto copied = copy(file.get(), message.fields, message, content, false, target.size_limit);
       !copied)
     return give_up(copied.error());
+  if (auto synced = sync_file(file.get()); !synced) return give_up(synced.error());
   if (::fstat(file.get(), &st) != 0) return give_up(Error::from_errno(errno, "fstat"));
   if (called_off()) return give_up(called_off_error());
   const std::string last = name.final(st.st_dev, st.st_ino);
-  // link() never replaces; file systems without hard links get rename().
-  if (::linkat(dirs[0].get(), tmp.c_str(), dirs[1].get(), last.c_str(), 0) == 0) {
-    (void)::unlinkat(dirs[0].get(), tmp.c_str(), 0);
-  } else if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) {
-    return give_up(Error::from_errno(errno, "link maildir file"));
-  } else if (::renameat(dirs[0].get(), tmp.c_str(), dirs[1].get(), last.c_str()) != 0) {
-    return give_up(Error::from_errno(errno, "rename maildir file"));
-  }
+  if (auto moved = move_to(dirs[0].get(), tmp, dirs[1].get(), last); !moved)
+    return give_up(moved.error());
   // Not on stable storage yet; a retry after this failure may deliver twice, never lose.
-  if (::fsync(dirs[1].get()) != 0)
-    return trouble(Error::from_errno(errno, "sync directory new"), "maildir delivery failed");
+  if (auto synced = sync(dirs[1].get()); !synced)
+    return trouble(std::move(synced).error().within("sync directory new"),
+                   "maildir delivery failed");
   return delivered(target.shown.empty() ? "maildir" : target.shown);
 }
+
+namespace {
 
 /// Between two tries at a lock.
 Result<void> pause(seconds time, const CalledOff& called_off) {
@@ -264,7 +291,7 @@ Result<void> kernel_locks(int fd, const LockRules& rules, const CalledOff& calle
     struct flock range{};
     range.l_type = F_WRLCK;
     range.l_whence = SEEK_SET;
-    const bool fcntl_ok = !rules.fcntl || ::fcntl(fd, F_SETLK, &range) == 0;
+    const bool fcntl_ok = !rules.fcntl || ::fcntl(fd, F_OFD_SETLK, &range) == 0;
     const bool ok = fcntl_ok && (!rules.flock || ::flock(fd, LOCK_EX | LOCK_NB) == 0);
     if (ok) return {};
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return fail_errno("lock");
@@ -274,70 +301,117 @@ Result<void> kernel_locks(int fd, const LockRules& rules, const CalledOff& calle
   }
 }
 
-mail::DeliveryStatus to_mbox(const Target& target, const Message& message, const Content& content,
-                             const CalledOff& called_off) {
-  const std::string shown = target.base + "/" + target.path;
-  const std::string what = "cannot update mailbox " + shown;
-  const auto parts = components(target.path);
-  if (parts.empty() || parts.back() == "..") return trouble("4.3.5", what + ": bad path");
-  auto dir =
-      open_below(target.base, parts, parts.size() - 1, target.follow_links, target.follow_links);
-  if (!dir) return trouble(dir.error(), what);
-  const std::string& name = parts.back();
-
-  Dotlock dotlock;
-  if (target.lock.dotlock) {
-    auto locked = dotlock.take(dir->get(), name, target.lock, called_off);
-    const bool other = target.lock.fcntl || target.lock.flock;
-    // No right to make files beside an existing mailbox: the other lock has to do, as in Postfix.
-    if (!locked && !(other && locked.error().is_errno(EACCES)))
-      return trouble(locked.error(), what);
+/// An mbox under its locks.
+class LockedMbox {
+ public:
+  /// The error: why no message can be appended now.
+  static std::expected<std::unique_ptr<LockedMbox>, mail::DeliveryStatus> open(
+      const Target& target, const CalledOff& called_off) {
+    auto box = std::unique_ptr<LockedMbox>(new LockedMbox(target));
+    if (auto no = box->lock(called_off)) return std::unexpected(*std::move(no));
+    return box;
   }
-  async::Fd file(::openat(dir->get(), name.c_str(),
-                          O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
-  if (!file) return trouble(Error::from_errno(errno, "open"), what);
-  if (auto locked = kernel_locks(file.get(), target.lock, called_off); !locked)
-    return trouble(locked.error(), what);
-  struct stat st{}, path_st{};
-  if (::fstat(file.get(), &st) != 0 ||
-      ::fstatat(dir->get(), name.c_str(), &path_st, AT_SYMLINK_NOFOLLOW) != 0)
-    return trouble(Error::from_errno(errno, "stat"), what);
-  if (!S_ISREG(st.st_mode)) return trouble("4.2.0", what + ": not a regular file");
-  if (st.st_nlink != 1) return trouble("4.2.0", what + ": the file has more than one link");
-  if (st.st_uid != ::geteuid() && !target.any_owner)
-    return trouble("4.2.0", what + ": the file does not belong to the recipient");
-  if (target.any_owner && (st.st_mode & 0111))
-    return trouble("5.7.1", what + ": the file is executable");
-  if (st.st_dev != path_st.st_dev || st.st_ino != path_st.st_ino)
-    return trouble("4.2.0", what + ": the file changed while it was locked");
 
-  const auto length = static_cast<std::uint64_t>(st.st_size);
-  std::string head = message.from_line + message.fields;
-  // A former message without its end (a crash of another program) must not swallow this one.
-  if (length > 0) {
+  /// Not on stable storage before sync(). Of what fails nothing stays, or nothing more can be appended.
+  mail::DeliveryStatus append(const MboxDelivery& delivery) {
+    if (!usable_)
+      return trouble("4.2.0", what_ + ": a part of another message could not be removed");
+    if ((*delivery.called_off)()) return trouble(called_off_error(), what_);
+    if (target_.size_limit != 0 && length_ >= target_.size_limit)
+      return trouble(Error::from_errno(EFBIG, "mailbox is full"), what_);
+    const std::uint64_t room = target_.size_limit == 0 ? 0 : target_.size_limit - length_;
+    std::string head = gap_ + delivery.message->from_line + delivery.message->fields;
+    auto copied =
+        copy(file_.get(), std::move(head), *delivery.message, *delivery.content, true, room);
+    if (!copied) {
+      if (cut_back_to(length_)) return trouble(copied.error(), what_);
+      return trouble(copied.error(), what_ + " (and the part written could not be removed)");
+    }
+    length_ += *copied;
+    gap_.clear();
+    return delivered(target_.shown.empty() ? "mailbox" : target_.shown);
+  }
+
+  /// The error: nothing was appended.
+  std::optional<mail::DeliveryStatus> sync() {
+    if (length_ == first_length_) return std::nullopt;
+    if (auto synced = sync_file(file_.get()); !synced) {
+      if (cut_back_to(first_length_)) return trouble(synced.error(), what_);
+      return trouble(synced.error(), what_ + " (and the part written could not be removed)");
+    }
+    if (first_length_ == 0 && ::fsync(dir_.get()) != 0)  // the file may be new
+      return trouble(Error::from_errno(errno, "sync directory"), what_);
+    return std::nullopt;
+  }
+
+ private:
+  explicit LockedMbox(const Target& target)
+      : target_(target), what_("cannot update mailbox " + target.base + "/" + target.path) {}
+
+  std::optional<mail::DeliveryStatus> lock(const CalledOff& called_off) {
+    const auto parts = components(target_.path);
+    if (parts.empty() || parts.back() == "..") return trouble("4.3.5", what_ + ": bad path");
+    auto dir = open_below(target_.base, parts, parts.size() - 1, target_.follow_links,
+                          target_.follow_links);
+    if (!dir) return trouble(dir.error(), what_);
+    dir_ = *std::move(dir);
+    const std::string& name = parts.back();
+    if (target_.lock.dotlock) {
+      auto locked = dotlock_.take(dir_.get(), name, target_.lock, called_off);
+      const bool other = target_.lock.fcntl || target_.lock.flock;
+      // No right to make files beside an existing mailbox: the other lock has to do, as in Postfix.
+      if (!locked && !(other && locked.error().is_errno(EACCES)))
+        return trouble(locked.error(), what_);
+    }
+    file_ = async::Fd(::openat(dir_.get(), name.c_str(),
+                               O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW,
+                               0600));
+    if (!file_) return trouble(Error::from_errno(errno, "open"), what_);
+    if (auto locked = kernel_locks(file_.get(), target_.lock, called_off); !locked)
+      return trouble(locked.error(), what_);
+    return check(name);
+  }
+
+  std::optional<mail::DeliveryStatus> check(const std::string& name) {
+    struct stat st{}, path_st{};
+    if (::fstat(file_.get(), &st) != 0 ||
+        ::fstatat(dir_.get(), name.c_str(), &path_st, AT_SYMLINK_NOFOLLOW) != 0)
+      return trouble(Error::from_errno(errno, "stat"), what_);
+    if (!S_ISREG(st.st_mode)) return trouble("4.2.0", what_ + ": not a regular file");
+    if (st.st_nlink != 1) return trouble("4.2.0", what_ + ": the file has more than one link");
+    if (st.st_uid != ::geteuid() && !target_.any_owner)
+      return trouble("4.2.0", what_ + ": the file does not belong to the recipient");
+    if (target_.any_owner && (st.st_mode & 0111))
+      return trouble("5.7.1", what_ + ": the file is executable");
+    if (st.st_dev != path_st.st_dev || st.st_ino != path_st.st_ino)
+      return trouble("4.2.0", what_ + ": the file changed while it was locked");
+    length_ = first_length_ = static_cast<std::uint64_t>(st.st_size);
+    // A former message without its end (a crash of another program) must not swallow the next one.
+    if (length_ == 0) return std::nullopt;
     char end[2] = {'\n', '\n'};
-    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(length, 2));
-    if (::pread(file.get(), end + 2 - want, want, static_cast<off_t>(length - want)) !=
+    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(length_, 2));
+    if (::pread(file_.get(), end + 2 - want, want, static_cast<off_t>(length_ - want)) !=
         static_cast<ssize_t>(want))
-      return trouble(Error::from_errno(errno, "read"), what);
-    if (end[1] != '\n')
-      head.insert(0, "\n\n");
-    else if (end[0] != '\n')
-      head.insert(0, "\n");
+      return trouble(Error::from_errno(errno, "read"), what_);
+    gap_ = end[1] != '\n' ? "\n\n" : end[0] != '\n' ? "\n" : "";
+    return std::nullopt;
   }
-  if (target.size_limit != 0 && length >= target.size_limit)
-    return trouble(Error::from_errno(EFBIG, "mailbox is full"), what);
-  const std::uint64_t room = target.size_limit == 0 ? 0 : target.size_limit - length;
-  if (called_off()) return trouble(called_off_error(), what);
-  if (auto copied = copy(file.get(), std::move(head), message, content, true, room); !copied) {
-    if (::ftruncate(file.get(), st.st_size) != 0 || ::fsync(file.get()) != 0)
-      return trouble(copied.error(), what + " (and the part written could not be removed)");
-    return trouble(copied.error(), what);
+
+  bool cut_back_to(std::uint64_t length) {
+    usable_ =
+        ::ftruncate(file_.get(), static_cast<off_t>(length)) == 0 && ::fsync(file_.get()) == 0;
+    return usable_;
   }
-  if (length == 0 && ::fsync(dir->get()) != 0)  // the file may be new
-    return trouble(Error::from_errno(errno, "sync directory"), what);
-  return delivered(target.shown.empty() ? "mailbox" : target.shown);
-}
+
+  const Target& target_;
+  const std::string what_;
+  async::Fd dir_;
+  Dotlock dotlock_;  // goes before the directory
+  async::Fd file_;
+  std::uint64_t first_length_ = 0, length_ = 0;
+  std::string gap_;  // before the next message
+  bool usable_ = true;
+};
 
 }  // namespace
 
@@ -360,10 +434,30 @@ Result<LockRules> parse_lock_rules(std::string_view methods) {
   return rules;
 }
 
+void store_mbox(const Target& target, std::span<MboxDelivery* const> deliveries) {
+  const auto called_off = [&] {
+    return std::ranges::all_of(deliveries, [](const auto* each) { return (*each->called_off)(); });
+  };
+  const auto all_are = [&](const mail::DeliveryStatus& status) {
+    for (auto* each : deliveries) each->status = status;
+  };
+  auto box = LockedMbox::open(target, called_off);
+  if (!box) return all_are(box.error());
+  for (auto* each : deliveries) each->status = (*box)->append(*each);
+  const auto failed = (*box)->sync();
+  if (!failed) return;
+  for (auto* each : deliveries)
+    if (each->status.action == mail::Action::delivered) each->status = *failed;
+}
+
 mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content,
                            const CalledOff& called_off) {
-  return target.form == Form::maildir ? to_maildir(target, message, content, called_off)
-                                      : to_mbox(target, message, content, called_off);
+  if (target.form == Form::maildir)
+    return store_maildir(target, message, content, called_off, sync_file);
+  MboxDelivery delivery{&message, &content, &called_off, {}};
+  MboxDelivery* const one[] = {&delivery};
+  store_mbox(target, one);
+  return std::move(delivery.status);
 }
 
 }  // namespace pen::mailbox

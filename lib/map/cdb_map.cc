@@ -10,6 +10,7 @@
 #include "lib/base/text.h"
 #include "lib/map/cdb_file.h"
 #include "lib/map/file_map.h"
+#include "lib/map/table_file.h"
 #include "lib/map/types.h"
 
 namespace pen::map {
@@ -132,8 +133,8 @@ class CdbMap final : public Map {
 }  // namespace
 
 Result<std::shared_ptr<CdbFile>> CdbFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return fail(MapError::unreadable, "open " + path, errno);
+  PEN_TRY_ASSIGN(TableFile opened, open_table_file(path));
+  const int fd = opened.fd.release();
   struct stat st{};
   const bool known = ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
   std::shared_ptr<CdbFile> file(

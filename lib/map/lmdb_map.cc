@@ -9,6 +9,7 @@
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
+#include "lib/map/table_file.h"
 #include "lib/map/types.h"
 
 namespace pen::map {
@@ -48,11 +49,8 @@ Result<Txn> begin(MDB_env* env, const std::string& path, unsigned flags) {
 }
 
 // liblmdb believes what it maps: a damaged file would end the process at the first touch.
-Result<void> check_pages(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fail(MapError::unreadable, "open " + path, errno);
+Result<void> check_pages(int fd, const std::string& path) {
   const auto whole = check_lmdb_pages(fd);
-  ::close(fd);
   if (whole) return {};
   return fail(MapError::unreadable,
               path + ": " + whole.error().message() + ": make the table again from its source");
@@ -78,8 +76,14 @@ LmdbFile::~LmdbFile() = default;
 Result<std::shared_ptr<LmdbFile>> LmdbFile::open(const std::string& path) {
   auto impl = std::make_unique<Impl>();
   impl->path = path;
-  PEN_TRY(check_pages(path));
-  PEN_TRY_ASSIGN(impl->env, open_env(path, MDB_RDONLY | MDB_NOTLS, 0, 0));
+  PEN_TRY_ASSIGN(TableFile file, open_table_file(path));
+  PEN_TRY(check_pages(file.fd.get(), path));
+  std::string where = path;
+  if (file.lent) {  // LMDB opens paths only
+    PEN_TRY_ASSIGN(file.fd, memory_copy(file.fd.get(), path));
+    where = "/proc/self/fd/" + std::to_string(file.fd.get());
+  }
+  PEN_TRY_ASSIGN(impl->env, open_env(where, MDB_RDONLY | MDB_NOTLS, 0, 0));
   PEN_TRY_ASSIGN(auto txn, begin(impl->env.get(), path, MDB_RDONLY));
   if (const int code = mdb_dbi_open(txn.get(), nullptr, 0, &impl->dbi); code != 0)
     return lmdb_failure(path, code);

@@ -35,6 +35,8 @@ std::string_view describe(MapError e) {
       return "name service failure";
     case MapError::not_trusted:
       return "table not safe here";
+    case MapError::pending:
+      return "answer has not come yet";
   }
   return "unknown";
 }
@@ -68,6 +70,10 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   if (type == "unionmap") return make_union(std::move(full), name, options);
   if (type == "pipemap") return make_pipe(std::move(full), name, options);
   if (type == "randmap") return make_random(std::move(full), name);
+  if ((type == "socketmap" || type == "tcp") && !options.served) {
+    Error why(MapError::not_trusted, full + ": not allowed in this setting");
+    return make_broken(std::move(full), std::move(why));
+  }
   if (type == "socketmap") return make_socketmap(std::move(full), name);
   if (type == "tcp" && !options.substitute) {
     // Broken, not refused: mail has to wait for the administrator, not be bounced or lost.
@@ -75,7 +81,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return make_broken(std::move(full), std::move(why));
   }
   if (type == "tcp") return make_tcp(std::move(full), name);
-  if (type == "unix") return make_unix(std::move(full), name);
+  if (type == "unix") return make_unix(std::move(full), name, options);
   if (type == "cidr") return make_cidr(std::move(full), name, options);
   if (type == "regexp") return make_regexp(std::move(full), name, options);
   if (type == "pcre") return make_pcre(std::move(full), name, options);

@@ -11,6 +11,7 @@
 /// Changes: files are looked at again at most once a second and taken anew when inode, size or time of change
 ///          differ. A file that is missing or broken at open() is no error of open(): look-ups fail until it is
 ///          repaired.
+/// Waiting: look-ups in tables that somebody else answers for wait, unless an Asker (ask.h) runs them.
 /// Thread:  every function may be called from any thread at any time. Maps are shared by shared_ptr.
 /// Source:  Postfix DATABASE_README, lookup table manual pages; docs in man/penstock-tables.5.
 #include <memory>
@@ -33,6 +34,7 @@ enum class MapError {
   too_large,     // a key or value beyond the bounds
   name_service,  // getpwnam and the like failed
   not_trusted,  // the table, or a rule of it, lets outsiders choose values (OpenOptions::substitute)
+  pending,      // the answer has been asked for: the work that needs it is run again (Asker)
 };
 std::string_view error_module(MapError);
 std::string_view describe(MapError);
@@ -51,7 +53,7 @@ class Map {
   /// The value under key. Keys of indexed tables are folded to lower case here; patterns and cidr
   /// see it as it is.
   virtual Value lookup(std::string_view key) = 0;
-  /// May wait for a disk or another service for long: run it on the handler pool. False: memory or
+  /// May wait for another process or the name service for long: look it up through an Asker (ask.h). False: memory or
   /// mapped pages.
   virtual bool blocking() const { return false; }
   /// regexp, pcre, cidr: the table wants the whole key only, never a part of it (user@, @domain,
@@ -79,6 +81,9 @@ struct OpenOptions {
   /// one, for the key is a stranger's: a regexp or pcre table with $number in a result is broken (look-ups and problem()
   /// say so), and so is tcp:, whose answers anybody on the way can give. Holds for tables within tables too.
   bool substitute = true;
+  /// false: the values decide about identities and files. Then a table that another process serves (socketmap:, tcp:) is
+  /// broken, as its answers are not this host's administrator's. Holds for tables within tables too.
+  bool served = true;
 };
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is no error here: look-ups and problem()
 /// tell of it until it is repaired.

@@ -239,6 +239,26 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_takes_too_long_is_a_temporary_failure) {
   auto m = table("pcre", "/^(a+)+$/ x\n");
   BOOST_TEST(shown(m->lookup(std::string(100, 'a') + "!")).find("too long") != std::string::npos);
 }
+BOOST_AUTO_TEST_CASE(a_posix_pattern_whose_matches_could_begin_anywhere_is_given_up_in_time) {
+  auto m = table("regexp", "/name=[^>]*\\.exe/ x\n");
+  std::string key = ".exe ";
+  while (key.size() < 200'000) key += "name=";
+  BOOST_TEST(shown(m->lookup(key)).find("too long") != std::string::npos);
+  BOOST_TEST(shown(m->lookup(key.substr(0, 1000))) == "(none)");
+}
+BOOST_AUTO_TEST_CASE(long_keys_match_by_the_rules_of_posix_like_short_ones) {
+  // The longest of the matches that begin first, whatever stands first in the pattern.
+  auto m =
+      table("regexp", "/(a|ab|abcd)(d?)/ $1-$2\n/\\<end$/ at the end\n/^begin/ at the start\n");
+  for (const std::size_t before : {0UL, 10UL, 511UL, 600UL, 100'000UL}) {
+    const std::string filler(before, 'x');
+    BOOST_TEST(shown(m->lookup(filler + "abcdd a")) == "abcd-d");
+    BOOST_TEST(shown(m->lookup(filler + " end")) == "at the end");
+    BOOST_TEST(shown(m->lookup(filler + "xend")) == "(none)");
+    BOOST_TEST(shown(m->lookup("begin" + filler)) == "at the start");
+    if (before > 0) BOOST_TEST(shown(m->lookup(filler + "begin")) == "(none)");
+  }
+}
 BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
   auto m = table(
       "cidr",
@@ -255,6 +275,30 @@ BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
   BOOST_TEST(shown(m->lookup("example.org")) == "(none)");
   BOOST_TEST(shown(table("cidr", "1.2.3.4/24 x\n")->lookup("9.9.9.9")).find("cidr, line 1") !=
              std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_negated_network_says_nothing_of_the_other_family) {
+  auto m =
+      table("cidr", "!192.0.2.0/24 outside\nif !2001:db8::/32\n0.0.0.0/0 four\n::/0 six\nendif\n");
+  BOOST_TEST(shown(m->lookup("192.0.2.1")) == "(none)");
+  BOOST_TEST(shown(m->lookup("192.0.3.1")) == "outside");
+  BOOST_TEST(shown(m->lookup("2001:db8::1")) == "(none)");
+  BOOST_TEST(shown(m->lookup("2001:db9::1")) == "six");
+}
+
+BOOST_AUTO_TEST_CASE(rules_of_pattern_tables_may_stand_in_the_setting) {
+  for (const std::string type : {"regexp", "pcre"}) {
+    auto m = must(type +
+                  ":{ { /^a b,c$/ REJECT a, b } {if /^x/} {/y/ hit $$1} {endif}, {/^(.)z$/ $1} }");
+    BOOST_TEST(shown(m->lookup("a b,c")) == "REJECT a, b");
+    BOOST_TEST(shown(m->lookup("xy")) == "hit $1");
+    BOOST_TEST(shown(m->lookup("y")) == "(none)");
+    BOOST_TEST(shown(m->lookup("qz")) == "q");
+    BOOST_TEST(!m->problem());
+    BOOST_TEST(shown(must(type + ":{{/(/ x}}")->lookup("x")).starts_with("error"));
+  }
+  BOOST_TEST(shown(must("cidr:{{192.0.2.0/24 net}}")->lookup("192.0.2.7")) == "net");
+  BOOST_TEST(shown(list("pcre:{{/one/ 1}, {/two/ 2}} inline:{three=3}").lookup("three")) == "3");
 }
 
 BOOST_AUTO_TEST_CASE(address_keys_are_tried_in_the_documented_order) {
@@ -298,6 +342,28 @@ BOOST_AUTO_TEST_CASE(access_keys_follow_the_documented_orders) {
   BOOST_TEST(shown(find_access_network(l, "2001:db8::1")) == "2001:db8=5");
   BOOST_TEST(shown(find_access_name(l, "a.host", false)) == ".host=6");
   BOOST_TEST(shown(find_access_name(l, "a.host", true)) == "(none)");
+}
+
+BOOST_AUTO_TEST_CASE(mapped_networks_are_ipv4_networks_with_96_bits_less) {
+  const auto network = [](const char* text) { return parse_network(text).value(); };
+  BOOST_TEST(network("[::ffff:127.0.0.0]/104").contains(*parse_ip("127.9.8.7")));
+  BOOST_TEST(network("[::ffff:127.0.0.0]/104").contains(*parse_ip("::ffff:127.9.8.7")));
+  BOOST_TEST(!network("[::ffff:127.0.0.0]/104").contains(*parse_ip("128.0.0.1")));
+  BOOST_TEST(network("::ffff:192.0.2.7/128").contains(*parse_ip("192.0.2.7")));
+  BOOST_TEST(!network("::ffff:192.0.2.7/128").contains(*parse_ip("192.0.2.6")));
+  BOOST_TEST(network("::ffff:0.0.0.0/96").contains(*parse_ip("203.0.113.1")));
+  BOOST_TEST(!network("::ffff:0.0.0.0/96").contains(*parse_ip("2001:db8::1")));
+  for (const char* wrong : {"[::ffff:127.0.0.0]/129", "[::ffff:127.0.0.0]/95",
+                            "[::ffff:127.0.0.0]/8", "[::ffff:127.0.0.1]/104", "127.0.0.0/104"})
+    BOOST_TEST(parse_network(wrong).error().is(MapError::syntax), wrong);
+  // Debian's default for mynetworks.
+  const auto list =
+      MatchList::open(MatchList::Kind::network, "127.0.0.0/8 [::ffff:127.0.0.0]/104 [::1]/128", {});
+  BOOST_REQUIRE(list);
+  for (const char* ours : {"127.0.0.1", "127.255.0.1", "::1", "::ffff:127.0.0.1"})
+    BOOST_TEST(list->matches_address(ours).value(), ours);
+  for (const char* other : {"192.0.2.1", "::2", "::ffff:192.0.2.1"})
+    BOOST_TEST(!list->matches_address(other).value(), other);
 }
 
 BOOST_AUTO_TEST_CASE(network_lists_match_both_families_negations_files_and_tables) {
@@ -374,6 +440,18 @@ BOOST_AUTO_TEST_CASE(a_quoted_empty_key_is_warned_about_and_left_out) {
   const auto table = parse_table("\"\" c\nok x\n", "f");
   BOOST_TEST(table.entries.size() == 1u);
   BOOST_TEST(table.warnings.size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(where_values_are_identities_a_table_that_others_serve_is_broken, Tables) {
+  options.served = false;
+  for (const std::string spec :
+       {"socketmap:unix:/run/x:table", "tcp:127.0.0.1:9", "proxy:socketmap:unix:/run/x:table",
+        "unionmap:{inline:{x=y}, tcp:127.0.0.1:9}"}) {
+    const auto m = must(spec);
+    BOOST_TEST(shown(m->lookup("x")).find("not allowed in this setting") != std::string::npos,
+               spec);
+    BOOST_TEST(m->problem().has_value(), spec);
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(where_keys_may_not_come_into_values_a_table_that_does_it_is_broken,

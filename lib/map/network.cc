@@ -69,9 +69,13 @@ Result<Network> parse_network(std::string_view text) {
   if (!base) return bad("no numeric address");
   Network network{*base, static_cast<std::uint8_t>(base->size * 8)};
   if (slash == std::string_view::npos) return network;
+  // The bits of an IPv4-mapped network count from the beginning of the IPv6 address, as it is written.
+  const bool mapped = base->size == 4 && text.substr(0, slash).contains(':');
+  const unsigned before = mapped ? kMappedPrefix.size() * 8 : 0;
   const auto bits = parse_unsigned(text.substr(slash + 1));
-  if (!bits || *bits > network.bits) return bad("bad number of mask bits");
-  network.bits = static_cast<std::uint8_t>(*bits);
+  if (!bits || *bits > before + network.bits) return bad("bad number of mask bits");
+  if (*bits < before) return bad("has bits set beyond its mask");
+  network.bits = static_cast<std::uint8_t>(*bits - before);
   for (unsigned i = network.bits; i < base->size * 8U; ++i) {
     if (bit(*base, i)) return bad("has bits set beyond its mask");
   }

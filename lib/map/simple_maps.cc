@@ -10,6 +10,7 @@
 #include "lib/async/fd.h"
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
+#include "lib/map/source.h"
 #include "lib/map/table_text.h"
 #include "lib/map/types.h"
 
@@ -101,14 +102,11 @@ class BrokenMap final : public Map {
   Error why_;
 };
 
-class AccountMap final : public Map {
+/// The system's users or groups, by name.
+class Accounts final : public Source {
  public:
-  AccountMap(std::string spec, bool groups) : Map(std::move(spec)), groups_(groups) {}
-  bool blocking() const override { return true; }
-  Value lookup(std::string_view key) override {
-    if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos)
-      return std::nullopt;
-    const std::string name(key);
+  Accounts(std::string spec, bool groups) : Source(std::move(spec)), groups_(groups) {}
+  Value ask_now(const std::string& name) const override {
     std::vector<char> buffer(16 * 1024);
     for (;;) {
       std::optional<std::string> line;
@@ -155,6 +153,22 @@ class AccountMap final : public Map {
   bool groups_;
 };
 
+class AccountMap final : public Map {
+ public:
+  AccountMap(std::string spec, bool groups, bool fold)
+      : Map(spec), source_(std::make_shared<Accounts>(std::move(spec), groups)), fold_(fold) {}
+  bool blocking() const override { return true; }
+  Value lookup(std::string_view key) override {
+    if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos)
+      return std::nullopt;
+    return fold_ ? answer_from(source_, to_lower(key)) : answer_from(source_, key);
+  }
+
+ private:
+  std::shared_ptr<const Source> source_;
+  bool fold_;
+};
+
 }  // namespace
 
 std::string_view unbraced(std::string_view text) {
@@ -162,25 +176,6 @@ std::string_view unbraced(std::string_view text) {
   if (text.size() >= 2 && text.front() == '{' && text.back() == '}')
     return trim(text.substr(1, text.size() - 2));
   return text;
-}
-
-Result<FileStamp> file_stamp(const std::string& path) {
-  struct stat s{};
-  if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
-  FileStamp stamp;
-  stamp.device = s.st_dev;
-  stamp.inode = s.st_ino;
-  stamp.size = static_cast<std::uint64_t>(s.st_size);
-  stamp.modified = s.st_mtim.tv_sec * 1'000'000'000LL + s.st_mtim.tv_nsec;
-  stamp.owner = s.st_uid;
-  stamp.changed = s.st_ctim.tv_sec * 1'000'000'000LL + s.st_ctim.tv_nsec;
-  return stamp;
-}
-
-Result<std::string> read_table_file(const std::string& path) {
-  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return fail(MapError::unreadable, "open " + path, errno);
-  return read_table_file(fd.get(), path);
 }
 
 Result<std::string> read_table_file(int fd, const std::string& path) {
@@ -243,11 +238,12 @@ std::shared_ptr<Map> make_fail(std::string spec) {
 std::shared_ptr<Map> make_broken(std::string spec, Error why) {
   return std::make_shared<BrokenMap>(std::move(spec), std::move(why));
 }
-Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name) {
+Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name,
+                                       const OpenOptions& options) {
   if (name != "passwd.byname" && name != "group.byname") {
     return fail(MapError::bad_spec, spec + ": unix: has passwd.byname and group.byname");
   }
-  return std::make_shared<AccountMap>(std::move(spec), name == "group.byname");
+  return std::make_shared<AccountMap>(std::move(spec), name == "group.byname", options.fold_keys);
 }
 
 }  // namespace pen::map

@@ -17,7 +17,8 @@ Result<std::shared_ptr<Map>> make_inline(std::string spec, const std::string& na
                                          const OpenOptions& options);
 std::shared_ptr<Map> make_static(std::string spec, const std::string& name);
 std::shared_ptr<Map> make_fail(std::string spec);
-Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name);
+Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name,
+                                       const OpenOptions& options);
 std::shared_ptr<Map> make_cidr(std::string spec, const std::string& name,
                                const OpenOptions& options);
 std::shared_ptr<Map> make_regexp(std::string spec, const std::string& name,

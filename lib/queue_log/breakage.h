@@ -31,7 +31,8 @@ enum class Breakage {
   forget_the_unanswered,   // restart positions pass what the same commit makes durable
   settle_before_copies_are_marked,  // recovery ends without the marks of what was sent again while it read
   older_version_wins,               // of several versions recovery keeps the oldest
-  ignore_failed_write,              // a write that fails counts as done
+  second_version_is_a_fault,  // one of a message that is worked on is an error like any other
+  ignore_failed_write,        // a write that fails counts as done
   // These no cut shows: fault_test.cc finds them.
   take_the_reserve,     // new mail is taken while only the reserve is left
   odd_mark_is_garbage,  // any mark but 0 counts as garbage

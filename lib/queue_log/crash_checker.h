@@ -29,6 +29,9 @@ struct Message {
   bool remove_called = false;
   int asked_in = 0;      // number of the process that was asked for its end
   bool removed = false;  // success was told
+  // Taken again when the log could not know it: by a receiver that asked after several deaths, or because a drop file came
+  // back. It may be there twice, and what was done of it be done again; it must not be lost, nor worked on twice at once.
+  bool taken_again = false;
 };
 using Ledger = std::map<std::string, Message>;
 
@@ -135,7 +138,7 @@ class Checker {
                                  std::to_string(listed.place.position.use) + ":" +
                                  std::to_string(listed.place.position.offset) + " generation " +
                                  std::to_string(listed.generation);
-        if (!found.emplace(listed.queue_id, here).second)
+        if (!found.emplace(listed.queue_id, here).second && !taken_again(listed.queue_id))
           throw Violation{listed.queue_id + " is there twice, at " + found[listed.queue_id] +
                           " and at " + here};
         auto stored = log.read(listed.place);
@@ -159,9 +162,12 @@ class Checker {
         auto due = log.next_due(id, WallTime(seconds(2'000'000'000)));
         if (!due) throw Violation{"runner: " + due.error().message()};
         if (due->message) {
-          if (!run.insert(due->message->envelope.queue_id).second)
-            throw Violation{due->message->envelope.queue_id + " is run twice"};
-          if (!log.start(*due->message)) throw Violation{"start failed"};
+          const std::string& queue_id = due->message->envelope.queue_id;
+          const auto started = log.start(*due->message);
+          if (!started && started.error().is(QueueLogError::superseded) && taken_again(queue_id))
+            continue;
+          if (!started) throw Violation{"start: " + started.error().message()};
+          if (!run.insert(queue_id).second) throw Violation{queue_id + " is run twice"};
         } else if (!due->more) {
           break;
         }
@@ -174,18 +180,23 @@ class Checker {
         throw Violation{id + " is listed but not run, at " + where};
   }
 
+  bool taken_again(const std::string& queue_id) const {
+    const auto known = ledger_.find(queue_id);
+    return known != ledger_.end() && known->second.taken_again;
+  }
+
   void look_at(const Stored& s) {
     const std::string& id = s.envelope.queue_id;
     const auto known = ledger_.find(id);
     if (known == ledger_.end()) throw Violation{id + " was never given"};
     const Message& m = known->second;
     if (s.place.log == kHold) held_.insert(id);
-    if (m.removed) throw Violation{id + " was removed and is back"};
+    if (m.removed && !m.taken_again) throw Violation{id + " was removed and is back"};
     if (!m.payloads.contains(s.envelope.payload)) throw Violation{id + " is corrupted"};
     if (s.envelope.recipients != m.recipients) throw Violation{id + " has other recipients"};
     OrdinalSet left = s.envelope.remaining;
     left.remove(m.delivered);
-    if (!(left == s.envelope.remaining))
+    if (!(left == s.envelope.remaining) && !m.taken_again)
       throw Violation{id + " would be delivered again to a recipient whose delivery was synced"};
     OrdinalSet least = OrdinalSet::span(0, m.recipients);
     least.remove(m.tried);

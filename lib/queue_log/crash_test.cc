@@ -71,6 +71,7 @@ class Workload {
   }
   static inline std::uint64_t refusals = 0;  // appends that a full disk refused, over all workloads
   static inline std::size_t most_in_hand = 0;
+  static inline std::uint64_t taken_again = 0, superseded = 0;
   static inline FailedWrites failed_writes;
 
  private:
@@ -90,8 +91,7 @@ class Workload {
         auto due = log_->next_due(id, clock_.wall_now());
         if (!due) throw Violation{"runner: " + due.error().message()};
         if (!due->message) continue;
-        if (!log_->start(*due->message)) throw Violation{"start: no space"};
-        working_[due->message->envelope.queue_id] = due->message->envelope.remaining;
+        begin(*due->message, true);
       }
       if (!log_->compact_held(4096)) throw Violation{"compaction failed"};
       if (i == 100) remove_held();
@@ -136,13 +136,14 @@ class Workload {
     while (log_->recovery() != Recovery::done) {
       if (random_.chance(0.4)) accept();
       for (auto n = random_.below(4); n > 0; --n) accept_again();
+      if (random_.chance(0.05)) drop_file_returns();
       if (!log_->recover_step(1024)) throw Violation{"recovery failed"};
       if (log_->recovery() == Recovery::settling && random_.chance(0.3)) accept();
       commit();
     }
     if (const Damage* damage = unexplained(log_->report(), disk_))
       throw Violation{"damage reported after a mere crash: " + damage->what};
-    recent_.clear();  // by now each receiver has its answer
+    for (Recent& r : recent_) r.known = false;  // it may ask when one more process has died
   }
 
   void restart() {
@@ -150,7 +151,7 @@ class Workload {
     // A receiver finds its message in the process after the one that took it. When that one dies too, once its recovery
     // had ended on the disk, it may be taken a second time: see the limits in docs/queue-format.md.
     if (log_->recovery() == Recovery::settling)
-      std::erase_if(recent_, [this](const auto& r) { return r.process != process_; });
+      for (Recent& r : recent_) r.known = r.known && r.process == process_;
     log_.reset();
     auto hook = std::move(disk_.before_operation);
     disk_ = disk_.cut(how, random_);
@@ -287,20 +288,47 @@ class Workload {
       return;
     }
     tickets_.emplace(a->ticket, [this, id] { ledger_[id].accepted = true; });
-    recent_.push_back({id, process_});
+    recent_.push_back({id, process_, true});
     if (recent_.size() > 8) recent_.pop_front();
   }
 
-  /// A receiver without an answer from the process before: what the log has may not be there twice.
+  /// A receiver without an answer from a process before: what the next one has read may not be there twice, what a later
+  /// one has may.
   void accept_again() {
     if (recent_.empty()) return;
-    const std::string id = recent_[random_.below(recent_.size())].id;
-    const auto known = ledger_.find(id);
+    const Recent asks = recent_[random_.below(recent_.size())];
+    const auto known = ledger_.find(asks.id);
     if (known == ledger_.end()) return;
     Message& m = known->second;
     if (m.accepted || m.finish_called || m.remove_called || m.removed) return;
+    append_again(asks.id, m, !asks.known);
+  }
+
+  /// Its removal did not reach the disk, and pickup hands it in again: whatever became of it.
+  void drop_file_returns() {
+    if (ledger_.empty()) return;
+    auto one = ledger_.begin();
+    std::advance(one, static_cast<std::ptrdiff_t>(random_.below(ledger_.size())));
+    append_again(one->first, one->second, true);
+  }
+
+  void append_again(const std::string& id, Message& m, bool may_be_new) {
+    const auto versions = m.payloads;
     auto a = log_->append(envelope(id, m, OrdinalSet::span(0, m.recipients)));
-    if (a) tickets_.emplace(a->ticket, [this, id] { ledger_[id].accepted = true; });
+    if (!a) {
+      m.payloads = versions;
+      return;
+    }
+    if (!a->duplicate) {
+      // Strictly so only if one is still there; that one may be finished, and the other is delivered.
+      m.taken_again = m.taken_again || may_be_new;
+      ++taken_again;
+    }
+    tickets_.emplace(a->ticket, [this, id, fresh = !a->duplicate && may_be_new] {
+      Message& told = ledger_[id];
+      if (!fresh && (told.finish_called || told.remove_called || told.removed)) return;
+      told.accepted = true;
+    });
   }
 
   void begin() {
@@ -309,8 +337,22 @@ class Workload {
     if (id == kHold) return act_on_listed();
     auto due = log_->next_due(id, clock_.wall_now());
     if (!due) throw Violation{"runner: " + due.error().message()};
-    if (due->message && working_.size() < 12 && log_->start(*due->message))
-      working_[due->message->envelope.queue_id] = due->message->envelope.remaining;
+    if (due->message && working_.size() < 12) begin(*due->message);
+  }
+
+  /// Of two versions of a message only one is worked on.
+  void begin(const Stored& stored, bool must = false) {
+    const auto started = log_->start(stored);
+    if (started) {
+      if (!working_.emplace(stored.envelope.queue_id, stored.envelope.remaining).second)
+        throw Violation{stored.envelope.queue_id + " is worked on twice"};
+    } else if (started.error().is(QueueLogError::superseded)) {
+      if (!ledger_[stored.envelope.queue_id].taken_again)
+        throw Violation{stored.envelope.queue_id + " lost to another version, and there is none"};
+      ++superseded;
+    } else if (must) {
+      throw Violation{"start: " + started.error().message()};
+    }
   }
 
   /// Tools: messages found by a scan are deleted, or taken up out of turn.
@@ -333,11 +375,8 @@ class Workload {
     auto stored = log_->read(one.place);
     if (!stored || working_.size() >= 12) return;
     if (one.place.position >= Position{UINT64_MAX, 0}) return;
-    if (!committed_place(one.place)) return;
-    if (log_->start(*stored)) working_[one.queue_id] = stored->envelope.remaining;
+    begin(*stored);
   }
-  /// Versions in a log that was not synced yet are listed, but must not be started.
-  bool committed_place(const Place& place) const { return log_->durable(place); }
 
   Message& note_end(const std::string& id) {
     Message& m = ledger_[id];
@@ -409,7 +448,8 @@ class Workload {
       work();
     if (random_.chance(0.02)) {
       // Forget what is over, so that the ledger stays small: it must stay away, which `removed` says.
-      std::erase_if(ledger_, [](const auto& e) { return e.second.removed; });
+      std::erase_if(ledger_,
+                    [](const auto& e) { return e.second.removed && !e.second.taken_again; });
     }
   }
 
@@ -429,6 +469,7 @@ class Workload {
   struct Recent {
     std::string id;
     int process;  // that took it
+    bool known;   // to the log, whatever happens before the next process has recovered
   };
   std::deque<Recent> recent_;  // whose receivers may not have their answer yet
 };
@@ -482,12 +523,15 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
   const auto& failed = Workload::failed_writes;
   std::cout << "queue log: seed " << seed << ", " << cuts << " cuts, " << Workload::refusals
             << " appends refused for want of space, up to " << Workload::most_in_hand
-            << " commits in hand, failed writes: " << failed.journal << " of the journal, "
-            << failed.retry << " of retry logs, " << failed.hold << " of the hold log, "
-            << failed.marks << " marks, " << failed.positions << " positions; " << failed.recovery
-            << " during recovery" << std::endl;
+            << " commits in hand, " << Workload::taken_again << " messages taken again, "
+            << Workload::superseded << " versions that lost, failed writes: " << failed.journal
+            << " of the journal, " << failed.retry << " of retry logs, " << failed.hold
+            << " of the hold log, " << failed.marks << " marks, " << failed.positions
+            << " positions; " << failed.recovery << " during recovery" << std::endl;
   BOOST_TEST(cuts >= wanted);
   BOOST_TEST(Workload::refusals > 0u);
+  BOOST_TEST(Workload::taken_again > 0u);
+  BOOST_TEST(Workload::superseded > 0u);
 #ifndef PEN_FEW_CUTS
   // In as many cuts as ./check makes each of these comes up.
   if (wanted >= kCutsInCheck)

@@ -7,6 +7,7 @@
 /// damaged       a record that was asked for by position is not readable: report it and go on
 /// not_found     no such message is being worked on, or no such record at that place (any more)
 /// other_version the storage holds a queue of another version of the format: nothing was touched, the process ends
+/// superseded    the message is there a second time, and the other version counts: this one is garbage from now on
 /// recovering    deliveries wait until recovery has ended (new mail does not)
 #include <string_view>
 
@@ -21,7 +22,8 @@ enum class QueueLogError {
   damaged,
   not_found,
   recovering,
-  other_version
+  other_version,
+  superseded
 };
 inline std::string_view error_module(QueueLogError) { return "queue log"; }
 inline std::string_view describe(QueueLogError e) {
@@ -40,6 +42,8 @@ inline std::string_view describe(QueueLogError e) {
       return "recovery has not ended";
     case QueueLogError::other_version:
       return "another version of the queue's format";
+    case QueueLogError::superseded:
+      return "another version of the message counts";
   }
   return "unknown";
 }

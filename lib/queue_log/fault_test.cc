@@ -138,7 +138,12 @@ struct Queue {
         auto due = log->next_due(id, clock.wall_now());
         BOOST_REQUIRE(due.has_value());
         if (due->message) {
-          BOOST_REQUIRE(log->start(*due->message).has_value());
+          const auto started = log->start(*due->message);
+          // Without its mark an older version shows up beside the one that this drain has had.
+          if (!started && started.error().is(QueueLogError::superseded) &&
+              out.contains(due->message->envelope.queue_id))
+            continue;
+          BOOST_REQUIRE(started.has_value());
           out[due->message->envelope.queue_id] = due->message->envelope.payload;
           BOOST_REQUIRE(log->finish(due->message->envelope.queue_id).has_value());
         } else if (!due->more && !(due->next && *due->next <= clock.wall_now())) {

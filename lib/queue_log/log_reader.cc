@@ -111,7 +111,7 @@ std::optional<LogReader::Got> LogReader::take_record() {
     chain_.clear();
   }
   if (!in_chain_) return std::nullopt;  // parts whose beginning is elsewhere or lost
-  if (header.type != record_.type || chain_.size() + body.size() > 2 * QueueLog::kMaxMessage) {
+  if (header.type != record_.type || chain_.size() + body.size() > kMaxChain) {
     in_chain_ = false;
     return std::nullopt;
   }

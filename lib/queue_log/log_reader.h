@@ -23,6 +23,9 @@ namespace pen::queue_log {
 /// goes on to a next segment, so that a log of thousands costs no more to read in than one of two.
 using SegmentSource = std::function<std::optional<SegmentHeader>(std::uint64_t use)>;
 
+/// Bytes of the body of a record in parts, at most: an envelope with the results that recovery adds to it.
+inline constexpr std::size_t kMaxChain = std::size_t{128} << 20;
+
 class LogReader {
  public:
   /// Reads from `from` up to `limit` (exclusive; use 0: no limit). `last` says how far to look in the last segment;

@@ -23,6 +23,8 @@ namespace {
 constexpr std::string_view kPositionsName = "positions";
 constexpr std::string_view kSegmentPrefix = "segment-";
 constexpr std::string_view kAsidePrefix = "damaged-";
+// Three files for each thread that writes: what a log that rolls needs.
+constexpr std::size_t kSpare = 32;
 
 std::string name_of(Slot slot) {
   return slot == kPositionsSlot ? std::string(kPositionsName)
@@ -76,15 +78,36 @@ struct PosixStorage::Impl {
   };
   std::map<Slot, Entry> open;
   std::list<Slot> recent;  // most recently used first
+  // Kept back for the next segments, when others have taken all that the process may have.
+  mutable std::vector<int> spare;
 
   ~Impl() {
+    for (const int fd : spare) ::close(fd);
     if (directory_fd >= 0) ::close(directory_fd);
   }
   std::string path(Slot slot) const { return directory + "/" + name_of(slot); }
 
+  /// With the lock held.
+  void keep_spare() const {
+    while (!read_only && spare.size() < kSpare) {
+      const int fd = ::fcntl(directory_fd, F_DUPFD_CLOEXEC, 0);
+      if (fd < 0) return;  // with a later file
+      spare.push_back(fd);
+    }
+  }
+  /// openat(), with a spare descriptor if no other is left. With the lock held.
+  int open_at(const std::string& name, int flags) const {
+    for (;;) {
+      const int fd = ::openat(directory_fd, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+      if (fd >= 0) keep_spare();
+      if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || spare.empty()) return fd;
+      ::close(spare.back());
+      spare.pop_back();
+    }
+  }
+  /// With the lock held.
   Result<int> open_file(Slot slot) const {
-    const int fd = ::openat(directory_fd, name_of(slot).c_str(),
-                            (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW);
+    const int fd = open_at(name_of(slot), read_only ? O_RDONLY : O_RDWR);
     if (fd < 0) return fail_errno("open " + path(slot));
     return fd;
   }
@@ -160,6 +183,7 @@ Result<std::unique_ptr<PosixStorage>> PosixStorage::open(const std::string& dire
   }
   PEN_TRY_ASSIGN(auto storage, open_to_read(directory));
   storage->impl_->read_only = false;
+  storage->impl_->keep_spare();
   if (auto locked = lock_file(storage->impl_->directory_fd, patience); !locked) {
     if (locked.error().is_errno(EWOULDBLOCK))
       return fail_errno(directory + " is in use by another process", EWOULDBLOCK);
@@ -200,8 +224,10 @@ Result<void> PosixStorage::allocate(Slot slot, std::uint64_t size) {
   Impl& d = *impl_;
   const std::string path = d.path(slot);
   if (d.read_only) return fail_errno(path, EROFS);
-  const int fd = ::openat(d.directory_fd, name_of(slot).c_str(),
-                          O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = [&] {
+    const std::lock_guard lock(d.mutex);
+    return d.open_at(name_of(slot), O_RDWR | O_CREAT);
+  }();
   if (fd < 0) return fail_errno("create " + path);
   int error = ::posix_fallocate(fd, 0, static_cast<off_t>(size));
   std::string_view what = "reserve space for ";

@@ -6,7 +6,7 @@
 ///          or after the time that it is told to wait.
 /// Steady:  a segment file is created once and reserved with fallocate (its directory entry synced); after that there
 ///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept, but for those of the file that
-///          was used last.
+///          was used last; some more are kept back, so that a process without descriptors can go on to its next segments.
 /// Thread:  see storage.h. Each thread that writes to a file has a description of it, by which it also syncs.
 /// Errors:  errno with the file's name.
 #include <memory>

@@ -1,7 +1,10 @@
 // Files as the queue log uses them: who has which description, and how many there are.
 #include "lib/queue_log/posix_storage.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -38,6 +41,27 @@ struct Files {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(queue_log)
+
+#ifndef PEN_SANITIZED  // UBSan needs a descriptor to look at the type of an object
+BOOST_FIXTURE_TEST_CASE(a_process_that_has_no_descriptor_left_goes_on_to_its_next_segments, Files) {
+  BOOST_REQUIRE(storage->allocate(1, 4096).has_value());
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit few = before;
+  few.rlim_cur = std::min<rlim_t>(before.rlim_cur, 256);
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  std::vector<int> taken;
+  for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(fd);
+  for (Slot slot = 2; slot < 6; ++slot) {
+    BOOST_TEST(storage->allocate(slot, 4096).has_value());
+    BOOST_TEST(write_and_sync(slot));
+    std::thread other([&] { BOOST_TEST(write_and_sync(slot)); });
+    other.join();
+  }
+  for (const int fd : taken) ::close(fd);
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
+#endif
 
 BOOST_FIXTURE_TEST_CASE(each_thread_that_writes_has_a_description_of_its_own_to_sync_by, Files) {
   BOOST_REQUIRE(storage->allocate(1, 4096).has_value());

@@ -68,6 +68,11 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   for (const BatchStep& step : journal.left) gathered += step.bytes.size();
   if (const auto* known = s.accepted.find(id))
     return Appended{known->ticket, {kJournal, known->position}, 0, true};
+  // A receiver may ask after more than one death, and a drop file come back: what is being worked on is on the disk.
+  if (const auto work = s.working.find(envelope.queue_id); work != s.working.end())
+    return Appended{0, work->second.envelope, 0, true};
+  if (const auto* known = s.begun.find(id))
+    return Appended{0, {kJournal, known->position}, 0, true};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
   if (!s.has_space()) return fail(QueueLogError::no_space);
   if (gathered > s.options.max_batch) return fail(QueueLogError::no_space);

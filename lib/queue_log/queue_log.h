@@ -133,8 +133,8 @@ class QueueLog {
     bool duplicate = false;
   };
   /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
-  /// half of `remembered_ids` accepted in this process and those recovery read; an id older than that is
-  /// not recognised. Errors: no_space (also when only the reserve is left), too_large (more than
+  /// half of `remembered_ids` accepted in this process and those recovery read, as many whose work was begun in it, and all
+  /// that are being worked on; another id is not recognised, and start() sees to its versions. Errors: no_space (also when only the reserve is left), too_large (more than
   /// kMaxMessage), io_error.
   Result<Appended> append(const Envelope& envelope);
   static constexpr std::size_t kMaxMessage = 64U << 20;
@@ -209,9 +209,12 @@ class QueueLog {
   /// before start(). As long as it does, defer(), hold() and release() find room for all of them at once on a full disk,
   /// and so does a recovery. Below Options::reserve the answer is always yes, or nothing could drain.
   bool may_begin() const;
-  /// Appends START. The version must be durable. The runner does not show the message again. After
-  /// this the caller ends the work with exactly one of finish(), defer(), hold(), release(),
-  /// remove().
+  /// Appends START. The runner does not show the message again. After this the caller ends the work with exactly one of
+  /// finish(), defer(), hold(), release(), remove(). Errors:
+  /// - superseded: the message is in the logs a second time, and the other version counts: it is being worked on, or was
+  ///   taken or begun by this process and this one is older. This one is garbage from now on.
+  /// - not_found: it is garbage, or not durable, or on its way to another log: then a later commit ends that.
+  /// - no_space: later.
   Result<void> start(const Stored& message);
   /// The same for a message just appended, from memory. `bytes`: Appended::bytes.
   Result<void> start(std::string_view queue_id, const Place& place, std::uint64_t bytes,

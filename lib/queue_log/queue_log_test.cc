@@ -438,4 +438,117 @@ BOOST_FIXTURE_TEST_CASE(messages_of_any_size_are_read_back_as_they_were_written,
   BOOST_TEST(run == written.size());
 }
 
+/// What its receiver does that had no answer: it asks each process that comes.
+BOOST_FIXTURE_TEST_CASE(a_message_taken_again_after_two_deaths_loses_while_it_is_worked_on, Queue) {
+  recover();
+  auto asked = log->append(envelope("twice"));
+  BOOST_REQUIRE(asked.has_value());
+  commit();  // durable, and the answer dies with the process
+  restart(FaultStorage::Cut::kill);
+  log->save_positions();
+  commit();
+  restart(FaultStorage::Cut::kill);  // before the receiver came
+  const auto again = accept(envelope("twice"));
+  BOOST_TEST(!again.duplicate);
+  // From memory, as new mail is; then the journal's runner comes to the older version.
+  BOOST_REQUIRE(log->start("twice", again.place, again.bytes).has_value());
+  auto older = due();
+  BOOST_REQUIRE(older.has_value());
+  auto refused = log->start(*older);
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().is(QueueLogError::superseded));
+  BOOST_TEST(!due().has_value());
+  BOOST_REQUIRE(log->finish("twice").has_value());
+  log->save_positions();
+  log->flush();
+  commit();
+  restart(FaultStorage::Cut::none);
+  BOOST_TEST(!due().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(an_older_version_loses_to_what_this_process_took, Queue) {
+  recover();
+  accept(envelope("late"));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->defer("late", kFirstRetry, envelope("late", "deferred")).has_value());
+  log->flush();
+  log->save_positions();
+  commit();
+  restart(FaultStorage::Cut::kill);
+  restart(FaultStorage::Cut::kill);
+  const auto again = accept(envelope("late", "again"));
+  BOOST_TEST(!again.duplicate);
+  BOOST_REQUIRE(log->start("late", again.place, again.bytes).has_value());
+  BOOST_REQUIRE(log->finish("late").has_value());  // it is over when the retry comes
+  clock.advance(seconds(400));
+  const auto deferred = due(kFirstRetry);
+  BOOST_REQUIRE(deferred.has_value());
+  BOOST_TEST(deferred->envelope.payload == "deferred");
+  auto refused = log->start(*deferred);
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().is(QueueLogError::superseded));
+  log->save_positions();
+  log->flush();
+  commit();
+  restart(FaultStorage::Cut::none);
+  clock.advance(seconds(400));
+  BOOST_TEST(!due(kFirstRetry).has_value());
+  BOOST_TEST(!due().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(what_is_or_was_worked_on_in_this_process_is_not_taken_again, Queue) {
+  recover();
+  accept(envelope("drop"));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->defer("drop", kFirstRetry, envelope("drop")).has_value());
+  log->flush();
+  log->save_positions();
+  commit();
+  restart(FaultStorage::Cut::kill);
+  restart(FaultStorage::Cut::kill);
+  clock.advance(seconds(400));
+  BOOST_REQUIRE(log->start(*due(kFirstRetry)).has_value());
+  BOOST_TEST(accept(envelope("drop")).duplicate);
+  BOOST_REQUIRE(log->finish("drop").has_value());
+  BOOST_TEST(accept(envelope("drop")).duplicate);
+  BOOST_TEST(!due().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(results_of_another_version_count_for_the_one_that_recovery_keeps, Queue) {
+  recover();
+  accept(envelope("many", "first", 3));
+  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->defer("many", kFirstRetry, envelope("many", "deferred", 3)).has_value());
+  log->flush();
+  log->save_positions();
+  commit();
+  restart(FaultStorage::Cut::kill);
+  restart(FaultStorage::Cut::kill);
+  const auto again = accept(envelope("many", "again", 3));
+  BOOST_TEST(!again.duplicate);
+  BOOST_REQUIRE(log->start("many", again.place, again.bytes).has_value());
+  BOOST_REQUIRE(log->delivered("many", OrdinalSet::one(1), "250 ok").has_value());
+  commit();
+  disk.truncate(kPositionsSlot, 0);  // now recovery reads the retry log as well
+  restart(FaultStorage::Cut::kill);
+  const auto left = due();
+  BOOST_REQUIRE(left.has_value());
+  BOOST_TEST(!left->envelope.remaining.contains(1));
+  BOOST_TEST(left->envelope.remaining.count() == 2u);
+  BOOST_REQUIRE(log->start(*left).has_value());
+  clock.advance(seconds(400));
+  BOOST_TEST(!due(kFirstRetry).has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_version_that_is_not_durable_cannot_be_started_and_ends_nothing, Queue) {
+  recover();
+  auto appended = log->append(envelope("soon"));
+  BOOST_REQUIRE(appended.has_value());
+  auto refused = log->start("soon", appended->place, appended->bytes);
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().is(QueueLogError::not_found));
+  commit();
+  BOOST_TEST(log->start("soon", appended->place, appended->bytes).has_value());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

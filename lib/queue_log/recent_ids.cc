@@ -59,6 +59,15 @@ void RecentIds::add(const Key& key, const Accepted& accepted) {
   if (find(key) == nullptr) add_new(key, accepted);
 }
 
+void RecentIds::set(const Key& key, const Accepted& accepted) {
+  // Only what is const of this object is const to find().
+  if (auto* known = const_cast<Accepted*>(find(key))) {
+    *known = accepted;
+  } else {
+    add_new(key, accepted);
+  }
+}
+
 void RecentIds::add_new(const Key& key, const Accepted& accepted) {
   if (newer_.entries.size() >= half_) {
     std::swap(newer_, older_);

@@ -40,6 +40,8 @@ class RecentIds {
   /// An id that is known keeps what it was added with.
   void add(const Key& key, const Accepted& accepted);
   void add(std::string_view queue_id, const Accepted& accepted) { add(key_of(queue_id), accepted); }
+  /// One that is known, too, gets this.
+  void set(const Key& key, const Accepted& accepted);
   /// The same for one that find() did not know.
   void add_new(const Key& key, const Accepted& accepted);
   /// nullptr: not known (any more). Valid until the next add.

@@ -377,6 +377,7 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   s.next_use = broken(Breakage::use_numbers_again)
                    ? survey.highest_use() + 1
                    : std::max(survey.highest_use() + 1, std::uint64_t{s.epoch} << 32);
+  s.first_use = s.next_use;
   s.positions_sequence = saved ? saved->sequence : 0;
   s.saved_next_use = saved ? saved->next_use : 0;
   size_pool(s);

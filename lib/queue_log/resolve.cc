@@ -20,8 +20,11 @@ RecoveryState::Copy& copy_at(RecoveryState::Seen& seen, const Position& position
   return seen.copies.back();
 }
 
-void finish_up_to(RecoveryState::Seen& seen, std::uint32_t generation) {
+/// Every version up to this generation is done with. So is what an earlier process wrote: what ended here had all
+/// recipients of it, or goes on in a version of this epoch.
+void finish_up_to(RecoveryState::Seen& seen, std::uint32_t generation, std::uint32_t epoch) {
   seen.finished = std::max(seen.finished.value_or(0), generation);
+  seen.finished_epoch = std::max(seen.finished_epoch, epoch);
 }
 
 Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogId log) {
@@ -74,6 +77,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       auto& seen = r.seen.of(body->queue_id, key.low);
       auto& copy = copy_at(seen, body->envelope, body->generation);
       copy.started = true;
+      if (copy.bytes == 0) copy.epoch = std::max(copy.epoch, record.epoch);
       copy.torn_start = r.torn_epoch == record.epoch;
       s.accepted.add(key, {0, body->envelope});
       return;
@@ -83,13 +87,14 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       if (!body || body->queue_id.empty() || !body->ordinals.well_formed()) return bad();
       auto& seen = seen_of(r, s, body->queue_id);
       seen.newest_delivery = std::max(seen.newest_delivery, body->generation);
+      seen.delivery_epoch = std::max(seen.delivery_epoch, record.epoch);
       seen.deliveries.push_back({std::move(body->ordinals), std::move(body->payload)});
       return;
     }
     case RecordType::finish: {
       auto body = decode<FinishBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      finish_up_to(seen_of(r, s, body->queue_id), body->generation);
+      finish_up_to(seen_of(r, s, body->queue_id), body->generation, record.epoch);
       return;
     }
     case RecordType::tombstone: {
@@ -97,7 +102,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       if (!body || body->queue_id.empty()) return bad();
       auto& seen = seen_of(r, s, body->queue_id);
       copy_at(seen, body->envelope, body->generation);
-      if (!broken(Breakage::forget_tombstones)) finish_up_to(seen, body->generation);
+      if (!broken(Breakage::forget_tombstones)) finish_up_to(seen, body->generation, record.epoch);
       return;
     }
     case RecordType::index:
@@ -133,8 +138,7 @@ std::uint64_t cost_of(const RecoveryState::Copy& copy) {
 }
 
 bool begun_or_over(const RecoveryState::Seen& seen, const RecoveryState::Copy& copy) {
-  return copy.started || (seen.finished && copy.generation <= *seen.finished) ||
-         (!seen.deliveries.empty() && seen.newest_delivery >= copy.generation);
+  return seen.begun(copy) || seen.over(copy);
 }
 
 using Leftovers = std::vector<std::pair<std::string, RecoveryState::Copy>>;
@@ -191,7 +195,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
     for (const auto& copy : seen->copies) {
       if (copy.bytes == 0 || copy.garbage) continue;
       if (begun_or_over(*seen, copy))
-        begun += seen->finished && copy.generation <= *seen->finished ? 0 : cost_of(copy);
+        begun += seen->over(copy) ? 0 : cost_of(copy);
       else if (copy.bytes > max_body(s.options.segment_size))
         fixed.insert(copy.position.use);
       else
@@ -242,13 +246,34 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
   return {};
 }
 
+namespace {
+
+/// The words of many failures may be too long for a record beside the message: then the last of them go, and with them the
+/// reports that they were kept for. The recipients stay out of the message.
+Result<Position> put_replacement(QueueLog::State& s, EnvelopeBody& body) {
+  std::size_t kept = body.results.size(), dropped = 0;
+  for (;;) {
+    auto at = s.put_envelope(s.logs[kJournal], view_of(body));
+    if (!at && at.error().is(QueueLogError::too_large) && kept > 0) {
+      for (const std::size_t half = kept / 2; kept > half; ++dropped)
+        body.results[--kept].payload.clear();
+      continue;
+    }
+    if (at && dropped > 0)
+      s.note({kJournal, s.slot_of(at->use), at->use, at->offset, 0, body.queue_id,
+              std::to_string(dropped) +
+                  " results do not fit beside the message, nobody is told of them"},
+             false);
+    return at;
+  }
+}
+
+}  // namespace
+
 Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen,
                              RecoveryReport& report) {
   const std::string_view queue_id = seen.queue_id;
   auto& copies = seen.copies;
-  auto done_with = [&](const RecoveryState::Copy& c) {
-    return seen.finished && c.generation <= *seen.finished;
-  };
   // Newest first; where two carry one generation, the one that work was begun on.
   std::sort(copies.begin(), copies.end(), [](const auto& a, const auto& b) {
     return std::tie(a.generation, a.started, a.epoch) > std::tie(b.generation, b.started, b.epoch);
@@ -258,10 +283,8 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
   std::optional<EnvelopeBody> working;
   bool lost = false;
   for (const auto& copy : copies) {
-    if (done_with(copy) || (copy.garbage && !copy.started)) continue;
-    const bool worked_on =
-        copy.started || (!seen.deliveries.empty() && seen.newest_delivery >= copy.generation);
-    if (worked_on) {
+    if (seen.over(copy) || (copy.garbage && !copy.started)) continue;
+    if (seen.begun(copy)) {
       PEN_TRY_ASSIGN(auto body, read_envelope(s, copy.position));
       if (!body || body->queue_id != queue_id) {
         // Renewed in the very write that a crash cut: the version before it still stands, where it was.
@@ -307,7 +330,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
     body.appended = s.clock.wall_now();
     body.replaces = best->position;
     body.interval = 0;
-    PEN_TRY_ASSIGN(replacement, s.put_envelope(s.logs[kJournal], view_of(body)));
+    PEN_TRY_ASSIGN(replacement, put_replacement(s, body));
     report.deliveries += deliveries;
     s.note_fresh(replacement);
     ++(worked_on ? report.working : report.moved);
@@ -343,7 +366,16 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
       kill(fresh, fresh);
       s.pass_fresh(fresh);
       r.sent_again = std::max(r.sent_again, fresh);
+      // What stands is not to lose to it.
+      if (best && !working)
+        s.accepted.set(s.accepted.key_of(queue_id), {again->ticket, best->position});
     }
+  }
+  // An older version that nothing here led to loses to this one.
+  if (working) {
+    const auto key = s.accepted.key_of(queue_id);
+    const auto* known = s.accepted.find(key);
+    s.accepted.set(key, {known != nullptr ? known->ticket : 0, replacement});
   }
   return {};
 }

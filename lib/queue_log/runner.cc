@@ -13,6 +13,11 @@ constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: ten
 // The working suffix may be this many times what renewing all messages being worked on would write. Less, and renewing
 // would take more of what is written than mail does; at 1 it would never end.
 constexpr std::uint64_t kSuffixShare = 3;
+
+/// It is noted and passed over; any other error is the disk's.
+bool is_gone(const Error& e) {
+  return e.is(QueueLogError::damaged) || e.is(QueueLogError::not_found);
+}
 }  // namespace
 
 SegmentSource QueueLog::State::segments_of(const Log& log) const {
@@ -79,7 +84,7 @@ Result<Stored> QueueLog::State::read(const Place& place) {
   if (one && one->header.type == RecordType::envelope &&
       one->header.flags == (kFirstPart | kLastPart)) {
     auto body = decode<EnvelopeBody>(as_text(one->body()));
-    if (!body) return fail(QueueLogError::damaged);
+    if (!body || !well_formed(view_of(*body))) return fail(QueueLogError::damaged);
     return stored(place, one->header.epoch, *std::move(body));
   }
   LogReader reader(storage, segments_of(log), place.position, log.written_to,
@@ -89,7 +94,7 @@ Result<Stored> QueueLog::State::read(const Place& place) {
       reader.record().type != RecordType::envelope)
     return fail(QueueLogError::damaged);
   auto body = decode<EnvelopeBody>(as_text(reader.record().body));
-  if (!body) return fail(QueueLogError::damaged);
+  if (!body || !well_formed(view_of(*body))) return fail(QueueLogError::damaged);
   return stored(place, reader.record().epoch, *std::move(body));
 }
 
@@ -164,7 +169,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
       }
       auto stored = s.read({runner.log, *runner.head});
       if (stored) return Due{*std::move(stored), {}, false};
-      if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
+      if (!is_gone(stored.error())) return broke(std::move(stored).error());
       s.note_lost({log.id, *runner.head});
     }
     if (runner.reader) runner.at = std::max(runner.at, runner.reader->at());
@@ -180,7 +185,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
         if (at >= log.durable_to) return Due{};
         auto stored = s.read({kJournal, at});
         if (stored) return Due{*std::move(stored), {}, false};
-        if (!stored.error().is(QueueLogError::damaged)) return broke(std::move(stored).error());
+        if (!is_gone(stored.error())) return broke(std::move(stored).error());
         s.note_lost({log.id, at});
         s.fresh.pop_front();
         continue;
@@ -237,6 +242,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     auto dead = gone(record.position);
     if (!dead) return broke(std::move(dead).error());
     auto body = *dead ? std::nullopt : decode<EnvelopeBody>(as_text(record.body));
+    if (body && !well_formed(view_of(*body))) body.reset();
     if (!*dead && !body)
       s.note({log.id,
               s.segments.at(record.position.use).header.slot,
@@ -313,33 +319,85 @@ void QueueLog::State::pass_fresh(const Position& started) {
   while (!fresh.empty() && fresh.front().started) fresh.pop_front();
 }
 
+/// The version that is being worked on, or its replacement, whose log was not synced yet when FINISH was to be appended.
+bool QueueLog::State::on_its_way(std::string_view queue_id, const Position& version) const {
+  const auto work = working.find(queue_id);
+  if (work == working.end()) return false;
+  if (work->second.envelope.position == version) return true;
+  return work->second.moving && std::ranges::any_of(logs, [&](const Log& log) {
+           return std::ranges::any_of(log.moving, [&](const Moving& m) {
+             return m.replacement == version && m.queue_id == queue_id;
+           });
+         });
+}
+
+/// A message may be in the logs twice: its receiver had no answer from a process that died, nor asked the next one, whose
+/// restart positions passed it; or its drop file came back. The version that is being worked on counts. So does what this
+/// process took, or began, before what an earlier one wrote: all recipients of that are, or were, in it too. Returns where
+/// the record lies that says so; use 0: it is durable already.
+std::optional<Position> QueueLog::State::outdone_by(std::string_view queue_id,
+                                                    std::uint32_t record_epoch) const {
+  if (const auto work = working.find(queue_id); work != working.end()) return work->second.start;
+  if (record_epoch >= epoch) return std::nullopt;
+  const RecentIds::Key key = accepted.key_of(queue_id);
+  for (const RecentIds* ids : {&begun, &accepted}) {
+    const auto* known = ids->find(key);
+    if (known != nullptr && known->position.use >= first_use) return known->position;
+  }
+  return std::nullopt;
+}
+
+/// Returns where START is.
+Result<Position> QueueLog::State::begin(std::string_view queue_id, const Place& place,
+                                        std::uint64_t bytes, std::uint32_t generation,
+                                        std::uint32_t record_epoch) {
+  const auto segment = segments.find(place.position.use);
+  if (segment == segments.end() || dead.contains(place.position) ||
+      place.position >= logs[place.log].durable_to || on_its_way(queue_id, place.position))
+    return fail(QueueLogError::not_found, std::string(queue_id));
+  if (broken(Breakage::second_version_is_a_fault) && working.contains(queue_id))
+    return fail(QueueLogError::not_found, std::string(queue_id));
+  const auto left = [&] {
+    if (place.log == kHold) hold_changed = true;
+    if (place.log == kJournal) pass_fresh(place.position);
+  };
+  if (const auto other = outdone_by(queue_id, record_epoch)) {
+    // Its mark waits for the other to be durable. Nothing on the disk leads from that to this: after a crash before the
+    // mark was written it is met again.
+    mark_later(place.position, *other);
+    left();
+    return fail(QueueLogError::superseded, std::string(queue_id));
+  }
+  const StartBody body{std::string(queue_id), generation, place.position};
+  PEN_TRY_ASSIGN(const Position at, put(logs[kJournal], RecordType::start, body));
+  working.emplace(body.queue_id, Working{generation, place, at, false, bytes});
+  starts.emplace(at, body.queue_id);
+  begun_bytes += bytes;
+  if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
+  mark_later(place.position, at, true);
+  left();
+  return at;
+}
+
 Result<void> QueueLog::start(const Stored& message) {
+  if (failed_) return fail(QueueLogError::io_error);
+  if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
+  State& s = *state_;
   const EnvelopeView body =
       make_body(message.envelope, message.generation, message.appended, message.place.position);
-  return start(message.envelope.queue_id, message.place, replacement_size(body),
-               message.generation);
+  PEN_TRY_ASSIGN(const Position at,
+                 s.begin(message.envelope.queue_id, message.place, replacement_size(body),
+                         message.generation, message.epoch));
+  s.begun.set(s.begun.key_of(message.envelope.queue_id), {0, at});
+  return {};
 }
 
 Result<void> QueueLog::start(std::string_view queue_id, const Place& place, std::uint64_t bytes,
                              std::uint32_t generation) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
-  State& s = *state_;
-  const auto segment = s.segments.find(place.position.use);
-  if (segment == s.segments.end() || s.dead.contains(place.position) ||
-      s.working.contains(queue_id))
-    return fail(QueueLogError::not_found, std::string(queue_id));
-  PEN_CHECK(place.position < s.logs[place.log].durable_to,
-            "start of an envelope that is not durable");
-  const StartBody body{std::string(queue_id), generation, place.position};
-  PEN_TRY_ASSIGN(const Position at, s.put(s.logs[kJournal], RecordType::start, body));
-  s.working.emplace(body.queue_id, Working{generation, place, at, false, bytes});
-  s.starts.emplace(at, body.queue_id);
-  s.begun_bytes += bytes;
-  if (!broken(Breakage::unpinned_envelope)) ++segment->second.pins;
-  s.mark_later(place.position, at, true);
-  if (place.log == kHold) s.hold_changed = true;
-  if (place.log == kJournal) s.pass_fresh(place.position);
+  auto begun = state_->begin(queue_id, place, bytes, generation, state_->epoch);
+  if (!begun) return std::unexpected(std::move(begun).error());
   return {};
 }
 

@@ -23,8 +23,8 @@ class SeenMessages {
   struct Copy {
     Position position;
     std::uint32_t generation = 0;
-    std::uint32_t epoch = 0;
-    std::size_t bytes = 0;  // of the record's body; 0: not read
+    std::uint32_t epoch = 0;  // of the envelope; while only its START was read, of that
+    std::size_t bytes = 0;    // of the record's body; 0: not read
     bool garbage = false;
     bool started = false;  // known from a START, not from reading the envelope
     Position replaces;
@@ -37,7 +37,18 @@ class SeenMessages {
     std::pmr::vector<Copy> copies;
     std::vector<DeliveryResult> deliveries;
     std::uint32_t newest_delivery = 0;      // generation
+    std::uint32_t delivery_epoch = 0;       // of the last process that recorded one
     std::optional<std::uint32_t> finished;  // generations up to this one are done with
+    std::uint32_t finished_epoch = 0;       // and so are the versions of earlier processes
+
+    bool over(const Copy& copy) const {
+      return (finished && copy.generation <= *finished) || copy.epoch < finished_epoch;
+    }
+    /// Work on it was begun, or on another version of the message after it was written.
+    bool begun(const Copy& copy) const {
+      return copy.started || (!deliveries.empty() &&
+                              (newest_delivery >= copy.generation || delivery_epoch > copy.epoch));
+    }
   };
 
   SeenMessages() = default;

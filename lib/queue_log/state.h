@@ -155,7 +155,9 @@ struct QueueLog::State {
         clock(c),
         random(r),
         dead(options.expected_working),
-        accepted(options.remembered_ids, random.next()) {
+        ids_seed(random.next()),
+        accepted(options.remembered_ids, ids_seed),
+        begun(options.remembered_ids, ids_seed) {
     working.reserve(options.expected_working);
   }
 
@@ -173,6 +175,7 @@ struct QueueLog::State {
   std::vector<Slot> aside;                 // of these, set aside with the next save
   Slot last_slot = 0;
   SegmentUse next_use = 1;
+  SegmentUse first_use = 1;          // of this process
   SegmentUse saved_next_use = 0;     // of the restart positions found at the start
   std::size_t reserve_segments = 0;  // the least reserve()
   std::size_t spare_segments = 0;    // wanted beyond the reserve
@@ -238,7 +241,10 @@ struct QueueLog::State {
   Position scan_end;  // the journal's runner reads up to here before it turns to `fresh`
   std::optional<Position> fresh_lost;  // from here on the journal must be read: `fresh` was full
 
+  std::uint64_t ids_seed;  // one for both: a key of one is a key of the other
   RecentIds accepted;
+  // Work on them was begun by this process, from what an earlier one left: the places of the STARTs.
+  RecentIds begun;
 
   std::unique_ptr<RecoveryState> recovering;
   bool settle_wanted = false;
@@ -319,7 +325,7 @@ struct QueueLog::State {
   Result<Position> put(Log& log, RecordType type, const Body& body,
                        const EnvelopeView* facts = nullptr) {
     const std::size_t size = encoded_size(body);
-    if (size > QueueLog::kMaxMessage + (1U << 20)) return fail(QueueLogError::too_large);
+    if (size > kMaxChain) return fail(QueueLogError::too_large);
     if (!can_append(log, size)) return fail(QueueLogError::no_space);
     if (size > max_body(options.segment_size))
       return put_parts(log, type, as_bytes(encode(body)), facts);
@@ -354,6 +360,10 @@ struct QueueLog::State {
   void close_start(const Working& work);
   void pass_fresh(const Position& started);
   Result<void> settle_moves(Log& log);
+  bool on_its_way(std::string_view queue_id, const Position& version) const;
+  std::optional<Position> outdone_by(std::string_view queue_id, std::uint32_t record_epoch) const;
+  Result<Position> begin(std::string_view queue_id, const Place& place, std::uint64_t bytes,
+                         std::uint32_t generation, std::uint32_t record_epoch);
   SegmentSource segments_of(const Log& log) const;
   Result<bool> garbage_on_disk(const Position& position);
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;

@@ -22,6 +22,35 @@ std::string with_extension(std::string_view address, const map::AddressHit& hit)
   return out;
 }
 
+/// Takes apart what has blanks where commas belong: "x@a y@b" are two addresses, as in Postfix. What stands before
+/// <address> is a name.
+void add_addresses(std::string_view item, std::vector<std::string>& out) {
+  const auto joins = [](char c) { return c == '@' || c == '.'; };
+  if (item.find('<') != std::string_view::npos) {
+    out.emplace_back(item);
+    return;
+  }
+  std::size_t begin = 0;
+  bool quoted = false, literal = false;
+  for (std::size_t i = 0; i < item.size(); ++i) {
+    const char c = item[i];
+    if (c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && (c == '[' || c == ']'))
+      literal = c == '[';
+    if (!ascii_space(c) || quoted || literal) continue;
+    const auto rest = trim(item.substr(i));
+    if (rest.empty() || joins(rest.front()) || i == begin || joins(item[i - 1])) continue;
+    out.emplace_back(trim(item.substr(begin, i - begin)));
+    i = item.size() - rest.size();
+    begin = i;
+    --i;
+  }
+  out.emplace_back(trim(item.substr(begin)));
+}
+
 }  // namespace
 
 Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
@@ -38,7 +67,9 @@ Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
                                                    printable(hit->key, 200) + ": \"" +
                                                    printable(hit->value, 200) + "\"");
   };
-  for (const auto& item : map::split_destinations(hit->value)) {
+  std::vector<std::string> items;
+  for (const auto& item : map::split_destinations(hit->value)) add_addresses(item, items);
+  for (const auto& item : items) {
     if (item.starts_with('@') && item.find(':') == std::string::npos) {
       // @domain: the same user there.
       if (item.size() == 1) return bad();
@@ -84,6 +115,7 @@ class VirtualExpander {
     }
     out_.changed = true;
     path_.push_back(to_lower(address));
+    Result<void> done;  // an answer that has not come does not keep the others from being asked for
     for (auto& next : *mapped) {
       if (out_.addresses.size() > options_.virtual_alias_expansion_limit)
         return limit("size", address);
@@ -93,11 +125,13 @@ class VirtualExpander {
       } else if (std::ranges::find(path_, folded) != path_.end()) {
         return limit("loop", next);
       } else {
-        PEN_TRY(expand(std::move(next), depth + 1));
+        auto one = expand(std::move(next), depth + 1);
+        if (!one && !one.error().is(map::MapError::pending)) return one;
+        if (!one) done = std::move(one);
       }
     }
     path_.pop_back();
-    return {};
+    return done;
   }
   void keep(std::string address) {
     if (!seen_.insert(to_lower(address)).second) return;

@@ -34,7 +34,7 @@ void add_name(std::vector<std::string>& to, const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> own_addresses(const config::Settings& settings) {
+std::vector<std::string> interface_addresses(const config::Settings& settings) {
   std::vector<std::string> own;
   for (const auto& word : settings.inet_interfaces) {
     const bool all = iequals(word, "all");
@@ -52,6 +52,11 @@ std::vector<std::string> own_addresses(const config::Settings& settings) {
         add(own, interface.address);
     }
   }
+  return own;
+}
+
+std::vector<std::string> own_addresses(const config::Settings& settings) {
+  std::vector<std::string> own = interface_addresses(settings);
   for (const auto& word : settings.proxy_interfaces) add(own, word);
   return own;
 }

@@ -10,5 +10,7 @@ namespace pen::resolve {
 Options from_settings(const config::Settings& settings);
 /// Numeric addresses that are this host's own.
 std::vector<std::string> own_addresses(const config::Settings& settings);
+/// Those of inet_interfaces alone. May look up host names too.
+std::vector<std::string> interface_addresses(const config::Settings& settings);
 
 }  // namespace pen::resolve

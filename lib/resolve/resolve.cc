@@ -103,14 +103,18 @@ class ResolveImpl final : public Resolve {
     }
     if (!checked && !may_have_moved) return Listed::not_checked;
     PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, address));
+    const std::string plain = mail::unquote_local(mail::local_part(address)) + "@" +
+                              std::string(mail::domain_part(address));
     const auto has = [&](const map::MapList& maps) -> Result<bool> {
       PEN_TRY_ASSIGN(const auto hit, map::find_address(maps, address, keys));
-      return hit.has_value();
+      if (hit || plain == address) return hit.has_value();
+      PEN_TRY_ASSIGN(const auto unquoted, map::find_address(maps, plain, keys));
+      return unquoted.has_value();
     };
     for (const map::MapList* maps :
          {&tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical}) {
       PEN_TRY_ASSIGN(const bool known, has(*maps));
-      if (known) return Listed::yes;
+      if (known) return Listed::elsewhere;
     }
     // Before their own table: who moved is still in the password file, more often than not.
     PEN_TRY_ASSIGN(const bool gone, has(tables_.relocated));

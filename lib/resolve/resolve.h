@@ -103,8 +103,14 @@ struct Expansion {
   std::string limit_passed;
 };
 
-/// moved: relocated_maps has the recipient, and no alias or canonical table takes it elsewhere.
-enum class Listed : std::uint8_t { yes, no, not_checked, moved };
+/// What the tables say of a recipient.
+enum class Listed : std::uint8_t {
+  yes,          // its class's own table has it
+  elsewhere,    // an alias or canonical table takes it elsewhere
+  no,           // its class has a table, which does not have it
+  not_checked,  // its class has none
+  moved,        // relocated_maps has it
+};
 
 class Resolve {
  public:
@@ -130,8 +136,8 @@ class Resolve {
   /// Transport and next hop of one recipient; sender for the sender-dependent tables. A recipient that relocated_maps has
   /// gets the transport error (retry, if the table says 4.x.x) and what moved() says as its next hop.
   virtual Result<Route> route(std::string_view sender, std::string_view recipient) const = 0;
-  /// Whether a recipient of ours exists; not_checked where the class has no table (or it is not our recipient). moved:
-  /// of any class.
+  /// Whether a recipient of ours exists; not_checked too when it is not our recipient. elsewhere and moved: of any class.
+  /// An address with a quoted local part is looked up as it is, then without the quotes.
   virtual Result<Listed> listed(std::string_view recipient) const = 0;
   /// What relocated_maps says of a recipient: "5.1.6 User has moved to …"; nullopt: it does not have it. Any class.
   virtual Result<std::optional<std::string>> moved(std::string_view recipient) const = 0;

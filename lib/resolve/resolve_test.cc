@@ -55,6 +55,13 @@ struct Site {
 
 BOOST_FIXTURE_TEST_SUITE(rewriting, Site)
 
+BOOST_AUTO_TEST_CASE(empty_address_recipient_stands_for_the_null_recipient) {
+  Site site;
+  BOOST_TEST(site.routed("").ends_with(" MAILER-DAEMON@example.org"));
+  site.options.empty_address_recipient = "nobody";
+  BOOST_TEST(site.routed("").ends_with(" nobody@example.org"));
+}
+
 BOOST_AUTO_TEST_CASE(a_bare_user_gets_myorigin) {
   BOOST_TEST(rewritten("jo") == "jo@example.org");
   options.append_at_myorigin = false;
@@ -159,6 +166,14 @@ BOOST_AUTO_TEST_CASE(virtual_aliases_expand_recursively_and_keep_themselves) {
   BOOST_TEST(expanded("jo2@example.org") == "jo3@example.org");
   BOOST_TEST(expanded("jo2@remote.example") == "jo2@remote.example");
   BOOST_TEST(expanded("info+tag@alias.example") == "jo+tag@example.org other+tag@remote.example");
+}
+BOOST_AUTO_TEST_CASE(addresses_of_an_alias_may_have_blanks_between_them) {
+  options.virtual_alias_maps =
+      "inline:{ {a@x = x@b y@b,z@b\tw} {b@x = \"x y\"@b z@c} {c@x = x @ b} {d@x = Jo Doe <j@b>} }";
+  BOOST_TEST(expanded("a@x") == "x@b y@b z@b w@example.org");
+  BOOST_TEST(expanded("b@x") == "\"x y\"@b z@c");
+  BOOST_TEST(expanded("c@x") == "x@b");
+  BOOST_TEST(expanded("d@x") == "j@b");
 }
 BOOST_AUTO_TEST_CASE(alias_loops_and_floods_are_stopped_and_said) {
   BOOST_TEST(expanded("loop@example.org").starts_with("limit: "));
@@ -283,7 +298,8 @@ BOOST_AUTO_TEST_CASE(relocated_maps_return_mail_of_any_class_with_where_to_send_
   BOOST_TEST((listed("any@far.example") == Listed::moved));
   BOOST_TEST((listed("any@else.example") == Listed::not_checked));
   BOOST_TEST((listed("no@example.org") == Listed::no));
-  BOOST_TEST((listed("self@example.org") == Listed::yes));  // a virtual alias takes it elsewhere
+  BOOST_TEST(
+      (listed("self@example.org") == Listed::elsewhere));  // a virtual alias takes it elsewhere
   BOOST_TEST(open()->moved("bo@example.org")->value() == "5.1.6 User has moved to Room 7");
   BOOST_TEST(!open()->moved("no@example.org")->has_value());
   BOOST_TEST(!open()->route_by_domain());
@@ -366,8 +382,13 @@ BOOST_AUTO_TEST_CASE(recipients_are_looked_up_in_the_tables_of_their_class) {
   BOOST_TEST((listed("jo@example.org") == Listed::yes));
   BOOST_TEST((listed("jo+ext@example.org") == Listed::yes));
   BOOST_TEST((listed("no@example.org") == Listed::no));
-  BOOST_TEST((listed("self@example.org") == Listed::yes));  // a virtual alias
-  BOOST_TEST((listed("info@alias.example") == Listed::yes));
+  options.local_recipient_maps = "inline:{ jo=x, {two words = x} } unix:passwd.byname";
+  BOOST_TEST((listed("\"two words\"@example.org") == Listed::yes));
+  BOOST_TEST((listed("\"Two words\"@example.org") == Listed::yes));
+  BOOST_TEST((listed("\"no words\"@example.org") == Listed::no));
+  BOOST_TEST((listed("ROOT@example.org") == Listed::yes));
+  BOOST_TEST((listed("self@example.org") == Listed::elsewhere));  // a virtual alias
+  BOOST_TEST((listed("info@alias.example") == Listed::elsewhere));
   BOOST_TEST((listed("no@alias.example") == Listed::no));
   BOOST_TEST((listed("jo@box.example") == Listed::yes));
   BOOST_TEST((listed("no@box.example") == Listed::no));

@@ -1,5 +1,7 @@
 #include "lib/sasl/dovecot_service.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,8 @@ namespace pen::sasl {
 namespace {
 constexpr std::string_view kLost = "Connection lost to authentication server";
 constexpr std::size_t kMaxUnixPath = 107;  // sockaddr_un
+constexpr std::size_t kMaxHostName = 255;
+constexpr std::size_t kMaxAddresses = 8;  // tried for one connection, within its time-out
 }  // namespace
 
 Result<async::SocketAddress> parse_service(std::string_view text, const std::string& directory) {
@@ -37,6 +41,52 @@ Result<async::SocketAddress> parse_service(std::string_view text, const std::str
   if (path.size() > kMaxUnixPath) return wrong("longer than a socket's path can be");
   return async::SocketAddress::unix(std::move(path));
 }
+
+Result<ServiceAddress> parse_named_service(std::string_view text, const std::string& directory) {
+  static constexpr std::string_view kInName =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_";
+  const auto colon = text.rfind(':');
+  if (text.starts_with("inet:") && colon > 5 && colon <= 5 + kMaxHostName) {
+    std::string host(text.substr(5, colon - 5));
+    in6_addr raw{};
+    const bool name = host.find_first_not_of(kInName) == std::string::npos &&
+                      ::inet_pton(AF_INET, host.c_str(), &raw) != 1 && !iequals(host, "localhost");
+    if (name) {
+      PEN_TRY_ASSIGN(auto port,
+                     parse_service("inet:127.0.0.1" + std::string(text.substr(colon)), directory));
+      return ServiceAddress{async::SocketAddress::inet({}, port.port), std::move(host)};
+    }
+  }
+  PEN_TRY_ASSIGN(auto address, parse_service(text, directory));
+  return ServiceAddress{std::move(address)};
+}
+
+std::string ServiceAddress::text() const {
+  return host.empty() ? address.text() : host + ":" + std::to_string(address.port);
+}
+
+namespace {
+
+/// Blocks. At most kMaxAddresses, as the host's resolver orders them.
+Result<std::vector<async::SocketAddress>> look_up(const std::string& host, unsigned short port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &list); code != 0)
+    return fail(SaslError::no_address, host + ": " + ::gai_strerror(code));
+  std::vector<async::SocketAddress> out;
+  for (const addrinfo* a = list; a && out.size() < kMaxAddresses; a = a->ai_next) {
+    char text[NI_MAXHOST] = "";
+    if (::getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) ==
+        0)
+      out.push_back(async::SocketAddress::inet(text, port));
+  }
+  ::freeaddrinfo(list);
+  if (out.empty()) return fail(SaslError::no_address, host + ": no address");
+  return out;
+}
+
+}  // namespace
 
 /// One log-in. Lives with the session that holds it; the service knows it while it waits for an answer or may go on.
 class DovecotService::One final : public Authenticator::Exchange {
@@ -129,12 +179,10 @@ class DovecotService::One final : public Authenticator::Exchange {
   std::uint64_t epoch_ = 0;
 };
 
-DovecotService::DovecotService(async::Loop& loop, async::SocketAddress address, Options options)
-    : loop_(loop),
-      address_(std::move(address)),
-      options_(options),
-      attempted_(loop),
-      hurry_(loop) {}
+DovecotService::DovecotService(async::Loop& loop, ServiceAddress address, Options options)
+    : loop_(loop), address_(std::move(address)), options_(options), attempted_(loop), hurry_(loop) {
+  if (!address_.host.empty()) names_.emplace(loop, 1);
+}
 
 DovecotService::~DovecotService() = default;
 
@@ -151,8 +199,19 @@ async::Until DovecotService::bounded(async::Until until) const {
   return until;
 }
 
+async::Task<Result<async::Stream>> DovecotService::connect(async::Until until) {
+  if (!names_) co_return co_await async::connect(loop_, address_.address, until);
+  auto found = co_await names_->run(
+      [host = address_.host, port = address_.address.port] { return look_up(host, port); });
+  if (!found) co_return fail(std::move(found).error());
+  for (std::size_t i = 0;; ++i) {
+    auto stream = co_await async::connect(loop_, (*found)[i], until);
+    if (stream || i + 1 == found->size()) co_return stream;
+  }
+}
+
 async::Task<Result<std::vector<Mechanism>>> DovecotService::greet(async::Until until) {
-  auto stream = co_await async::connect(loop_, address_, until);
+  auto stream = co_await connect(until);
   if (!stream) co_return fail(std::move(stream).error().within(address_.text()));
   stream_.emplace(std::move(*stream));
   stream_->write(dovecot::greeting(static_cast<unsigned>(::getpid())));

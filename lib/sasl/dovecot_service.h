@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 
+#include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
 #include "lib/async/sync.h"
 #include "lib/sasl/authenticator.h"
@@ -24,6 +25,15 @@ namespace pen::sasl {
 /// without "unix:" in front. Error: bad_setting.
 Result<async::SocketAddress> parse_service(std::string_view text, const std::string& directory);
 
+struct ServiceAddress {
+  async::SocketAddress address;
+  std::string host =
+      {};  // a name that is looked up for every connection; address has the port then
+  std::string text() const;
+};
+/// The same, where the host may be a name too: "inet:dovecot:10001".
+Result<ServiceAddress> parse_named_service(std::string_view text, const std::string& directory);
+
 class DovecotService final : public Authenticator {
  public:
   static constexpr std::size_t kMaxExchanges = 2000;
@@ -33,7 +43,7 @@ class DovecotService final : public Authenticator {
     // Dovecot lets a client that fails often wait for up to 15 seconds (auth_failure_delay, penalties)
     seconds answer_timeout{30};
   };
-  DovecotService(async::Loop& loop, async::SocketAddress address, Options options);
+  DovecotService(async::Loop& loop, ServiceAddress address, Options options);
   ~DovecotService() override;
 
   /// Connects, reads answers, connects again, until cancelled or the process ends.
@@ -55,14 +65,16 @@ class DovecotService final : public Authenticator {
  private:
   class One;
   async::Task<void> serve(async::Cancel* cancel);
+  async::Task<Result<async::Stream>> connect(async::Until until);
   async::Task<Result<std::vector<Mechanism>>> greet(async::Until until);
   void take(dovecot::Reply reply);
   void disconnected();
   async::Until bounded(async::Until until) const;
 
   async::Loop& loop_;
-  async::SocketAddress address_;
+  ServiceAddress address_;
   Options options_;
+  std::optional<async::HandlerPool> names_;  // address_ has a name, whose look-up blocks
   std::optional<async::Stream> stream_;
   bool connected_ = false;
   bool told_down_ = false;

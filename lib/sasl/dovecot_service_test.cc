@@ -21,7 +21,7 @@ struct Rig {
   std::vector<std::string> heard;
   std::vector<std::string> downs;
   std::shared_ptr<DovecotService> service =
-      std::make_shared<DovecotService>(loop, address, DovecotService::Options{});
+      std::make_shared<DovecotService>(loop, ServiceAddress{address}, DovecotService::Options{});
   async::Gate gate{loop};
 
   Rig() {
@@ -86,6 +86,19 @@ BOOST_AUTO_TEST_CASE(a_setting_names_a_socket_or_a_port) {
   for (const char* wrong : {"", "unix:", "inet:", "inet:127.0.0.1", "inet:127.0.0.1:0",
                             "inet:127.0.0.1:70000", "inet:auth.example:1"})
     BOOST_TEST(parse_service(wrong, "/q").error().is(SaslError::bad_setting), wrong);
+}
+
+BOOST_AUTO_TEST_CASE(a_service_may_be_named_by_its_host) {
+  const auto named = parse_named_service("inet:auth.example:12345", "/q").value();
+  BOOST_TEST(named.host == "auth.example");
+  BOOST_TEST(named.text() == "auth.example:12345");
+  BOOST_TEST(parse_named_service("inet:dovecot:10001", "/q").value().host == "dovecot");
+  for (const char* numeric :
+       {"inet:192.0.2.1:1", "inet:[::1]:1", "inet:localhost:1", "private/auth"})
+    BOOST_TEST(parse_named_service(numeric, "/q").value().host.empty(), numeric);
+  for (const char* wrong : {"inet:auth.example", "inet:auth.example:0", "inet:auth example:1",
+                            "inet:auth.example:70000", "inet:"})
+    BOOST_TEST(parse_named_service(wrong, "/q").error().is(SaslError::bad_setting), wrong);
 }
 
 BOOST_AUTO_TEST_CASE(log_ins_share_a_connection_and_are_told_apart) {

@@ -16,6 +16,8 @@ std::string_view describe(SaslError e) {
       return "the authentication server offers no mechanism";
     case SaslError::bad_challenge:
       return "the challenge cannot be answered";
+    case SaslError::no_address:
+      return "no address is known of the host";
   }
   return "unknown";
 }

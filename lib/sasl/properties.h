@@ -23,6 +23,7 @@ enum class SaslError {
   wrong_version,    // a protocol that this version does not speak
   no_mechanism,     // it offers none
   bad_challenge,    // what the server asks of a client cannot be answered
+  no_address,       // the host's name has none, or cannot be looked up
 };
 inline std::string_view error_module(SaslError) { return "SASL"; }
 std::string_view describe(SaslError e);

@@ -25,8 +25,6 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
       a.version = true;
     } else if (word == "-u") {
       a.unprivileged = true;
-    } else if (word == "-r") {
-      a.chroot = true;
     } else if (word == "-v") {
       a.debug = true;
     } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntsmco").contains(word[1])) {
@@ -76,7 +74,6 @@ std::vector<std::string> Arguments::to_words() const {
       "-n", service, "-t", type, "-s", std::to_string(sockets), "-m", std::to_string(limit)};
   if (!config_directory.empty()) words.insert(words.end(), {"-c", config_directory});
   if (unprivileged) words.emplace_back("-u");
-  if (chroot) words.emplace_back("-r");
   if (debug) words.emplace_back("-v");
   for (const auto& o : overrides) words.insert(words.end(), {"-o", o.name + "=" + o.value});
   words.insert(words.end(), rest.begin(), rest.end());

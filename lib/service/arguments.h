@@ -1,13 +1,13 @@
 #pragma once
 /// The command line with which master starts a program.
 ///
-/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-m LIMIT] [-c DIR] [-u] [-r] [-v] [-o NAME=VALUE]… [ARG]…
+/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-m LIMIT] [-c DIR] [-u] [-v] [-o NAME=VALUE]… [ARG]…
 ///          -n  the service's name in master.cf      -t  its type: inet, unix, pass
 ///          -s  how many listening sockets are inherited, from descriptor kFirstListener on
 ///          -m  how many sessions or deliveries at once (master.cf's maxproc; 0: no limit)
 ///          -c  configuration directory              -o  a setting that wins over main.cf
-///          -u  run as mail_owner                    -r  chroot to queue_directory
-///          -v  debug lines in the log               --help, --version
+///          -u  run as mail_owner                    -v  debug lines in the log
+///          --help, --version
 ///          From the first ARG on everything is the program's own.
 /// Pure; any thread.
 #include <cstdint>
@@ -32,7 +32,6 @@ struct Arguments {
   std::size_t limit = 0;
   std::string config_directory;
   bool unprivileged = false;
-  bool chroot = false;
   bool debug = false;
   bool help = false;
   bool version = false;

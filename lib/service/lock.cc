@@ -2,21 +2,49 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 
 #include "lib/base/file_lock.h"
 
 namespace pen::service {
 namespace {
 
-Result<async::Fd> open_lock(const std::string& path) {
-  async::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+/// The state directory, if it is ours alone: then nobody else has put a name into it.
+Result<async::Fd> open_directory(const std::string& path) {
+  async::Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return fail_errno("open " + path);
+  struct stat st{};
+  if (::fstat(fd.get(), &st) != 0) return fail_errno(path);
+  if (st.st_uid != ::geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return fail(LockError::not_ours, path);
   return fd;
+}
+
+/// Links are not followed, and a file that was there before the directory was ours is not taken for ours.
+Result<async::Fd> open_file(const async::Fd& directory, const char* name, int flags) {
+  async::Fd fd(::openat(directory.get(), name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (!fd && errno == ELOOP) return fail(LockError::not_ours, name);
+  if (!fd) return fail_errno(std::string("open ") + name);
+  struct stat st{};
+  if (::fstat(fd.get(), &st) != 0) return fail_errno(name);
+  if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != ::geteuid())
+    return fail(LockError::not_ours, name);
+  return fd;
+}
+
+/// Made where it is not there. What somebody else left under its name goes: an instance may have been another user's.
+Result<async::Fd> make_file(const async::Fd& directory, const char* name) {
+  auto fd = open_file(directory, name, O_RDWR | O_CREAT);
+  if (fd || !fd.error().is(LockError::not_ours)) return fd;
+  if (::unlinkat(directory.get(), name, 0) != 0) return fail_errno(std::string("remove ") + name);
+  return open_file(directory, name, O_RDWR | O_CREAT | O_EXCL);
 }
 
 struct flock whole_file() {
@@ -37,48 +65,90 @@ bool lock_whole(int fd) {
   return ::fcntl(fd, F_OFD_SETLK, &whole) == 0;
 }
 
+/// The program's name, whatever directory it lies in and even if a new version has replaced its file.
+bool is_master(const Process& process) {
+  std::error_code error;
+  const auto exe =
+      std::filesystem::read_symlink("/proc/" + std::to_string(process.pid()) + "/exe", error);
+  return !error && (exe.filename() == "master" || exe.filename() == "master (deleted)");
+}
+
+/// The master whose pid is in the file. A pid that was written by an earlier one may be anybody's by now.
+std::optional<Process> holder(int fd) {
+  const pid_t pid = read_pid(fd);
+  if (pid <= 0) return std::nullopt;
+  auto process = Process::open(pid);
+  // Looked at after it was opened: if it has not ended, the number was its own all the time.
+  if (!process || !is_master(*process) || process->gone_within({})) return std::nullopt;
+  return process;
+}
+
 }  // namespace
 
-bool wait_until_gone(pid_t pid, milliseconds patience) {
-  const async::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process) return errno == ESRCH;
-  pollfd ended{process.get(), POLLIN, 0};
+std::string state_directory(const config::Settings& settings) {
+  return settings.queue_directory + "/pid";
+}
+
+std::optional<Process> Process::open(pid_t pid) {
+  async::Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!fd) return std::nullopt;
+  return Process(pid, std::move(fd));
+}
+
+bool Process::gone_within(milliseconds patience) const {
+  pollfd ended{fd_.get(), POLLIN, 0};
   return ::poll(&ended, 1, static_cast<int>(patience.count())) == 1;
 }
 
-Result<Locks> take_locks(const std::string& data_directory, seconds patience) {
+Result<void> Process::signal(int signo) const {
+  if (::syscall(SYS_pidfd_send_signal, fd_.get(), signo, nullptr, 0) != 0)
+    return fail_errno("signal to pid " + std::to_string(pid_));
+  return {};
+}
+
+Result<Locks> take_locks(const std::string& state_directory, seconds patience) {
   Locks locks;
-  PEN_TRY_ASSIGN(locks.master, open_lock(data_directory + "/master.lock"));
+  PEN_TRY_ASSIGN(const async::Fd directory, open_directory(state_directory));
+  auto master = make_file(directory, "master.lock");
+  if (!master) return fail(std::move(master).error().within(state_directory));
+  locks.master = *std::move(master);
   if (!lock_whole(locks.master.get())) {
-    if (errno != EAGAIN && errno != EACCES) {
-      return fail_errno("lock " + data_directory + "/master.lock");
-    }
-    const pid_t holder = read_pid(locks.master.get());
-    const bool gone = holder > 0 && wait_until_gone(holder, kDyingMaster);
+    if (errno != EAGAIN && errno != EACCES) return fail_errno("lock master.lock");
+    const auto other = holder(locks.master.get());
+    const bool gone = !other || other->gone_within(kDyingMaster);
     if (!gone || !lock_whole(locks.master.get())) {
-      return fail(LockError::held, "master pid " + std::to_string(holder));
+      return fail(LockError::held, "master pid " + std::to_string(read_pid(locks.master.get())));
     }
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(locks.master.get(), 0) != 0 ||
       ::pwrite(locks.master.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return fail_errno("write " + data_directory + "/master.lock");
+    return fail_errno("write " + state_directory + "/master.lock");
   }
-  PEN_TRY_ASSIGN(locks.programs, open_lock(data_directory + "/programs.lock"));
+  auto programs = make_file(directory, "programs.lock");
+  if (!programs) return fail(std::move(programs).error().within(state_directory));
+  locks.programs = *std::move(programs);
   if (auto locked = lock_file(locks.programs.get(), patience); !locked) {
     if (locked.error().is_errno(EWOULDBLOCK)) return fail(LockError::former_programs);
-    return fail(std::move(locked).error().within(data_directory + "/programs.lock"));
+    return fail(std::move(locked).error().within(state_directory + "/programs.lock"));
   }
   return locks;
 }
 
-std::optional<pid_t> running_master(const std::string& data_directory) {
-  const async::Fd fd(::open((data_directory + "/master.lock").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return std::nullopt;
+Result<std::optional<Process>> running_master(const std::string& state_directory) {
+  auto directory = open_directory(state_directory);
+  if (!directory && directory.error().is_errno(ENOENT)) return std::nullopt;
+  if (!directory) return fail(std::move(directory).error());
+  auto file = open_file(*directory, "master.lock", O_RDONLY);
+  if (!file && file.error().is_errno(ENOENT)) return std::nullopt;
+  if (!file) return fail(std::move(file).error().within(state_directory));
   struct flock whole = whole_file();
-  if (::fcntl(fd.get(), F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK) return std::nullopt;
-  const pid_t pid = read_pid(fd.get());
-  return pid > 0 ? std::optional(pid) : std::nullopt;
+  if (::fcntl(file->get(), F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK)
+    return std::nullopt;
+  auto process = holder(file->get());
+  if (!process)
+    return fail_errno("the master that holds the lock is being started or ended", EAGAIN);
+  return process;
 }
 
 }  // namespace pen::service

@@ -1,10 +1,12 @@
 #pragma once
-/// Who is master of an instance: two lock files in data_directory.
+/// Who is master of an instance: two lock files in its state directory, $queue_directory/pid.
 ///
 /// master.lock:    held by the running master; holds its pid. A second start is refused.
 /// programs.lock:  open in master and in every program it started. A new master takes it before it
 ///                 opens a socket, and so waits until the programs of one that was killed are gone.
 /// The locks belong to open files: they end with the processes, whatever ended those.
+/// Trust:  the directory belongs to whoever starts the mail system, root as a rule, and to nobody else it is closed: what
+///         root writes here goes where root means it to, and the pid that root signals is one that root's master wrote.
 #include <sys/types.h>
 
 #include <optional>
@@ -14,27 +16,54 @@
 #include "lib/async/fd.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
+#include "lib/config/config.h"
 
 namespace pen::service {
 
-enum class LockError { held = 1, former_programs };
+enum class LockError { held = 1, former_programs, not_ours };
 inline std::string_view error_module(LockError) { return "lock"; }
 inline std::string_view describe(LockError e) {
-  return e == LockError::held ? "the mail system is already running"
-                              : "programs of a former master do not end";
+  switch (e) {
+    case LockError::held:
+      return "the mail system is already running";
+    case LockError::former_programs:
+      return "programs of a former master do not end";
+    case LockError::not_ours:
+      return "not a file of this user's own";
+  }
+  return "?";
 }
+
+/// Where an instance keeps its locks and master's status file.
+std::string state_directory(const config::Settings& settings);
 
 struct Locks {
   async::Fd master, programs;
 };
-/// Waits for the end of a process. False: it lives on after that time.
-bool wait_until_gone(pid_t pid, milliseconds patience);
+/// Waits at most `patience` for former programs (they end by themselves at once).
+Result<Locks> take_locks(const std::string& state_directory, seconds patience);
+
 /// How long a start waits for a master that holds the lock: one that was killed a moment ago may
 /// still be about to end.
 inline constexpr milliseconds kDyingMaster{500};
-/// Waits at most `patience` for former programs (they end by themselves at once).
-Result<Locks> take_locks(const std::string& data_directory, seconds patience);
-/// The pid of the running master; nullopt: none.
-std::optional<pid_t> running_master(const std::string& data_directory);
+
+/// A process that cannot be mistaken for a later one of the same number.
+class Process {
+ public:
+  /// nullopt: there is none.
+  static std::optional<Process> open(pid_t pid);
+  pid_t pid() const { return pid_; }
+  /// Waits for its end. False: it lives on after that time.
+  bool gone_within(milliseconds patience) const;
+  /// Errors: EPERM; ESRCH, it is gone.
+  Result<void> signal(int signo) const;
+
+ private:
+  Process(pid_t pid, async::Fd fd) : pid_(pid), fd_(std::move(fd)) {}
+  pid_t pid_;
+  async::Fd fd_;
+};
+/// The running master; nullopt: none. Errors: EACCES, only root and whoever started the mail system may know; not_ours.
+Result<std::optional<Process>> running_master(const std::string& state_directory);
 
 }  // namespace pen::service

@@ -92,15 +92,23 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
   const config::Settings& settings = config.settings();
   for (const config::Service& entry : config.master()) {
     const std::string label = entry.label();
-    auto skip = [&](std::string why) { plan.skipped.push_back({label, std::move(why)}); };
+    auto skip = [&](std::string why, bool work_is_done = false) {
+      plan.skipped.push_back({label, std::move(why), work_is_done});
+    };
+    if (entry.type == ServiceType::pass) {
+      skip("no program hands connections over; its settings hold where postscreen names it", true);
+      continue;
+    }
     if (entry.type == ServiceType::fifo || entry.type == ServiceType::unix_datagram) {
-      skip("services of type " + std::string(config::to_word(entry.type)) + " are not started");
+      const auto* done = config::note_on_program(entry.command);  // unix-dgram: postlogd
+      skip("services of type " + std::string(config::to_word(entry.type)) + " are not started",
+           done && done->work_is_done);
       continue;
     }
     const std::string program = entry.command == "oqmgr" ? "qmgr" : entry.command;
     if (const auto* note = config::note_on_program(program);
         note && !machine.has_program(program)) {
-      skip(entry.command + ": " + std::string(note->text));
+      skip(entry.command + ": " + std::string(note->text), note->work_is_done);
       continue;
     }
     if (!machine.has_program(program)) {
@@ -121,8 +129,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
         entry.process_limit.value_or(static_cast<int>(settings.default_process_limit)));
     p.arguments.config_directory = config.directory();
     p.arguments.unprivileged = entry.unprivileged;
-    p.arguments.chroot = entry.chroot;
-    for (const auto& o : entry.overrides) p.arguments.overrides.push_back({o.name, o.value});
+    p.arguments.overrides = config.overrides(entry);
     p.arguments.rest = entry.arguments;
     p.exclusive = entry.process_limit == 1;
     p.wakeup = seconds(entry.wakeup_seconds);

@@ -31,6 +31,7 @@ struct Planned {
 /// A service that is not started, and why: said once.
 struct Skipped {
   std::string label, why;
+  bool work_is_done = false;  // by other programs: nothing is lost
 };
 
 struct Plan {

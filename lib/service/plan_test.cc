@@ -37,7 +37,7 @@ BOOST_FIXTURE_TEST_SUITE(plan, Fixture)
 
 BOOST_AUTO_TEST_CASE(the_eight_columns_become_arguments) {
   const Plan p = this->plan(
-      "smtp inet n n y 30? 50 smtpd -o a=b -o { c = d e } -v\n"
+      "smtp inet n n n 30? 50 smtpd -o a=b -o { c = d e } -v\n"
       "qmgr unix n - n 300 1 qmgr\n");
   BOOST_REQUIRE(p.services.size() == 2U);
   const Planned& smtp = p.services[0];
@@ -46,7 +46,6 @@ BOOST_AUTO_TEST_CASE(the_eight_columns_become_arguments) {
   BOOST_TEST(smtp.at_once);
   BOOST_TEST(!smtp.exclusive);
   BOOST_TEST(!smtp.arguments.unprivileged);
-  BOOST_TEST(smtp.arguments.chroot);
   BOOST_TEST(smtp.arguments.limit == 50U);
   BOOST_TEST(smtp.wakeup.count() == 30);
   BOOST_TEST(smtp.wakeup_if_used);
@@ -93,6 +92,58 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_started_is_told_and_the_rest_goes_on) {
   BOOST_REQUIRE(p.services.size() == 1U);
   BOOST_TEST(!p.services[0].at_once);
   BOOST_TEST(p.services[0].arguments.limit == 100U);
+}
+
+BOOST_AUTO_TEST_CASE(fifo_services_of_old_files_are_unix_services) {
+  const Plan p = this->plan("qmgr fifo n - n 300 1 qmgr\npickup fifo n - n 60 1 pickup\n");
+  BOOST_TEST(p.skipped.empty());
+  BOOST_REQUIRE(p.services.size() == 2U);
+  BOOST_TEST(p.services[0].label == "qmgr/unix");
+  BOOST_TEST(p.services[0].arguments.type == "unix");
+  BOOST_TEST(addresses(p.services[1]) == std::vector<std::string>{"/q/public/pickup"},
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(smtpd_runs_where_postscreen_stands_as_the_pass_service_says) {
+  const Plan p = this->plan(
+      "smtp inet n - y - 1 postscreen -o postscreen_greet_wait=2s\n"
+      "smtpd pass - - y - 30 smtpd -o soft_bounce=yes\n"
+      "2525 inet n - y - 1 postscreen -o smtpd_service_name=other\n"
+      "other pass - - y - - smtpd -o smtpd_banner=other\n");
+  BOOST_TEST(p.skipped.size() == 2U);  // what nobody hands connections to
+  BOOST_REQUIRE(p.services.size() == 2U);
+  const Planned& smtp = p.services[0];
+  BOOST_TEST(smtp.label == "smtp/inet");
+  BOOST_TEST(smtp.program == "smtpd");
+  BOOST_TEST(!smtp.exclusive);
+  BOOST_TEST(smtp.arguments.limit == 30U);
+  BOOST_REQUIRE(smtp.arguments.overrides.size() == 1U);
+  BOOST_TEST(smtp.arguments.overrides[0].name == "soft_bounce");
+  BOOST_TEST(p.services[1].arguments.limit == 100U);
+  BOOST_TEST(p.services[1].arguments.overrides.at(0).name == "smtpd_banner");
+}
+
+BOOST_AUTO_TEST_CASE(what_cleanup_is_told_holds_for_the_programs_that_take_mail_in) {
+  const Plan p = this->plan(
+      "smtp inet n - n - - smtpd\n"
+      "2525 inet n - n - - smtpd -o cleanup_service_name=subcleanup -o header_checks=texthash:/a\n"
+      "pickup unix n - n 60 1 pickup\nlocal unix - n n - - local\nsmtp unix - - n - - smtp\n"
+      "cleanup unix n - n - 0 cleanup -o always_bcc=all@example.org\n"
+      "subcleanup unix n - n - 0 cleanup -o syslog_name=x -o header_checks=pcre:/b\n");
+  const auto own = [&](std::string_view label) {
+    std::string out;
+    for (const Planned& s : p.services) {
+      if (s.label != label) continue;
+      for (const auto& o : s.arguments.overrides) out += o.name + "=" + o.value + " ";
+    }
+    return out;
+  };
+  BOOST_TEST(own("smtp/inet") == "always_bcc=all@example.org ");
+  BOOST_TEST(own("2525/inet") ==
+             "cleanup_service_name=subcleanup header_checks=texthash:/a header_checks=pcre:/b ");
+  BOOST_TEST(own("pickup/unix") == "always_bcc=all@example.org ");
+  BOOST_TEST(own("local/unix") == "always_bcc=all@example.org ");
+  BOOST_TEST(own("smtp/unix") == "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,7 @@
 
 #include "lib/base/log.h"
 #include "lib/service/link.h"
+#include "lib/service/table_opener.h"
 
 namespace pen::service {
 
@@ -31,8 +32,7 @@ Context::Context(async::Loop& loop, config::Config config, Arguments arguments, 
       sessions_(loop) {}
 
 std::string Context::queue_path(std::string_view name) const {
-  const bool inside = arguments_.chroot && !settings().queue_directory.empty();
-  return (inside ? std::string() : settings().queue_directory) + "/" + std::string(name);
+  return settings().queue_directory + "/" + std::string(name);
 }
 
 namespace {
@@ -41,13 +41,21 @@ namespace {
 // deliveries, not these; it only has to stop a runaway client.
 constexpr std::size_t kMaxPrograms = 4096;
 
+/// A connection's place among those that may be open, for as long as its session runs: no program can lose it by accident.
+Task<void> keep_place(async::Listener::Slot /*place*/, Task<void> session) {
+  co_await std::move(session);
+}
+
 Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener,
                       Context::Session session) {
   const async::Until until{.cancel = &context->draining()};
   while (!context->is_draining()) {
     auto accepted = co_await listener->accept(until);
     if (accepted) {
-      context->sessions().spawn("session " + accepted->peer.text(), session(*std::move(accepted)));
+      std::string name = "session " + accepted->peer.text();
+      auto place = std::move(accepted->slot);
+      context->sessions().spawn(std::move(name),
+                                keep_place(std::move(place), session(*std::move(accepted))));
     } else if (accepted.error().is(async::WaitError::cancelled) ||
                accepted.error().is(async::WaitError::closed)) {
       break;
@@ -154,7 +162,7 @@ void print_help(const Options& options) {
       "%s: %s\n\n"
       "This program is started by master, which hands it its sockets and its part of master.cf;\n"
       "see penstock(1) and master(8). Options: -n service -t type -s sockets -m limit -c dir\n"
-      "-u (run as mail_owner) -r (chroot) -v (debug) -o name=value --help --version\n",
+      "-u (run as mail_owner) -v (debug) -o name=value --help --version\n",
       options.name.c_str(), options.summary.c_str());
 }
 
@@ -202,10 +210,9 @@ Result<std::vector<Fd>> take_sockets(int count) {
   return listeners;
 }
 
-/// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it. arguments.chroot
-/// becomes what was done.
+/// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it.
 Result<Account> settle_in(const config::Config& config, const Options& options,
-                          Arguments& arguments) {
+                          const Arguments& arguments) {
   const config::Settings& settings = config.settings();
   PEN_TRY(open_log(settings, options.name, arguments.debug));
   if (options.with_privileges) options.with_privileges(config);
@@ -213,12 +220,9 @@ Result<Account> settle_in(const config::Config& config, const Options& options,
   PEN_TRY_ASSIGN(const Account owner, mail_owner(settings));
   if (::chdir(settings.queue_directory.c_str()) != 0)
     return fail_errno("queue_directory " + settings.queue_directory);
-  if (::geteuid() != 0) arguments.chroot = false;
-  if (!options.keep_privileges && (arguments.unprivileged || arguments.chroot)) {
-    PEN_TRY(drop_privileges(settings.mail_owner,
-                            arguments.chroot ? settings.queue_directory : std::string()));
-  } else {
-    arguments.chroot = false;
+  if (!options.keep_privileges && arguments.unprivileged) {
+    PEN_TRY(lend_private_tables(config, options.name));
+    PEN_TRY(drop_privileges(settings.mail_owner));
   }
   // A second net below the end of the status socket; cleared by setuid, so it is set after it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

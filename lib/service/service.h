@@ -69,7 +69,7 @@ class Context {
   std::size_t limit() const { return arguments_.limit == 0 ? SIZE_MAX : arguments_.limit; }
   /// The account that queue, data and the other programs belong to.
   const Account& owner() const { return owner_; }
-  /// A path below queue_directory as this process sees it (chroot).
+  /// A path below queue_directory.
   std::string queue_path(std::string_view name) const;
 
   /// Raised when the program should take on nothing new.

@@ -14,7 +14,7 @@ BOOST_AUTO_TEST_CASE(what_master_writes_a_program_reads_back) {
   a.sockets = 2;
   a.limit = 50;
   a.config_directory = "/etc/x";
-  a.unprivileged = a.chroot = a.debug = true;
+  a.unprivileged = a.debug = true;
   a.overrides = {{"smtpd_tls_security_level", "encrypt"}, {"empty", ""}, {"text", "a = b c"}};
   a.rest = {"flags=DRhu", "user=vmail", "-x"};
   const auto b = Arguments::parse(a.to_words());

@@ -1,13 +1,17 @@
 #include "lib/service/setup.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "lib/async/fd.h"
 #include "lib/base/log.h"
 
 namespace pen::service {
@@ -63,14 +67,10 @@ Result<Account> mail_owner(const config::Settings& settings) {
   return Account{entry.pw_uid, entry.pw_gid};
 }
 
-Result<void> drop_privileges(const std::string& account, const std::string& chroot_to) {
+Result<void> drop_privileges(const std::string& account) {
   if (::geteuid() != 0) return {};
   PEN_TRY_ASSIGN(const passwd entry, account_entry(account));
   if (::initgroups(account.c_str(), entry.pw_gid) != 0) return fail_errno("initgroups " + account);
-  if (!chroot_to.empty()) {
-    if (::chroot(chroot_to.c_str()) != 0) return fail_errno("chroot " + chroot_to);
-    if (::chdir("/") != 0) return fail_errno("chdir in the chroot");
-  }
   if (::setgid(entry.pw_gid) != 0) return fail_errno("setgid for " + account);
   if (::setuid(entry.pw_uid) != 0) return fail_errno("setuid for " + account);
   return {};
@@ -83,9 +83,26 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-std::string program_directory(const config::Config& config) {
+namespace {
+
+// In every program that links this file, and in no other mail system's.
+constexpr std::string_view kMark = "@(#) a program of the Penstock mail system";
+
+/// Whether the file is a program of Penstock: another mail system has a master too, which must not be run.
+bool is_ours(const std::string& path) {
+  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat st{};
+  if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) return false;
+  const auto size = static_cast<std::size_t>(st.st_size);
+  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (mapped == MAP_FAILED) return false;
+  const bool found = ::memmem(mapped, size, kMark.data(), kMark.size()) != nullptr;
+  ::munmap(mapped, size);
+  return found;
+}
+
+std::string own_directory(const config::Config& config) {
   namespace fs = std::filesystem;
-  if (config.where("daemon_directory")) return config.settings().daemon_directory;
   std::error_code error;
   const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
   if (!error) {
@@ -93,7 +110,25 @@ std::string program_directory(const config::Config& config) {
     const fs::path beside = own.parent_path() / "libexec" / "penstock";
     if (fs::is_directory(beside, error)) return beside;
   }
-  return config.settings().daemon_directory;
+  const config::Row* row = config::find_row("daemon_directory");
+  return config.expand(row->default_text).value_or("/usr/local/libexec/penstock");
+}
+
+}  // namespace
+
+ProgramDirectory program_directory(const config::Config& config) {
+  ProgramDirectory found;
+  const std::string& set = config.settings().daemon_directory;
+  if (config.where("daemon_directory") && is_ours(set + "/master")) {
+    found.path = set;
+    return found;
+  }
+  found.path = own_directory(config);
+  if (config.where("daemon_directory"))
+    found.warning = "daemon_directory " + set +
+                    " holds no program of Penstock: passed over, the programs in " + found.path +
+                    " are run; take the line out of main.cf";
+  return found;
 }
 
 }  // namespace pen::service

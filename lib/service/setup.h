@@ -28,16 +28,20 @@ struct Account {
 };
 /// mail_owner when this process is root; the own ids otherwise (there is nothing to change then).
 Result<Account> mail_owner(const config::Settings& settings);
-/// From root to the account for good, with its supplementary groups; chroot first when a directory
-/// is given. No effect in a process that is not root.
-Result<void> drop_privileges(const std::string& account, const std::string& chroot_to);
+/// From root to the account for good, with its supplementary groups. No effect in a process that is not root.
+Result<void> drop_privileges(const std::string& account);
 
 /// As many descriptors as the hard limit lets us have: one per session is not much.
 void raise_descriptor_limit();
 
-/// Where the programs that master starts are: daemon_directory when it is set; else the directory
-/// beside the running program (../libexec/penstock, or its own when it is one of them), so that a
-/// build tree and an installed prefix both work; else the setting's default.
-std::string program_directory(const config::Config& config);
+/// Where the programs that master starts are: daemon_directory when it is set and holds a master of Penstock (a main.cf
+/// of Postfix names the directory of Postfix's programs, which must not be run); else the directory beside the running
+/// program (../libexec/penstock, or its own when it is one of them), so that a build tree and an installed prefix both
+/// work; else the setting's default.
+struct ProgramDirectory {
+  std::string path;
+  std::string warning;  // daemon_directory is set and passed over; "": it is not
+};
+ProgramDirectory program_directory(const config::Config& config);
 
 }  // namespace pen::service

@@ -7,7 +7,7 @@ namespace {
 
 Classes classes(std::string_view text) {
   auto parsed = Classes::parse(text);
-  BOOST_REQUIRE_MESSAGE(parsed.has_value(), parsed.error());
+  BOOST_REQUIRE_MESSAGE(parsed.has_value(), (parsed ? "" : parsed.error()));
   return *std::move(parsed);
 }
 std::string mask_of(const Classes& c, std::string_view name, std::string_view address) {

@@ -12,6 +12,7 @@ enum class Breakage {
   no_lock,               // a file is leased although somebody still has it open
   found_files_are_free,  // what was there at start is used before anybody asked whose it is
   references_ignored,    // the orphan pass frees files that messages own
+  unlocked_readers,      // a file is leased although somebody still reads it
   // This no cut shows, because no correct queue holds a stale reference: spool_test.cc finds it.
   any_use_fits,  // a reference is believed whatever use its file is in
   last,

@@ -184,6 +184,11 @@ class FaultDisk {
       return read_some(fd, size, offset);
     }
     Result<bool> lock(int fd) override { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
+    Result<bool> share(int fd) override { return ::flock(fd, LOCK_SH | LOCK_NB) == 0; }
+    Result<void> unlock(int fd) override {
+      PEN_CHECK(::flock(fd, LOCK_UN) == 0);
+      return {};
+    }
     Result<std::uint64_t> free_bytes() override { return UINT64_MAX; }
     std::string name(FileNumber file) const override { return fmt::format("body-{:08}", file); }
 

@@ -84,12 +84,11 @@ class Directory final : public Files {
   Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) override {
     return read_some(fd, size, offset);
   }
-  Result<bool> lock(int fd) override {
-    while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return false;
-      if (errno != EINTR) return fail_errno("lock a file in " + path_);
-    }
-    return true;
+  Result<bool> lock(int fd) override { return lock(fd, LOCK_EX); }
+  Result<bool> share(int fd) override { return lock(fd, LOCK_SH); }
+  Result<void> unlock(int fd) override {
+    if (::flock(fd, LOCK_UN) != 0) return fail_errno("unlock a file in " + path_);
+    return {};
   }
   Result<std::uint64_t> free_bytes() override {
     struct statvfs st{};
@@ -99,6 +98,14 @@ class Directory final : public Files {
   std::string name(FileNumber file) const override { return path_ + "/" + name_of(file); }
 
  private:
+  Result<bool> lock(int fd, int how) const {
+    while (::flock(fd, how | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return false;
+      if (errno != EINTR) return fail_errno("lock a file in " + path_);
+    }
+    return true;
+  }
+
   std::string path_;
   async::Fd fd_;
 };

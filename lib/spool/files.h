@@ -39,6 +39,11 @@ class Files {
   virtual Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) = 0;
   /// Takes the exclusive flock of the descriptor's open file description. False: another description has it.
   virtual Result<bool> lock(int fd) = 0;
+  /// Takes the shared one, in place of the exclusive one if the description has that. False: another description has the
+  /// exclusive one.
+  virtual Result<bool> share(int fd) = 0;
+  /// Gives the description's flock back.
+  virtual Result<void> unlock(int fd) = 0;
   /// Bytes that a file may still take on this disk.
   virtual Result<std::uint64_t> free_bytes() = 0;
   /// What messages call the file.

@@ -8,7 +8,7 @@
 namespace pen::spool {
 
 void Pool::found(FileNumber file) {
-  files_.emplace(file, State::unknown);
+  files_.emplace(file, File{});
   last_file_ = std::max(last_file_, file);
 }
 
@@ -28,7 +28,7 @@ std::optional<Pool::Leased> Pool::lease(bool only_fresh) {
       unmade_.pop_back();
     }
   }
-  files_[result.file] = State::leased;
+  files_[result.file].state = State::leased;
   leases_.emplace(result.lease, result.file);
   peak_ = std::max(peak_, files_.size() - free_.size());
   return result;
@@ -39,10 +39,10 @@ std::optional<FileNumber> Pool::leased(std::uint64_t lease) const {
   return it == leases_.end() ? std::nullopt : std::optional(it->second);
 }
 
-bool Pool::take(std::uint64_t lease) {
+bool Pool::take(std::uint64_t lease, std::uint32_t use) {
   const auto it = leases_.find(lease);
   if (it == leases_.end()) return false;
-  files_[it->second] = State::used;
+  files_[it->second] = {State::used, use};
   leases_.erase(it);
   return true;
 }
@@ -50,7 +50,7 @@ bool Pool::take(std::uint64_t lease) {
 bool Pool::give_back(std::uint64_t lease) {
   const auto it = leases_.find(lease);
   if (it == leases_.end()) return false;
-  files_[it->second] = State::free;
+  files_[it->second].state = State::free;
   // Last: on a full disk a file too small for its content comes back, and would be tried for ever.
   free_.push_back(it->second);
   leases_.erase(it);
@@ -60,7 +60,7 @@ bool Pool::give_back(std::uint64_t lease) {
 void Pool::set_aside(std::uint64_t lease) {
   const auto it = leases_.find(lease);
   PEN_CHECK(it != leases_.end());
-  files_[it->second] = State::free;
+  files_[it->second].state = State::free;
   free_.push_back(it->second);
   leases_.erase(it);
 }
@@ -80,38 +80,48 @@ void Pool::not_ours(std::uint64_t lease) {
   leases_.erase(it);
 }
 
-void Pool::release(FileNumber file, std::uint64_t safe_after) {
+bool Pool::release(FileNumber file, std::uint32_t use, std::uint64_t safe_after) {
   const auto it = files_.find(file);
-  // A file whose message was lost to damage can be unknown to us; nothing is to be done about it.
-  if (it == files_.end() || (it->second != State::used && it->second != State::unknown)) return;
-  it->second = State::retiring;
+  // A file whose message was lost to damage can be unknown to us; nothing is to be done about it. Nor about the file of a
+  // version that should have been garbage, which others have by now.
+  if (it == files_.end()) return false;
+  File& f = it->second;
+  const bool mine = f.state == State::used && (f.use == use || broken(Breakage::any_use_fits));
+  if (!mine && f.state != State::unknown) return false;
+  f.state = State::retiring;
   retiring_.emplace_back(safe_after, file);
+  return true;
 }
 
 std::size_t Pool::reclaim(std::uint64_t last_save) {
   std::size_t n = 0;
   if (broken(Breakage::reuse_before_save)) last_save = UINT64_MAX;
   for (; !retiring_.empty() && retiring_.front().first <= last_save; ++n) {
-    files_[retiring_.front().second] = State::free;
+    files_[retiring_.front().second].state = State::free;
     free_.push_front(retiring_.front().second);
     retiring_.pop_front();
   }
   return n;
 }
 
-bool Pool::referenced(FileNumber file) {
+Pool::Owner Pool::referenced(FileNumber file, std::uint32_t use) {
   const auto it = files_.find(file);
-  if (it == files_.end()) return false;
-  if (it->second == State::unknown && !broken(Breakage::references_ignored))
-    it->second = State::used;
-  return true;
+  if (it == files_.end()) return Owner::missing;
+  File& f = it->second;
+  if (f.state == State::unknown && !broken(Breakage::references_ignored)) f = {State::used, use};
+  return f.state == State::used && f.use != use ? Owner::another : Owner::yes;
+}
+
+bool Pool::unknown(FileNumber file) const {
+  const auto it = files_.find(file);
+  return it != files_.end() && it->second.state == State::unknown;
 }
 
 std::vector<FileNumber> Pool::sweep() {
   std::vector<FileNumber> orphans;
-  for (auto& [file, state] : files_) {
-    if (state != State::unknown) continue;
-    state = State::free;
+  for (auto& [file, f] : files_) {
+    if (f.state != State::unknown) continue;
+    f.state = State::free;
     free_.push_back(file);
     orphans.push_back(file);
   }
@@ -142,9 +152,9 @@ Pool::Figures Pool::figures() const {
   f.free = free_.size();
   f.leased = leases_.size();
   f.retiring = retiring_.size();
-  for (const auto& [file, state] : files_) {
-    if (state == State::unknown) ++f.unknown;
-    if (state == State::used) ++f.used;
+  for (const auto& [number, file] : files_) {
+    if (file.state == State::unknown) ++f.unknown;
+    if (file.state == State::used) ++f.used;
   }
   return f;
 }

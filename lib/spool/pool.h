@@ -38,8 +38,9 @@ class Pool {
   std::optional<Leased> lease(bool only_fresh = false);
   /// The file of a lease, for checks. nullopt: no such lease (any more).
   std::optional<FileNumber> leased(std::uint64_t lease) const;
-  /// The message with the content is in the queue log (or about to be). False: no such lease.
-  bool take(std::uint64_t lease);
+  /// The message with the content is in the queue log (or about to be). `use`: what its reference will name. False: no such
+  /// lease.
+  bool take(std::uint64_t lease, std::uint32_t use);
   /// The receiver is gone or does not need it; every other free file comes first. False: no such lease.
   bool give_back(std::uint64_t lease);
   /// As give_back(), but every other free file comes first: somebody may still write to this one.
@@ -49,14 +50,19 @@ class Pool {
   /// Turned out not to be a file of the spool: neither it nor its number is used again.
   void not_ours(std::uint64_t lease);
   /// The message is over; the file may be used again when queue log save `safe_after` is on disk.
-  void release(FileNumber file, std::uint64_t safe_after);
+  /// False, and nothing is done: it is not in the hands of a message with this use.
+  bool release(FileNumber file, std::uint32_t use, std::uint64_t safe_after);
   /// Returns how many became free.
   std::size_t reclaim(std::uint64_t last_save);
   /// Whether files are waiting for a save.
   bool files_wait() const { return !retiring_.empty(); }
 
-  /// A message found in the queue owns the file. False: no such file (its content is lost).
-  bool referenced(FileNumber file);
+  enum class Owner { yes, missing, another };
+  /// A message found in the queue owns the file, in this use. missing: no such file (its content is lost). another: a message
+  /// with another use of it was met before; what the file says decides, by settle().
+  Owner referenced(FileNumber file, std::uint32_t use);
+  void settle(FileNumber file, std::uint32_t use) { files_[file].use = use; }
+  bool unknown(FileNumber file) const;
   /// Every message was reported to referenced(): files nobody owns are free. Returns them.
   std::vector<FileNumber> sweep();
   bool swept() const { return swept_; }
@@ -77,7 +83,11 @@ class Pool {
   enum class State : std::uint8_t { unknown, free, leased, used, retiring };
   std::size_t max_leases_;
   std::size_t keep_;
-  std::map<FileNumber, State> files_;
+  struct File {
+    State state = State::unknown;
+    std::uint32_t use = 0;  // of one in a message's hands
+  };
+  std::map<FileNumber, File> files_;
   std::deque<FileNumber> free_;  // last used first: its pages are the warmest
   std::unordered_map<std::uint64_t, FileNumber> leases_;
   std::deque<std::pair<std::uint64_t, FileNumber>> retiring_;

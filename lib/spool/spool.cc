@@ -155,6 +155,20 @@ bool Spool::give_back(std::uint64_t lease) {
   return pool_.give_back(lease);
 }
 
+/// Returns the file's new size. What a client says of its size is no more than that: beyond a part of what is free the file
+/// grows with the content instead, so that clients who send little of what they announce do not fill the disk.
+Result<std::uint64_t> Spool::grow(int fd, std::uint64_t size, std::uint64_t needed) {
+  constexpr std::uint64_t kPartOfDisk = 16;
+  if (needed > kGrowth) {
+    PEN_TRY_ASSIGN(const std::uint64_t free, files_->free_bytes());
+    if (needed - size > free) return fail(Error::from_errno(ENOSPC, "a body that was announced"));
+    if (needed - size > free / kPartOfDisk) needed = std::max(size, kGrowth);
+  }
+  const std::uint64_t rounded = std::max(size, (needed + kGrowth - 1) / kGrowth * kGrowth);
+  PEN_TRY(files_->reserve(fd, rounded));
+  return rounded;
+}
+
 Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
   if (reserve_ > 0) {
     PEN_TRY_ASSIGN(const std::uint64_t left, files_->free_bytes());
@@ -197,10 +211,9 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
   File& file = open_.at(leased->file);
   const std::uint64_t needed = kContentOffset + std::max<std::uint64_t>(expected_size, 1);
   if (file.size < needed) {
-    const std::uint64_t rounded = (needed + kGrowth - 1) / kGrowth * kGrowth;
-    if (auto grown = files_->reserve(*fd, rounded); !grown)
-      return give_up(std::move(grown).error());
-    file.size = rounded;
+    auto grown = grow(*fd, file.size, needed);
+    if (!grown) return give_up(std::move(grown).error());
+    file.size = *grown;
   }
   do {
     file.use = static_cast<std::uint32_t>(new_use_());
@@ -227,8 +240,13 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   PEN_TRY_ASSIGN(const auto header, header_of(fd));
   if (!header || header->file != *file) return fail(SpoolError::wrong_owner, std::string(queue_id));
   PEN_TRY(files_->write(fd, owner_sector(*file, header->use, queue_id, length), kSector));
-  open_.at(*file).size = size;
-  PEN_CHECK(pool_.take(lease));
+  File& held = open_.at(*file);
+  held.size = size;
+  // The receiver has written what there is to write; from now on readers share the file. (Not if our copy of the lease's
+  // descriptor had to make room for others: then readers get their lock when the receiver has closed its own.)
+  if (!broken(Breakage::no_lock)) PEN_TRY(files_->share(fd));
+  held.locked = false;
+  PEN_CHECK(pool_.take(lease, header->use));
   return BodyRef{header->use} << 32 | *file;
 }
 
@@ -248,20 +266,76 @@ Result<void> Spool::shrink(SteadyTime now) {
   return {};
 }
 
-Result<async::Fd> Spool::open_to_read(BodyRef ref) {
-  auto reader = readers_.find(file_of(ref));
-  if (reader == readers_.end()) {
-    PEN_TRY_ASSIGN(async::Fd opened, files_->open(file_of(ref), false));
-    if (readers_.size() >= max_open_) readers_.erase(readers_.begin());
-    reader = readers_.emplace(file_of(ref), std::move(opened)).first;
+/// What the file itself says; nullopt: nothing that can be believed.
+std::optional<std::uint32_t> Spool::use_now(FileNumber file) {
+  const auto opened = files_->open(file, false);
+  if (!opened) return std::nullopt;
+  const auto header = header_of(opened->get());
+  if (!header || !*header || (*header)->file != file) return std::nullopt;
+  return (*header)->use;
+}
+
+bool Spool::referenced(BodyRef ref) {
+  switch (pool_.referenced(file_of(ref), use_of(ref))) {
+    case Pool::Owner::yes:
+      return true;
+    case Pool::Owner::missing:
+      return false;
+    case Pool::Owner::another:
+      break;
   }
-  PEN_TRY_ASSIGN(const auto header, header_of(reader->second.get()));
+  const auto use = use_now(file_of(ref));
+  if (use) pool_.settle(file_of(ref), *use);
+  return use == use_of(ref);
+}
+
+void Spool::release(BodyRef ref, std::uint64_t safe_after) {
+  // Not met by the orphan pass yet: another message may own it by now.
+  if (pool_.unknown(file_of(ref)) && use_now(file_of(ref)) != use_of(ref) &&
+      !broken(Breakage::any_use_fits))
+    return;
+  if (!pool_.release(file_of(ref), use_of(ref), safe_after)) return;
+  // Our own copy must not keep the file from the next lease. It stays open, and is locked again when it is used again.
+  const auto reader = readers_.find(file_of(ref));
+  if (reader == readers_.end() || !std::exchange(reader->second.shared, false)) return;
+  if (!files_->unlock(reader->second.fd.get())) readers_.erase(reader);
+}
+
+/// With its lock, and seen to be in the use that the reference names.
+Result<Spool::Reader> Spool::reader_of(BodyRef ref, std::optional<Reader> known) {
+  const FileNumber file = file_of(ref);
+  Reader reader;
+  if (known) {
+    reader = *std::move(known);
+  } else {
+    PEN_TRY_ASSIGN(reader.fd, files_->open(file, false));
+  }
+  const int fd = reader.fd.get();
+  // Before the use is looked at: with the lock it stays as it is.
+  if (!reader.shared && !broken(Breakage::no_lock) && !broken(Breakage::unlocked_readers)) {
+    PEN_TRY_ASSIGN(reader.shared, files_->share(fd));
+  }
+  PEN_TRY_ASSIGN(const auto header, header_of(fd));
   const bool same_use = header && (header->use == use_of(ref) || broken(Breakage::any_use_fits));
-  if (!header || header->file != file_of(ref) || !same_use)
-    return fail(SpoolError::wrong_owner, files_->name(file_of(ref)));
-  async::Fd copy(::fcntl(reader->second.get(), F_DUPFD_CLOEXEC, 0));
+  if (!header || header->file != file || !same_use)
+    return fail(SpoolError::wrong_owner, files_->name(file));
+  return reader;
+}
+
+Result<async::Fd> Spool::open_to_read(BodyRef ref) {
+  std::optional<Reader> known;
+  if (auto node = readers_.extract(file_of(ref))) known = std::move(node.mapped());
+  PEN_TRY_ASSIGN(Reader reader, reader_of(ref, std::move(known)));
+  async::Fd copy(::fcntl(reader.fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy) return fail_errno("duplicate a spool descriptor");
+  if (readers_.size() >= max_open_) readers_.erase(readers_.begin());
+  readers_.emplace(file_of(ref), std::move(reader));
   return copy;
+}
+
+Result<async::Fd> Spool::open_apart(BodyRef ref) {
+  PEN_TRY_ASSIGN(Reader reader, reader_of(ref, std::nullopt));
+  return std::move(reader.fd);
 }
 
 }  // namespace pen::spool

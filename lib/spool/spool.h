@@ -18,6 +18,11 @@
 ///          under way. So each lease travels with an exclusive flock: it belongs to the open file description, and
 ///          lasts until the last copy of the descriptor is closed, in whatever process. A file is leased only
 ///          with that lock in hand; one that somebody still has open is passed over.
+/// Readers: a descriptor from open_to_read() travels with a shared flock, which lasts as long as its last copy, in whatever
+///          process and over any death of qmgr: until then the file is not leased again. Copies of one description serve
+///          all programs that answer for what they read, so that no message costs an open(): release() takes their lock
+///          back, because by then all have answered. When one of them is lost, forget_readers(). Besides, a reader compares
+///          read_header() before its first read and after its last, before it says "sent".
 /// Orphans: files found at start are not used before orphan pass has ended: call referenced() for each message of a
 ///          queue_log::Scan, then sweep(). New files are made meanwhile, so mail is accepted at once.
 /// Thread:  one. lease() and open_to_read() make a system call or three; the receivers do the writing.
@@ -87,21 +92,27 @@ class Spool {
     async::Fd fd;  // read and write
     std::uint64_t content_offset = kContentOffset;
   };
-  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it. Errors: no_space, too_many, errno.
+  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it: all of it, unless that is more than a
+  /// sixteenth of what is free. Errors: no_space, too_many, errno.
   Result<Lease> lease(std::uint64_t expected_size);
   /// The receiver is gone or does not need it. False: no such lease.
   bool give_back(std::uint64_t lease);
   /// The receiver has written and synced `length` bytes. Writes down the owner (not synced: the envelope is what
   /// counts).
   Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
-  /// Read-only descriptor. Errors: wrong_owner, errno.
+  /// Read-only descriptor, for who says when it has read: before release(). Errors: wrong_owner, errno.
   Result<async::Fd> open_to_read(BodyRef ref);
+  /// The same for who says nothing: a description, and a lock, of its own.
+  Result<async::Fd> open_apart(BodyRef ref);
+  /// A program that may have a descriptor of open_to_read() will not answer: whatever lives of it keeps its lock.
+  void forget_readers() { readers_.clear(); }
   /// The message is over (or its envelope was refused): see QueueLog::next_save().
-  void release(BodyRef ref, std::uint64_t safe_after) { pool_.release(file_of(ref), safe_after); }
+  /// One that names an earlier use of the file is nobody's concern any more.
+  void release(BodyRef ref, std::uint64_t safe_after);
   std::size_t reclaim(std::uint64_t last_save) { return pool_.reclaim(last_save); }
   bool files_wait() const { return pool_.files_wait(); }
-  /// False: the file of a queued message is missing; the caller reports it.
-  bool referenced(BodyRef ref) { return pool_.referenced(file_of(ref)); }
+  /// False: the file of a queued message is missing, or serves another one; the caller reports it.
+  bool referenced(BodyRef ref);
   /// Ends the orphan pass; returns how many files nobody owned.
   std::size_t sweep() { return pool_.sweep().size(); }
   /// Removes a few files that the last half hour did not need; call it once a second. Errors: errno; such a file stays
@@ -123,7 +134,9 @@ class Spool {
         std::size_t keep);
   Result<int> writable(FileNumber file);
   Result<void> create(FileNumber file);
+  Result<std::uint64_t> grow(int fd, std::uint64_t size, std::uint64_t needed);
   Result<bool> lock(FileNumber file);
+  std::optional<std::uint32_t> use_now(FileNumber file);
   static std::optional<Header> parse_header(std::string block);
   Result<std::optional<Header>> header_of(int fd);
 
@@ -138,8 +151,13 @@ class Spool {
     bool locked = false;  // and so nobody but holders of leases of this descriptor can write
   };
   std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most max_open_
-  // Read-only ones, of which delivery programs get copies: at most max_open_ too. They take no lock.
-  std::unordered_map<FileNumber, async::Fd> readers_;
+  // Read-only ones, of which delivery programs get copies: at most max_open_ too.
+  struct Reader {
+    async::Fd fd;
+    bool shared = false;  // it has the shared flock
+  };
+  std::unordered_map<FileNumber, Reader> readers_;
+  Result<Reader> reader_of(BodyRef ref, std::optional<Reader> known);
   /// As many as a steady stream of large messages has in turn (a file comes back a second after its message went); an
   /// eighth of the process's descriptors at most, so that connections have theirs.
   static constexpr std::size_t kMaxOpen = 1024;

@@ -340,6 +340,80 @@ BOOST_FIXTURE_TEST_CASE(a_lease_given_back_with_a_write_under_way_stays_out_unti
   BOOST_TEST(number_of(*again) == file);
 }
 
+/// Whoever reads on after its qmgr died, or after the conversation with it ended, sees no other message's content.
+BOOST_FIXTURE_TEST_CASE(a_file_with_a_living_reader_is_not_leased_again, Place) {
+  const BodyRef ref = store("id1", "hello body");
+  auto reads_on = *spool->open_to_read(ref);
+  for (int death = 0; death < 2; ++death) {
+    spool.reset();
+    spool = open();
+    BOOST_TEST(spool->referenced(ref));
+    spool->sweep();
+    BOOST_TEST(read(ref, 10) == "hello body");  // it is delivered again, and over
+  }
+  spool->release(ref, 1);
+  BOOST_TEST(spool->reclaim(1) == 1u);
+  BOOST_TEST(file_of(store("id2", "other body")) != file_of(ref));
+  BOOST_TEST((*Spool::read_header(reads_on.get()))->use == use_of(ref));
+  reads_on = async::Fd();
+  BOOST_TEST(number_of(*spool->lease(10)) == file_of(ref));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_reader_that_will_not_answer_keeps_its_file_and_one_that_did_does_not,
+                        Place) {
+  const BodyRef ref = store("id1", "hello body");
+  const auto answered = *spool->open_to_read(ref);
+  spool->release(ref, 1);
+  spool->reclaim(1);
+  const BodyRef next = store("id2", "other body");
+  BOOST_TEST(file_of(next) == file_of(ref));
+  const auto lost = *spool->open_to_read(next);
+  spool->forget_readers();
+  spool->release(next, 2);
+  spool->reclaim(2);
+  const BodyRef third = store("id3", "third body");
+  BOOST_TEST(file_of(third) != file_of(ref));
+  const auto tool = *spool->open_apart(third);
+  spool->release(third, 3);
+  spool->reclaim(3);
+  BOOST_TEST(number_of(*spool->lease(10)) != file_of(third));
+}
+
+BOOST_FIXTURE_TEST_CASE(the_breakage_that_locks_no_readers_shows_in_the_use_of_the_file, Place) {
+  BreakageScope broken(Breakage::unlocked_readers);
+  const BodyRef ref = store("id1", "hello body");
+  auto fd = *spool->open_to_read(ref);
+  BOOST_TEST((*Spool::read_header(fd.get()))->use == use_of(ref));
+  spool->release(ref, 1);
+  spool->reclaim(1);
+  BOOST_REQUIRE(file_of(store("id2", "other body")) == file_of(ref));
+  BOOST_TEST((*Spool::read_header(fd.get()))->use != use_of(ref));
+}
+
+/// A version that should be garbage may name a file that another message has by now.
+BOOST_FIXTURE_TEST_CASE(a_stale_reference_releases_no_file_of_another_message, Place) {
+  const BodyRef first = store("id1", "one");
+  spool->release(first, 1);
+  spool->reclaim(1);
+  const BodyRef second = store("id2", "two");
+  BOOST_REQUIRE(file_of(second) == file_of(first));
+  spool->release(first, 2);
+  BOOST_TEST(spool->figures().used == 1u);
+  for (const bool met : {false, true}) {
+    spool.reset();
+    spool = open();
+    if (met) {
+      BOOST_TEST(spool->referenced(first));  // not known better yet
+      BOOST_TEST(spool->referenced(second));
+      BOOST_TEST(!spool->referenced(first));
+    }
+    spool->release(first, 1);
+    BOOST_TEST(spool->figures().retiring == 0u);
+    spool->release(second, 1);
+    BOOST_TEST(spool->figures().retiring == 1u);
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(when_many_files_are_held_a_new_one_is_made, Place) {
   std::vector<Spool::Lease> held;
   for (int i = 0; i < 20; ++i) held.push_back(*spool->lease(10));

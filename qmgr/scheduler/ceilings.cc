@@ -45,11 +45,9 @@ void Model::learn_quota(Destination& d, std::uint64_t done) {
   f.closed_after = n;
 }
 
-void Model::measured(Connection& c, microseconds service_time) {
+void Model::measured(Connection& c, microseconds since_begun) {
   destdb::Facts& f = c.destination->facts;
-  // A measure of long ago says nothing.
-  const bool fresh = f.service_time.count() > 0 && measured_lately(*c.destination);
-  f.service_time = fresh ? (f.service_time * 7 + service_time) / 8 : service_time;
+  f.service_time = service_time(c, since_begun);
   f.measured = wall;
   ++c.done;
   if (f.messages_per_connection > 0 && c.done > f.messages_per_connection)

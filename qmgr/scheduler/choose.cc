@@ -11,23 +11,6 @@ namespace {
 constexpr auto kLookAgain = seconds(1);
 }  // namespace
 
-bool Model::backlogged(const Connection& c) const {
-  return backlogged(c, options.backlog_threshold);
-}
-
-bool Model::may_pull(const Connection& c) const {
-  return !backlogged(c, std::max(options.backlog_threshold, c.window));
-}
-
-bool Model::backlogged(const Connection& c, std::size_t threshold) const {
-  const std::size_t n = c.jobs();
-  if (n >= threshold || (c.quota > 0 && c.done + n >= c.quota)) return true;
-  if (n == 0 || c.state == Connection::State::opening) return false;
-  const auto expected =
-      c.destination->facts.service_time * static_cast<std::int64_t>(n) / std::max(1U, c.window);
-  return expected > options.backlog_time;
-}
-
 std::size_t Model::usable_level(const Cluster& c) const {
   for (std::size_t i = 0; i < c.levels.size(); ++i) {
     for (const auto& m : c.levels[i]) {
@@ -160,7 +143,11 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
     }
   }
   out.rule = Choice::wait;
-  if (newest != nullptr) {
+  if (out.waits == Waits::limits && !alone) {
+    // A ride would bind it to one connection; it waits for whichever has room first, if none has it now.
+    out.connection = with_room(level);
+    if (out.connection != nullptr) out.rule = Choice::ride;
+  } else if (newest != nullptr) {
     Connection* ride = pick_ride(level, *newest);
     if (alone || ride->jobs() < std::size_t{options.backlog_threshold} * options.ride_limit) {
       out.rule = Choice::ride;
@@ -200,6 +187,18 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
   if (t.limits.workers != 0 && t.connections >= t.limits.workers) close_one_idle(t);
   assign(j, open(d, j));
   return Outcome::assigned;
+}
+
+Connection* Model::with_room(const std::vector<std::unique_ptr<Member>>& level) const {
+  Connection* best = nullptr;
+  for (const auto& member : level) {
+    if (dead(*member->destination) || holds_its_share(*member->destination)) continue;
+    for (Connection* c : member->destination->connections) {
+      if (c->state != Connection::State::open || c->waiting > 0 || !may_take(*c)) continue;
+      if (best == nullptr || c->handed.size() < best->handed.size()) best = c;
+    }
+  }
+  return best;
 }
 
 Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,

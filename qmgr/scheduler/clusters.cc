@@ -33,6 +33,7 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
     if (auto facts = table.find(key)) {
       slot->facts = std::move(*facts);
       slot->known = true;
+      note_order(*slot);
     }
     if (!slot->known) slot->allowance = t.limits.initial_concurrency;
     enter_class(*slot);
@@ -197,11 +198,15 @@ bool Model::dead(const Destination& d) const {
 }
 
 std::uint32_t Model::connection_limit(const Destination& d) const {
+  const std::uint32_t limit = limit_in_time(d);
+  return d.allowance > 0 ? std::min(limit, d.allowance + d.elsewhere) : limit;
+}
+
+std::uint32_t Model::limit_in_time(const Destination& d) const {
   if (d.facts.failures > 0) return 1;  // one connection tries whether it is back
   if (keeps_pace(d)) return 1;
   std::uint32_t limit = d.transport->limits.destination_concurrency;
   if (limit == 0) limit = kNoLimit;
-  if (d.allowance > 0) limit = std::min(limit, d.allowance + d.elsewhere);
   if (d.facts.tolerated_connections > 0) {
     // Past its time the ceiling is probed by one more connection.
     const std::uint32_t learned =

@@ -26,6 +26,7 @@ Connection& Model::open(Destination& d, const Job& cause) {
   auto owned = std::make_unique<Connection>();
   Connection& c = *owned;
   c.number = next_connection++;
+  c.opened_at = now;
   c.destination = &d;
   c.quota = quota_of(d);
   connections.emplace(c.number, std::move(owned));
@@ -106,7 +107,7 @@ void Model::hand(Connection& c, Job& j) {
   prefetch(*c.handed.front());  // will be done next
   actions.emplace_back(HandJob{c.number, j.number, j.message->number,
                                c.destination->transport->name, j.route->nexthop, j.ordinals.all(),
-                               j.route->cluster->has_several()});
+                               may_go_on(j, *c.destination)});
 }
 
 void Model::hand_out(Connection& c) {
@@ -124,13 +125,17 @@ void Model::hand_out(Connection& c) {
     }
     return;
   }
-  while (may_pull(c) && pull(c)) {
-  }
-  while (c.handed.size() < c.window && !c.spent() && !must_pause(*c.destination)) {
-    if (c.waiting == 0 && !steal(c)) break;
-    ConnectionShare* turn = c.round.front();  // one job of each message in turn
-    c.round.rotate();
-    Job& j = *turn->waiting.front();
+  while (may_take(c)) {
+    // What rode along takes turns with what waits in the pool, and in either the messages do.
+    Job* next = nullptr;
+    if (c.waiting == 0 || (c.from_pool = !c.from_pool)) next = pull(c);
+    if (next == nullptr && c.waiting == 0) next = steal(c);
+    if (next == nullptr && c.waiting == 0) break;
+    if (next == nullptr) {
+      next = c.round.front()->waiting.front();
+      c.round.rotate();
+    }
+    Job& j = *next;
     if (j.expiry <= now) {
       reroute(j);
       continue;
@@ -332,8 +337,9 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   }
   for (Job* j : lost) unassign(*j);
   if (!lost.empty()) pause(d);
-  const std::uint64_t done = c.done;
+  const std::uint64_t done = c.done, served = c.served;
   const bool had_work = !again.empty() || !lost.empty();
+  const bool cut_short = c.cut_short;
   unset_idle(c);
   if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
       it != d.connections.end()) {
@@ -342,16 +348,17 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   // A peer's broken TLS is no reason to wait where TLS may be left out: the next connection does without.
   const bool broken_tls = trouble == Trouble::tls && may_go_clear(d);
   if (broken_tls) learn_clear_text(d);
-  // After deliveries a close is its right, unless it says when to come back.
-  const bool failure =
-      was_opened ? trouble != Trouble::none && !broken_tls &&
-                       ((done == 0 && had_work) ||
-                        (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
-                 : trouble != Trouble::replaced && !broken_tls;
+  // After deliveries a close is its right, unless it says when to come back. Within the first transaction it may have been
+  // the message's fault: then the host has failed when the next one went the same way.
+  const bool served_nothing = cut_short ? served == 0 && breaks_again(d) : done == 0 && had_work;
+  const bool failure = was_opened ? trouble != Trouble::none && !broken_tls &&
+                                        (served_nothing || (trouble == Trouble::peer_421 &&
+                                                            mail::stated_delay(status).has_value()))
+                                  : trouble != Trouble::replaced && !broken_tls;
   if (failure) {
     failed(d, trouble, status);
   } else {
-    if (was_opened && trouble != Trouble::none && done > 0) learn_quota(d, done);
+    if (was_opened && trouble != Trouble::none && done > 0 && !cut_short) learn_quota(d, done);
     d.facts.last_close = wall;
     remember(d);
   }
@@ -394,6 +401,7 @@ void Model::drop(Job& j) {
 }
 
 void Model::settle() {
+  schedule_gone_on();
   do {
     retire_spent();
     pump_workers();

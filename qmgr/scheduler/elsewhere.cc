@@ -83,6 +83,7 @@ void Scheduler::learned(std::string_view key, const destdb::Facts& facts) {
   if (it == s.destinations.end()) return;
   Destination& d = *it->second;
   d.facts = facts;
+  s.note_order(d);
   if (d.facts.shown.empty()) d.facts.shown = d.address.shown();
   if (!d.known && d.facts.failures == 0 && d.facts.last_connect != WallTime{})
     d.allowance = 0;  // new here only

@@ -73,7 +73,7 @@ using namespace scheduler;
 
 Explanation Scheduler::explain(const ipc::route::Resolved& answer) {
   Model& s = *model_;
-  RouteSet& r = s.route_set(answer);
+  RouteSet& r = s.in_order(s.route_set(answer));
   s.reference(r);
   Explanation e = s.explain(r);
   if (auto why = s.verdict_on_recipient(answer.recipient); !why.empty()) e.suspended = why;

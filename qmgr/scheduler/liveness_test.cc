@@ -51,6 +51,8 @@ struct World {
     limits.destination_concurrency = static_cast<std::uint32_t>(below(5));
     limits.destination_recipients = 1 + static_cast<std::uint32_t>(below(5));
     limits.initial_concurrency = static_cast<std::uint32_t>(below(3));
+    limits.combine_domains = below(2) == 0;
+    limits.sessions = static_cast<std::uint32_t>(below(4));
     if (below(6) == 0) limits.rate_delay = milliseconds(500);
     core = std::make_unique<Scheduler>(
         o, [limits](std::string_view) { return limits; }, table, random);
@@ -177,10 +179,22 @@ struct World {
       if (c.handed.empty()) return;
       const HandJob job = c.handed.front();
       c.handed.erase(c.handed.begin());
-      ++delivered;
       if (c.closing && c.handed.empty()) connections.erase(it);
-      core->job_done(job.job, milliseconds(below(2000)));
-      ended(job.message, job.ordinals.size());
+      const std::size_t put_off = well || one_in(2) ? 0 : 1 + below(job.ordinals.size());
+      const Ordinals back(job.ordinals.begin(),
+                          job.ordinals.begin() + static_cast<std::ptrdiff_t>(put_off));
+      const mail::DeliveryStatus status{mail::Action::deferred, "4.3.0", "not now", {}, {}};
+      if (put_off > 0 && one_in(4))
+        core->one_domain_only(job.job, back, status);
+      else if (put_off > 0)
+        core->try_next_host(job.job, back, status);
+      const bool some = put_off < job.ordinals.size();
+      delivered += some ? 1 : 0;
+      core->job_done(job.job, milliseconds(below(2000)),
+                     some        ? JobEnd::served
+                     : one_in(2) ? JobEnd::put_off
+                                 : JobEnd::cut_short);
+      if (some) ended(job.message, job.ordinals.size() - put_off);
     } else {
       static const Trouble kTroubles[] = {Trouble::none,    Trouble::refused,  Trouble::timed_out,
                                           Trouble::lost,    Trouble::peer_421, Trouble::local,

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -112,7 +113,9 @@ struct Job {
   SteadyTime formed{};
   Place place = Place::forming;
   bool isolated = false;
-  bool joinable = false;  // in Message::joinable
+  bool several = false;             // its recipients have different next hops
+  std::uint16_t sessions = 0;       // hosts that did not take its recipients in this round
+  const void* joined_by = nullptr;  // its key in Message::joinable; nullptr: it is not there
   PoolShare* share = nullptr;
   Connection* connection = nullptr;
   Node<Job> in_message{this};
@@ -218,14 +221,18 @@ struct Destination {
   std::string suspended;                 // why nothing goes there; empty: it may
   SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
-  std::uint32_t holding = 0;    // connections not yet closed, those that take no more jobs included
-  std::size_t waiting = 0;      // jobs on their backlogs that were not handed out
-  std::uint32_t handed = 0;     // jobs in hand
-  std::uint32_t allowance = 0;  // connections while it is new or just back; 0: no matter
-  std::uint32_t elsewhere = 0;  // connections of other hosts
-  SteadyTime heard_until{};     // until when that is taken for true
-  SteadyTime refused_until{};   // others had the last one
-  SteadyTime paused_until{};    // rate delay; in Model::paused until then
+  std::uint32_t holding = 0;  // connections not yet closed, those that take no more jobs included
+  std::size_t waiting = 0;    // jobs on their backlogs that were not handed out
+  std::uint32_t handed = 0;   // jobs in hand
+  // Of late (windows.cc): how long a job took that found its connection's flow dry, what of that was the path's, and whether
+  // two results of a flow have told the one from the other.
+  microseconds dry_time{0}, path{0};
+  bool told_apart = false;
+  std::uint32_t allowance = 0;            // connections while it is new or just back; 0: no matter
+  std::uint32_t elsewhere = 0;            // connections of other hosts
+  SteadyTime heard_until{};               // until when that is taken for true
+  SteadyTime refused_until{};             // others had the last one
+  SteadyTime paused_until{};              // rate delay; in Model::paused until then
   SessionClass* session_class = nullptr;  // nullptr: connections need no lease
   Node<Destination> in_class_line{this};
   List<Member> hungry;
@@ -271,13 +278,13 @@ struct Message {
   bool withdrawn = false;
   bool isolated = false;      // every job of it runs alone
   bool flushed = false;       // defer_transports does not hold it
+  bool one_domain = false;    // a host did not take several of its domains in one transaction
   std::uint32_t routing = 0;  // look-ups under way
   std::uint32_t job_count = 0;
   Unrouted unrouted;
   Node<Message> in_unrouted{this};  // in Party::unrouted
   List<Job> jobs;
-  FirstInline<RouteSet, Job*>
-      joinable;  // jobs that can take more recipients: those with Job::joinable
+  FirstInline<void, Job*> joinable;  // jobs that can take more recipients, by join_key()
   List<Job> forming;
   Source* source = nullptr;
   Party* party = nullptr;
@@ -289,15 +296,20 @@ struct Connection {
   ConnectionNumber number = 0;  // rises: a later connection has a higher number
   Destination* destination = nullptr;
   State state = State::opening;
-  std::uint32_t window = 1;
-  SteadyTime opened_at{};
+  std::uint32_t window = 1;    // jobs that its program takes at once
+  microseconds round_trip{0};  // of the handshake: somebody nearer than the peer may have answered
+  SteadyTime last_done = kNever;  // the last result came; kNever: none has
+  SteadyTime opened_at{};         // until it is open: when it was begun
   SteadyTime idle_since{};
   std::size_t waiting = 0;
   std::vector<Job*> handed;
   std::uint64_t done = 0;
-  std::uint64_t quota = 0;  // jobs after which it is closed, before the peer does; 0: none
+  std::uint64_t served = 0;  // of them, those of which it took or refused something for good
+  bool cut_short = false;    // it ended within a transaction
+  std::uint64_t quota = 0;   // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
   List<ConnectionShare> round;
+  bool from_pool = true;  // where its last job came from, if there was a choice
   bool close_sent = false;
   bool asks = false;     // for a lease of its session class
   bool in_turn = false;  // and was first in line for it
@@ -323,6 +335,8 @@ struct Model {
   void end_joining(Job& j);
   void formed(Job& j);
   void reroute(Job& j);
+  /// What recipients of a message share a job by: the route set, or the cluster where next hops may differ.
+  const void* join_key(const Message& m, const RouteSet& r) const;
 
   // clusters.cc
   Transport& transport(std::string_view name);
@@ -340,10 +354,36 @@ struct Model {
   void remember(Destination& d);
   bool dead(const Destination& d) const;
   std::uint32_t connection_limit(const Destination& d) const;
+  /// What that comes to if it bears one connection more with each job.
+  std::uint32_t limit_in_time(const Destination& d) const;
   /// How long a destination is left alone after so many failures in a row before this one.
   microseconds back_off(std::uint32_t failures, ipc::delivery::Trouble trouble,
                         std::optional<seconds> stated);
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
+
+  // next_host.cc
+  /// What a host does not take of the job may be tried at another one in this round.
+  bool may_go_on(const Job& j, const Destination& from) const;
+  void go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  void schedule_gone_on();
+  /// The route with those hosts last that took nothing lately; itself if there are none.
+  RouteSet& in_order(RouteSet& r);
+  enum class Change : std::uint8_t { without = 1, last };
+  /// The route set without these hosts, or with them on a level behind all others. One must be left.
+  RouteSet& changed(RouteSet& r, std::span<Destination* const> hosts, Change change);
+  Cluster& changed(const Cluster& from, std::span<Destination* const> hosts, Change change,
+                   const Fingerprint& fingerprint);
+  /// It took nothing of a transaction.
+  void took_nothing(Destination& d);
+  void took_something(Destination& d);
+  /// Nothing was served since it broke off a transaction, and it did so again; none of its connections works.
+  bool breaks_again(const Destination& d) const;
+  bool asked_last(const Destination& d) const {
+    return d.facts.asked_last_until > wall && d.facts.used >= forgiven;
+  }
+  /// asked_last_until or one_domain_until has changed.
+  void note_order(const Destination& d);
+  void split_domains(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
 
   // elsewhere.cc
   /// It has as many connections as it bears, those of other hosts counted.
@@ -443,8 +483,8 @@ struct Model {
   static bool may_go_clear(const Destination& d) {
     return d.address.tls.level == ipc::TlsLevel::may && d.address.credentials.empty();
   }
-  /// A job of the connection is done: what it bears, and how long that took.
-  void measured(Connection& c, microseconds service_time);
+  /// A job of the connection is done: how long that took its peer, and what the connection bears.
+  void measured(Connection& c, microseconds since_begun);
   /// So much slower than the best of its level that it had better be left to when that is full.
   static bool slow(const Destination& d, microseconds best);
   /// The shortest service time in the level, as far as it was measured lately; 0: only one host works.
@@ -466,6 +506,8 @@ struct Model {
   /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
   bool schedule(Job& j, bool from_pool = false);
   Outcome try_level(Job& j, std::size_t level, bool from_pool);
+  /// The one with the fewest jobs of those that would hand out another one now; nullptr: there is none.
+  Connection* with_room(const std::vector<std::unique_ptr<Member>>& level) const;
   Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
                         const Connection& newest) const;
   /// best: destinations that are slow beside it are left out; 0: none is.
@@ -473,15 +515,34 @@ struct Model {
                 microseconds best) const;
   void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
                 bool may_probe, Chosen& into) const;
-  /// Full enough that the next job had better open another connection.
-  bool backlogged(const Connection& c) const;
-  /// Jobs wait because every connection is taken: this one takes more, at least until its window is full, or the
-  /// pipe to a far peer would run dry at each round trip.
-  bool may_pull(const Connection& c) const;
-  bool backlogged(const Connection& c, std::size_t threshold) const;
   std::size_t usable_level(const Cluster& c) const;
   void defer_dead(Job& j);
   void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);
+
+  // windows.cc
+  /// Full enough that the next job had better open another connection.
+  bool backlogged(const Connection& c) const;
+  /// What a job may wait for on this connection before another connection pays.
+  microseconds worth_waiting(const Connection& c) const;
+  /// What a job took its peer: the path's share is taken off, and learned.
+  microseconds service_time(Connection& c, microseconds since_begun);
+  /// What the path to its peer takes there and back.
+  static microseconds path(const Connection& c) {
+    return std::max(c.round_trip, c.destination->path);
+  }
+  /// How many jobs it should have in hand, so that its peer never waits for the next one.
+  std::size_t fitting(const Connection& c) const;
+  /// Jobs that wait with those in hand, and the connections that there may be for them.
+  struct Share {
+    std::size_t jobs = 0, connections = 0;
+  };
+  Share left_to_share(const Connection& c) const;
+  /// It takes the next job now.
+  bool may_take(const Connection& c) const;
+  /// The next job would only wait on it, and is sooner begun by another connection.
+  bool leaves_to_others(const Connection& c) const;
+  /// Jobs of its backlog that had better have another connection look for one.
+  void spread(Connection& c);
 
   // pool.cc
   void pool(Job& j, Waits waits, bool at_front);
@@ -496,8 +557,9 @@ struct Model {
   bool may_open(const Destination& d) const;
   /// One of those that wait for limits waits for a worker from now on, unless another does so already.
   bool wake(Cluster& c);
-  bool pull(Connection& c);
-  bool steal(Connection& c);
+  /// The job that it took into its backlog; nullptr: there is none for it.
+  Job* pull(Connection& c);
+  Job* steal(Connection& c);
   void pump_workers();
   void recheck(Destination& d);
   Claim& claim(Party& p, Transport& t, bool probe);
@@ -581,7 +643,10 @@ struct Model {
   std::uint64_t routing = 0;
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;
-  List<Job> forming;  // oldest first
+  List<Job> forming;               // oldest first
+  std::vector<JobNumber> gone_on;  // jobs for the next host, to be scheduled
+  WallTime takes_nothing_until{};  // the latest asked_last_until
+  WallTime one_domain_until{};     // the latest of that name
   List<Cluster> crowded;
   List<Cluster> left;
   std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes

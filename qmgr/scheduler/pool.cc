@@ -192,11 +192,11 @@ void Model::recheck(Destination& d) {
   unblock(d);
 }
 
-bool Model::pull(Connection& c) {
+Job* Model::pull(Connection& c) {
   // The next pooled job that this connection may carry, going round the clusters and in each round
   // the messages.
   Destination& d = *c.destination;
-  if (holds_its_share(d)) return false;
+  if (holds_its_share(d)) return nullptr;
   for (int tries = 0; tries < 8 && !d.hungry.empty(); ++tries) {
     Member& m = *d.hungry.front();
     d.hungry.rotate();
@@ -209,18 +209,18 @@ bool Model::pull(Connection& c) {
     unpool(j);
     if (m.cluster->pooled > 0) m.cluster->round.prefetch_front();  // for whoever pulls next
     attach(j, c);
-    return true;
+    return &j;
   }
-  return false;
+  return nullptr;
 }
 
-bool Model::steal(Connection& c) {
+Job* Model::steal(Connection& c) {
   // A job that waits behind others on a connection to the same cluster moves to the one that is free.
-  if (c.last_cluster == nullptr) return false;
-  // Spoken to one command at a time, the second job in hand only lies ready: on its own connection it may begin sooner.
-  if (c.window <= 2 && !c.handed.empty()) return false;
+  if (c.last_cluster == nullptr) return nullptr;
+  // Taken to lie ready behind another, it would gain nothing.
+  if (c.window <= 2 && !c.handed.empty()) return nullptr;
   const std::size_t usable = usable_level(*c.last_cluster);
-  if (usable == c.last_cluster->levels.size()) return false;
+  if (usable == c.last_cluster->levels.size()) return nullptr;
   Connection* victim = nullptr;
   for (const auto& m : c.last_cluster->levels[usable]) {
     if (m->destination->waiting == 0) continue;
@@ -230,19 +230,19 @@ bool Model::steal(Connection& c) {
         victim = other;
     }
   }
-  if (victim == nullptr) return false;
-  if (victim->destination != c.destination && holds_its_share(*c.destination)) return false;
+  if (victim == nullptr) return nullptr;
+  if (victim->destination != c.destination && holds_its_share(*c.destination)) return nullptr;
   Job& j = *victim->round.front()->waiting.front();
-  if (j.route->cluster->transport->solo == &j) return false;
+  if (j.route->cluster->transport->solo == &j) return nullptr;
   const Cluster& wanted = *j.route->cluster;
   const std::size_t level = usable_level(wanted);
-  if (level == wanted.levels.size()) return false;
+  if (level == wanted.levels.size()) return nullptr;
   const bool fits = std::any_of(wanted.levels[level].begin(), wanted.levels[level].end(),
                                 [&](const auto& m) { return m->destination == c.destination; });
-  if (!fits) return false;
+  if (!fits) return nullptr;
   unassign(j);
   attach(j, c);
-  return true;
+  return &j;
 }
 
 void Model::pump_workers() {

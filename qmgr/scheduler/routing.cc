@@ -59,11 +59,13 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
         m.number, {ordinal}, {mail::Action::deferred, "4.3.2", std::move(why), {}, {}}, "none", 0});
     return;
   }
-  RouteSet& r = route_set(answer);
+  RouteSet& r = in_order(route_set(answer));
   const std::uint32_t most = r.cluster->transport->limits.destination_recipients;
   const SteadyTime expiry = now + answer.valid_for;
-  if (Job* const* known = m.joinable.find(&r)) {
+  const void* const key = join_key(m, r);
+  if (Job* const* known = m.joinable.find(key)) {
     Job& j = **known;
+    j.several = j.several || j.route != &r;
     j.ordinals.push_back(ordinal);
     j.expiry = std::min(j.expiry, expiry);
     if (most != 0 && j.ordinals.size() >= most) {
@@ -89,15 +91,31 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
     formed(j);
     return;
   }
-  m.joinable.make(&r, &j);
-  j.joinable = true;
+  m.joinable.make(key, &j);
+  j.joined_by = key;
   forming.push_back(j.in_forming);
 }
 
+const void* Model::join_key(const Message& m, const RouteSet& r) const {
+  const Cluster& c = *r.cluster;
+  const TransportLimits& own = c.transport->limits;
+  // A rule that names next hops is asked for each by itself, for as long as mail waits.
+  if (!own.combine_domains || own.destination_recipients == 1 || m.one_domain ||
+      !r.suspended.empty() || options.deferral_rule)
+    return &r;
+  if (wall < one_domain_until) {
+    for (const auto& level : c.levels) {
+      for (const auto& member : level) {
+        if (member->destination->facts.one_domain_until > wall) return &r;
+      }
+    }
+  }
+  return &c;
+}
+
 void Model::end_joining(Job& j) {
-  if (!j.joinable) return;
-  j.joinable = false;
-  j.message->joinable.erase(j.route);
+  if (j.joined_by == nullptr) return;
+  j.message->joinable.erase(std::exchange(j.joined_by, nullptr));
 }
 
 void Model::formed(Job& j) {

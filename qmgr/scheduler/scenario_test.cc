@@ -1,11 +1,12 @@
 /// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language, a statement a line:
 ///
 ///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency initial
-///                                      recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
+///                                      sessions combine recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
 ///                                      tls (none may encrypt)
 ///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
 ///   route DOMAIN = HOST HOST … | HOST …                      preference levels
-///   host HOST [connect D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time
+///   host HOST [connect D] [trip D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time:
+///                                      trip: the path there and back; reply: what it does for each job, one after another
 ///   routing manual | auto              auto (the start): every look-up is answered at once
 ///   arrive MSG DOMAIN[*N] …            N recipients each
 ///   routed MSG ORDINAL DOMAIN | unroutable MSG ORDINAL
@@ -15,6 +16,9 @@
 ///   died CONN …                        the same, and not the peer's doing
 ///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
 ///   done CONN [D]                      the oldest job in hand; service time D
+///   put_off CONN [COUNT]               the same, but its host takes nothing for now, or not these many recipients
+///   one_domain CONN COUNT              the same: these many, the last ones, were of another domain than it takes at once
+///   cut CONN [TROUBLE]                 the peer hangs up within the oldest job in hand
 ///   down | up | flush                  the transport; an administrator's flush
 ///   session_class N LIMIT HOST …       these hosts are a class of so many connections at once, leased by the world
 ///   seize N COUNT | leave N COUNT      other sessions of the class come and go, whatever the limit
@@ -37,7 +41,7 @@
 ///   expect retry HOST between D and D  when a failing one may be tried again
 ///   expect nothing                     every action so far was expected
 ///   expect finished MSG within D       after its arrival, of hosts that answer by themselves
-///   expect connections N | delivered MSG N
+///   expect connections N | delivered MSG N | in_hand N
 /// Durations: 5ms 3s 2m 1h. An expected action is looked for among all not yet expected.
 #include <boost/test/unit_test.hpp>
 
@@ -68,7 +72,7 @@ milliseconds duration(const std::string& text) {
 }
 
 struct Host {
-  milliseconds connect{0}, reply{0};
+  milliseconds connect{0}, trip{0}, reply{0};
   std::uint32_t window = 1;
   std::uint32_t closes_after = 0;
   std::size_t served = 0;
@@ -112,6 +116,7 @@ class World {
   struct Live {
     std::string host;
     std::deque<HandJob> in_hand;
+    std::deque<SteadyTime> since;  // each of them
     std::uint32_t served = 0;
     bool replying = false;
   };
@@ -222,6 +227,8 @@ class World {
       at(h.connect, [this, c] {
         ipc::delivery::Features f;
         f.window = hosts_[live_[c].host].window;
+        f.round_trip = hosts_[live_[c].host].trip;
+        f.connect_time = hosts_[live_[c].host].connect;
         core().opened(c, f);
       });
     }
@@ -230,6 +237,7 @@ class World {
     Live& l = live_.at(a.connection);
     const Host& h = hosts_[l.host];
     l.in_hand.push_back(a);
+    l.since.push_back(now_);
     if (!h.automatic) {
       pending_.emplace_back(a);
       return;
@@ -240,13 +248,17 @@ class World {
     Live& l = live_.at(c);
     if (l.replying || l.in_hand.empty()) return;
     l.replying = true;
-    at(hosts_[l.host].reply, [this, c] {
+    const Host& served = hosts_[l.host];
+    const auto arrives = std::max(now_, l.since.front() + served.trip) - now_;
+    at(std::chrono::ceil<milliseconds>(arrives) + served.reply, [this, c] {
       auto it = live_.find(c);
       if (it == live_.end()) return;
       it->second.replying = false;
       const Host& host = hosts_[it->second.host];
       ++hosts_[it->second.host].served;
-      finish(c, host.reply);
+      finish(c, host.trip.count() == 0
+                    ? host.reply
+                    : std::chrono::duration_cast<microseconds>(now_ - it->second.since.front()));
       collect();
       if (!live_.contains(c)) return;  // closed by us
       if (host.closes_after != 0 && ++live_[c].served >= host.closes_after) {
@@ -292,10 +304,25 @@ class World {
     BOOST_REQUIRE_MESSAGE(!l.in_hand.empty(), where_ << "no job in hand");
     const HandJob j = l.in_hand.front();
     l.in_hand.pop_front();
+    l.since.pop_front();
     Message& m = message(j.message);
     m.delivered += j.ordinals.size();
     end_if_done(m);
     core().job_done(j.job, service);
+  }
+  /// count: of its recipients; 0: all.
+  void put_off(ConnectionNumber c, std::size_t count, JobEnd end) {
+    Live& l = live_.at(c);
+    BOOST_REQUIRE_MESSAGE(!l.in_hand.empty(), where_ << "no job in hand");
+    const HandJob j = l.in_hand.front();
+    l.in_hand.pop_front();
+    if (count == 0) count = j.ordinals.size();
+    const Ordinals back(j.ordinals.begin(),
+                        j.ordinals.begin() + static_cast<std::ptrdiff_t>(count));
+    message(j.message).delivered += j.ordinals.size() - count;
+    core().try_next_host(j.job, back,
+                         {mail::Action::deferred, "4.3.0", l.host + " says not now", {}, {}});
+    core().job_done(j.job, milliseconds(1), count < j.ordinals.size() ? JobEnd::served : end);
   }
   void end_if_done(Message& m) {
     if (m.delivered + m.deferred == m.recipients.size()) m.ended = now_;
@@ -414,6 +441,10 @@ class World {
         options_.backlog_time = duration(w.at(2));
       else if (w[1] == "rate_delay")
         limits_.rate_delay = duration(w.at(2));
+      else if (w[1] == "sessions")
+        limits_.sessions = n();
+      else if (w[1] == "combine")
+        limits_.combine_domains = w.at(2) == "yes";
       else if (w[1] == "initial")
         limits_.initial_concurrency = n();
       else if (w[1] == "tls")
@@ -453,6 +484,8 @@ class World {
       for (std::size_t i = 2; i < w.size(); ++i) {
         if (w[i] == "connect")
           h.connect = duration(w.at(++i));
+        else if (w[i] == "trip")
+          h.trip = duration(w.at(++i));
         else if (w[i] == "reply")
           h.reply = duration(w.at(++i));
         else if (w[i] == "window")
@@ -520,6 +553,28 @@ class World {
       release(c);
     } else if (verb == "done") {
       finish(connection(w.at(1)), w.size() > 2 ? duration(w[2]) : milliseconds(1));
+    } else if (verb == "put_off") {
+      const auto c = connection(w.at(1));
+      put_off(c, w.size() > 2 ? std::stoul(w[2]) : 0, JobEnd::put_off);
+    } else if (verb == "one_domain") {
+      const auto c = connection(w.at(1));
+      const HandJob j = live_.at(c).in_hand.front();
+      live_.at(c).in_hand.pop_front();
+      const std::size_t count = std::stoul(w.at(2));
+      message(j.message).delivered += j.ordinals.size() - count;
+      core().one_domain_only(
+          j.job, {j.ordinals.end() - static_cast<std::ptrdiff_t>(count), j.ordinals.end()},
+          {mail::Action::deferred, "4.3.0", "multiple domains", {}, {}});
+      core().job_done(j.job, milliseconds(1));
+    } else if (verb == "cut") {
+      const auto c = connection(w.at(1));
+      put_off(c, 0, JobEnd::cut_short);
+      std::vector<JobNumber> rest;
+      for (auto& j : live_[c].in_hand) rest.push_back(j.job);
+      live_.erase(c);
+      core().closed(c, true, trouble(w, 2, ipc::delivery::Trouble::lost),
+                    {mail::Action::deferred, "4.4.2", "lost connection", {}, {}}, rest);
+      release(c);
     } else if (verb == "replaced") {
       const auto c = connection(w.at(1));
       live_.erase(c);
@@ -673,6 +728,8 @@ class World {
       const auto in = std::chrono::duration_cast<milliseconds>(facts->next_retry - wall());
       BOOST_CHECK_MESSAGE(in >= duration(w.at(4)) && in <= duration(w.at(6)),
                           where_ << "in " << in.count() << " ms");
+    } else if (what == "in_hand") {
+      BOOST_TEST(core().figures().in_hand == count(2));
     } else if (what == "connections") {
       BOOST_TEST(core().figures().connections_opened == count(2));
     } else if (what == "delivered") {

@@ -147,6 +147,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   s.probe_ended(c);
   c.state = Connection::State::open;
   c.window = std::max(1U, features.window);
+  c.round_trip = features.round_trip;
   c.opened_at = s.now;
   d.transport->by_age.push_back(c.in_age);
   if (d.facts.failures > 0) d.allowance = d.transport->limits.initial_concurrency;
@@ -167,6 +168,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   s.remember(d);
   s.hand_out(c);
   if (c.jobs() == 0) s.set_idle(c);
+  s.spread(c);
   s.unblock(d);  // its limit may have risen
   s.settle();
 }
@@ -181,7 +183,7 @@ void Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::
   s.settle();
 }
 
-void Scheduler::job_done(JobNumber number, microseconds service_time) {
+void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end) {
   Model& s = *model_;
   Job* const known = s.jobs.find(number);
   if (known == nullptr) return;
@@ -193,12 +195,25 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   const bool held = s.holds_its_share(d);
-  s.measured(c, service_time);
+  switch (end) {
+    case JobEnd::served:
+      s.measured(c, since_begun);
+      ++c.served;
+      s.took_something(d);
+      break;
+    case JobEnd::put_off:
+      s.measured(c, since_begun);
+      if (j.sessions > 0 || j.route->cluster->has_several()) s.took_nothing(d);
+      break;
+    case JobEnd::cut_short:
+      if (!std::exchange(c.cut_short, true)) s.took_nothing(d);
+      break;
+  }
   ++s.figures.jobs_done;
   s.pause(d);
   s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   s.drop(j);
-  if (d.allowance > 0) {  // it bears what it has: one connection more
+  if (d.allowance > 0 && end != JobEnd::cut_short) {  // it bears what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
     s.unblock(d);
@@ -213,6 +228,7 @@ void Scheduler::job_done(JobNumber number, microseconds service_time) {
     } else {
       s.hand_out(c);
       if (c.jobs() == 0) s.set_idle(c);
+      s.spread(c);
     }
   }
   s.settle();

@@ -47,6 +47,10 @@ struct TransportLimits {
   bool deferred = false;          // defer_transports: its jobs wait for a flush
   // <transport>_destination_rate_delay: from the end of a delivery to the begin of the next; then one connection only
   milliseconds rate_delay{0};
+  // hosts that a job may be handed to in one round (<transport>_mx_session_limit)
+  std::uint32_t sessions = 0;
+  // recipients of a message with equal hosts share a job though their next hops differ (smtp_combine_domains)
+  bool combine_domains = false;
   // initial_destination_concurrency: connections to a destination that is new, or back; each job done allows one more
   std::uint32_t initial_concurrency = 0;
 };
@@ -117,11 +121,18 @@ struct HandJob {  // into the connection's window
   std::string transport;
   std::string nexthop;
   Ordinals ordinals;
-  bool other_hosts = false;  // the route has more destinations than the connection's
+  // another host is there for what this one does not take now: try_next_host()
+  bool other_hosts = false;
 };
 struct CloseConnection {
   ConnectionNumber connection = 0;
   std::string transport;
+};
+/// What a job told of its destination.
+enum class JobEnd : std::uint8_t {
+  served,     // some recipient was accepted, or refused for good: it works
+  put_off,    // it took nothing now
+  cut_short,  // the connection ended before it answered
 };
 struct DeferRecipients {  // no destination left, or in doubt after a lost connection
   MessageNumber message = 0;
@@ -237,8 +248,14 @@ class Scheduler {
   void session_room(std::uint32_t session_class);
   /// Somebody else wants a place in the class: closes the connection that is idle for longest. False: none is.
   bool yield_session(std::uint32_t session_class);
-  /// A job's result came. The caller keeps the results themselves.
-  void job_done(JobNumber job, microseconds service_time);
+  /// These recipients of a job, whose result came, are to be tried at the next host of their route in this round: a new
+  /// job takes them there. If there is none they are deferred with what this one said. Call before job_done().
+  void try_next_host(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  /// Its host takes recipients of one domain in a transaction, and these were of another: they go on at once in jobs of
+  /// their own, and no more such jobs go to that host for a while. Otherwise as try_next_host().
+  void one_domain_only(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  /// A job's result came, so long after its first command was sent. The caller keeps the results themselves.
+  void job_done(JobNumber job, microseconds since_begun, JobEnd end = JobEnd::served);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
   /// no other job of its transport in hand. Call before closed().
   void isolate(JobNumber job);
@@ -254,7 +271,9 @@ class Scheduler {
   void suspensions_changed();
   /// The message was flushed: defer_transports does not hold it.
   void override_deferral(MessageNumber message);
-  /// The facts of this destination were forgotten by hand: nothing is known of it but its open connections.
+  bool deferral_overridden(MessageNumber message) const;
+  /// The facts of this destination were forgotten, by hand or because they were old: nothing is known of it but its open
+  /// connections.
   void forgotten(std::string_view key);
   /// A message that waits for hosts that have more than their share of the active set, and are slow: the caller parks it
   /// (withdraws it and puts it off) if others wait for its place. nullopt: there is none.

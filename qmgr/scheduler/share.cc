@@ -32,7 +32,7 @@ bool Model::may_have_more(const Destination& d) const {
   if (d.facts.measured > wall || d.facts.measured + kSoon <= wall) return false;  // silent
   std::int64_t at_once = 1;
   for (const Connection* c : d.connections)
-    if (c->state == Connection::State::open) at_once += c->window;
+    if (c->state == Connection::State::open) ++at_once;
   return d.facts.service_time * static_cast<std::int64_t>(held) / at_once <= options.backlog_time;
 }
 
@@ -55,7 +55,9 @@ bool Model::drains_slowly(const Cluster& c) const {
                         (paced ? microseconds(d.transport->limits.rate_delay) : microseconds(0));
       for (const Connection* k : d.connections) {
         if (k->state != Connection::State::open) continue;
-        per_second += (paced ? 1 : k->window) * 1e6 / static_cast<double>(each.count());
+        const double at_once = paced ? 1 : k->window;
+        const auto turn = path(*k) + each * static_cast<std::int64_t>(at_once);
+        per_second += at_once * 1e6 / static_cast<double>(turn.count());
       }
     }
   }

@@ -112,11 +112,16 @@ void Scheduler::suspensions_changed() {
     // What waits for a next hop that is suspended now; what is in hand ends.
     std::vector<JobNumber> waiting;
     s.jobs.for_each([&](const Job& j) {
-      if (!j.route->suspended.empty() && j.place != Job::Place::handed) waiting.push_back(j.number);
+      if ((!j.route->suspended.empty() || j.several) && j.place != Job::Place::handed)
+        waiting.push_back(j.number);
     });
     for (const JobNumber number : waiting) {
       Job* const j = s.jobs.find(number);
       if (j == nullptr || j->place == Job::Place::handed) continue;  // the end of one set it moving
+      if (j->several) {  // each of its next hops by itself
+        s.reroute(*j);
+        continue;
+      }
       const std::string why = j->route->suspended;
       s.defer(*j, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
     }
@@ -133,6 +138,11 @@ void Scheduler::suspensions_changed() {
 
 void Scheduler::override_deferral(MessageNumber number) {
   if (Message* m = model_->message_numbers.find(number)) m->flushed = true;
+}
+
+bool Scheduler::deferral_overridden(MessageNumber number) const {
+  const Message* m = model_->message_numbers.find(number);
+  return m != nullptr && m->flushed;
 }
 
 void Scheduler::forgotten(std::string_view key) {

@@ -6,7 +6,9 @@ Load:    penload (its ledger says what got 250): small and large bodies, one and
          pensink (its ledger says what arrived when), which refuses now and then; to a virtual Maildir;
          through an alias to a local user's Maildir; to an address that fails, for bounces to the sender; and messages
          that end smtp each time they are delivered.
-Kills:   of one program that runs, of master, of everything; some soon after the one before.
+Kills:   of one program that runs, of master, of everything; some soon after the one before. "again and again": of qmgr alone,
+         each time when it has just recovered, so that receivers ask more than one of its successors.
+Others:  reloads, and stops with a start: what is in hand ends before, so they excuse no second arrival.
 """
 import collections
 import contextlib
@@ -28,7 +30,7 @@ from test_poison import Killer  # noqa: E402
 from tools import Load, Sink  # noqa: E402
 
 WEIGHTS = {"smtpd": 2, "qmgr": 4, "smtp": 4, "trivial-rewrite": 1, "virtual": 3, "local": 3, "bounce": 2, "master": 1,
-           "all": 2}
+           "all": 2, "again and again": 1, "reload": 2, "stop": 1}
 # name, domain, messages per second, words of penload. The body is the same within a load but for its first line.
 LOADS = (
     ("small", "rcpt.example", 60, ["-c", "6", "-s", "2000", "--pipelining"]),
@@ -114,7 +116,14 @@ class Campaign:
             if dice.random() < 0.85:
                 self.progress(dice.randrange(1, 60))  # else: the next kill comes while the last one is being healed
             name = dice.choices(list(WEIGHTS), WEIGHTS.values())[0]
-            if name == "all":
+            if name == "again and again":
+                self.kill_qmgr_repeatedly()
+            elif name == "reload":
+                self.mx.reload()
+            elif name == "stop":
+                self.mx.stop()
+                eventually(lambda: not self.mx.pids(), "everything has ended", 60)
+            elif name == "all":
                 self.mx.kill_all()
             elif name == "master":
                 self.mx.kill_master()
@@ -122,9 +131,18 @@ class Campaign:
                 self.counts["not running"] += 1
                 continue
             self.counts[name] += 1
-            if name in ("all", "master"):
+            if name in ("all", "master", "stop"):
                 self.mx.start(wait=False)
         self.progress(10)
+
+    def kill_qmgr_repeatedly(self):
+        """Two or three times in a row: its positions are saved by then, and receivers may not have come yet. More, and master
+        waits a minute between two starts."""
+        for _ in range(self.dice.randrange(2, 4)):
+            before = self.mx.log().count("queue recovered: ")
+            if self.mx.kill("qmgr") == 0:
+                continue
+            eventually(lambda: self.mx.log().count("queue recovered: ") > before, "qmgr has recovered", 90)
 
     def progress(self, more):
         goal = self.accepted() + more

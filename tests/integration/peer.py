@@ -60,7 +60,9 @@ class Session:
         self.xforward = {}       # what the client told of its own client, for the message at hand
         self.closed = False
         self.tls = None          # the version, once it is spoken
+        self.cipher = None       # its name
         self.resumed = False
+        self.address = None      # the client's
         self.certificate = None  # the client's, as ssl.getpeercert() gives it
         self.broken_tls = None   # why a handshake failed
         self.silent = False
@@ -134,12 +136,13 @@ class Peer:
     def _accept(self):
         while not self.stopping:
             try:
-                connection, _ = self.listener.accept()
+                connection, address = self.listener.accept()
             except OSError:
                 return
             connection.settimeout(120)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             session = Session(len(self.sessions))
+            session.address = address[0]
             with self.changed:
                 self.sessions.append(session)
                 self.changed.notify_all()
@@ -199,6 +202,7 @@ class Peer:
         with self.changed:
             session.tls, session.resumed = connection.version(), connection.session_reused
             session.certificate = connection.getpeercert(True)
+            session.cipher = connection.cipher()[0]
             self.changed.notify_all()
         return connection
 

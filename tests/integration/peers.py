@@ -13,7 +13,7 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROOTS = os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers"))
-PACKAGES = {"postfix": ["postfix"], "exim": ["exim4-daemon-light", "exim4-base"],
+PACKAGES = {"postfix": ["postfix", "postfix-pcre"], "exim": ["exim4-daemon-light", "exim4-base"],
             "dovecot": ["dovecot-core", "dovecot-lmtpd"], "unbound": ["unbound", "ldnsutils"],
             "readers": ["s-nail", "mutt"]}
 
@@ -143,6 +143,7 @@ class Postfix(Peer):
 
     def start(self):
         shutil.copytree(os.path.join(self.root, "etc/postfix"), os.path.join(self.dir, "etc/postfix"))
+        shutil.copy(os.path.join(self.root, "usr/share/postfix/dynamicmaps.cf"), os.path.join(self.dir, "etc/postfix"))
         for sub in ("spool/postfix", "lib/postfix", "spool/mail"):
             os.makedirs(os.path.join(self.dir, sub))
         os.chown(os.path.join(self.dir, "lib/postfix"), 5101, 5101)

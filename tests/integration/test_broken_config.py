@@ -41,7 +41,8 @@ class BrokenConfig(Suite):
             ("transport_maps", f"nosuch:{rules}", r"nosuch:.*unsupported table type|unsupported table type.*nosuch"),
             ("transport_maps", f"lmdb:{mx.dir}/gone", r"gone\.lmdb.*No such file.*penmap"),
             ("transport_maps", f"texthash:{mx.dir}/gone", r"gone.*No such file"),
-            ("transport_maps", f"texthash:{secret}", r"secret.*Permission denied"),
+            # Root may read it, and so may the programs that root starts.
+            *([] if os.geteuid() == 0 else [("transport_maps", f"texthash:{secret}", r"secret.*Permission denied")]),
             ("virtual_alias_maps", f"regexp:{rules}", r"rules, line 3: .*put it right"),
             ("canonical_maps", f"static:x pcre:{pcre}", r"rules\.pcre, line 3: "),
             ("smtpd_client_restrictions", f"check_client_access cidr:{nets}", r"nets, line 2: "),

@@ -337,6 +337,13 @@ class Server(Suite):
         self.assertRegex(match.group(3), r" [+-]\d{4}( \(|$)")
         self.assertNotIn(b"for <", fields(split(two.content)[0])[0])
 
+    def test_s26_the_mailbox_in_received_has_a_domain(self):
+        with Instance({"local_recipient_maps": "", "local_transport": f"smtp:[127.0.0.1]:{self.peer.port}",
+                       "myorigin": "local.test.example"}) as mx:
+            send(mx.port, "a@s.example", ["bob"], mail("s26 bob"))
+            trace = fields(split(self.took(b"Subject: s26 bob")[0].content)[0])[0]
+            self.assertIn(b"for <bob@local.test.example>;", trace)
+
     def test_s27_and_s29_fields_and_bytes_pass_unchanged(self):
         content = (b"Received: from a by b; Sat, 21 Nov 2026 08:00:00 +0000\r\nrEcEiVeD :\r\n\tfrom c by d\r\n"
                    b"Subject: s27\r\nX-Odd:\r\n \r\nX-8: \xe9\xff\r\nNo-Date: yes\r\n\r\n\xe9\0 \r\n\t\r\n")

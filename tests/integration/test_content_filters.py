@@ -380,6 +380,7 @@ class Copies(Filtered):
         with self.instance(settings={
                 "always_bcc": "copy@virtual.test.example",
                 "transport_maps": inline({"gone.example": "error:5.1.1 gone"}),
+                "smtpd_reject_unlisted_recipient": "no",  # which would refuse it at RCPT
                 "sender_bcc_maps": inline({"s@sender.example": "eve@virtual.test.example"}),
                 "recipient_bcc_maps": inline({"ada@virtual.test.example": "bob@virtual.test.example"})}) as mx:
             send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("copied"))

@@ -46,6 +46,13 @@ class DestdbRedis(Suite):
         eventually(lambda: redis.words("ZCARD", "penstock:hosts") == count, "all hosts known")
         return made
 
+    def test_destdb_redis_database_is_where_the_keys_are(self):
+        with RedisServer() as redis, Peer() as peer:
+            with Instance({**relay_to(peer), **redis.settings(destdb_redis_database="3")}) as mx:
+                mx.wait_log(r"destination database: shared through inet:127\.0\.0\.1:")
+                eventually(lambda: b"db3:" in str(redis.words("INFO", "keyspace")).encode(), "keys in the third database")
+                self.assertNotIn("db0:", str(redis.words("INFO", "keyspace")))
+
     def pendest(self, mx, *words):
         done = mx.tool("pendest", "--json", *words, check=True)
         return [json.loads(line) for line in done.stdout.splitlines()]

@@ -49,6 +49,120 @@ class Failover(Suite):
                 second.wait_messages(1)
                 mx.wait_empty_queue()
 
+    def hosts_of(self, domain, *addresses):
+        """MX records of one domain, the first address preferred, and their hosts' addresses."""
+        names = [f"mx{n}.{domain}" for n in range(len(addresses))]
+        return {(domain, "MX"): [(10 * (n + 1), name) for n, name in enumerate(names)],
+                **{(name, "A"): [address] for name, address in zip(names, addresses)}}
+
+    def test_the_next_host_takes_what_the_first_one_puts_off_at_any_stage(self):
+        groups, chunks = ["PIPELINING", "8BITMIME"], ["PIPELINING", "8BITMIME", "CHUNKING"]
+        trials = [(verb, reply, features)
+                  for verb in ("MAIL", "RCPT", "DATA", "DOT")
+                  for reply in ("451 4.3.0 not now", "421 4.3.2 going away", DROP)
+                  for features in ((groups, chunks, []) if verb in ("MAIL", "DOT") else (groups,))]
+        records, hosts = {}, []
+        for n, (verb, reply, features) in enumerate(trials):
+            broken = self.host(f"127.0.2.{n + 1}", features=features)
+            broken.replies[verb] = lambda session, line, reply=reply: reply
+            hosts.append((broken, self.host(f"127.0.3.{n + 1}", features=features)))
+            records.update(self.hosts_of(f"d{n}.example", broken.listener.getsockname()[0], f"127.0.3.{n + 1}"))
+        with Dns(records) as dns, self.run_with(dns) as mx:
+            for n, (verb, reply, features) in enumerate(trials):
+                with self.subTest(verb=verb, reply="drop" if reply is DROP else reply, features=features):
+                    broken, good = hosts[n]
+                    send(mx.port, "ada@sender.example", [f"a@d{n}.example", f"b@d{n}.example"], mail())
+                    self.assertEqual(good.wait_messages(1)[0].recipients, [f"a@d{n}.example", f"b@d{n}.example"])
+                    self.assertEqual(broken.messages, [])
+                    self.assertEqual(len(broken.sessions), 1)
+            mx.wait_empty_queue()
+            self.assertNotIn("status=deferred", mx.log())
+
+    def test_each_recipient_goes_on_by_itself(self):
+        first, second = self.host("127.0.0.11"), self.host("127.0.0.12")
+        answers_of = {"<later": "450 4.2.1 later", "<no": "550 5.1.1 no such user"}
+        first.replies["RCPT"] = lambda session, line: next((r for w, r in answers_of.items() if w in line), None)
+        with Dns(self.hosts_of("multi.example", "127.0.0.11", "127.0.0.12")) as dns, self.run_with(dns) as mx:
+            send(mx.port, "", ["ok@multi.example", "later@multi.example", "no@multi.example"], mail())
+            self.assertEqual(second.wait_messages(1)[0].recipients, ["later@multi.example"])
+            mx.wait_empty_queue()
+            self.assertEqual([m.recipients for m in first.messages], [["ok@multi.example"]])
+            self.assertEqual(len(second.messages), 1)
+            self.assertRegex(mx.log(), r"to=<no@multi\.example>, .*status=bounced")
+
+    def test_a_message_that_makes_every_host_hang_up_goes_to_each_once_and_waits(self):
+        hosts = [self.host(f"127.0.0.{11 + n}") for n in range(2)]
+        for host in hosts:
+            host.replies["RCPT"] = lambda session, line: DROP if "poison" in line else None
+        with Dns(self.hosts_of("multi.example", "127.0.0.11", "127.0.0.12")) as dns, self.run_with(dns) as mx:
+            send(mx.port, "ada@sender.example", ["poison@multi.example"], mail())
+            mx.wait_log(r"to=<poison@multi\.example>, .*status=deferred \(lost connection")
+            send(mx.port, "ada@sender.example", ["other@multi.example"], mail())
+            hosts[0].wait_messages(1)
+            self.assertEqual([len(h.sessions) for h in hosts], [2, 1])
+
+    def test_so_many_hosts_are_asked_in_one_round_as_may_be_and_retries_come_to_the_others(self):
+        hosts = [self.host(f"127.0.0.{11 + n}") for n in range(3)]
+        for host in hosts[:2]:
+            host.replies["MAIL"] = lambda session, line: "451 4.3.0 not now"
+        again = {"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s"}
+        with Dns(self.hosts_of("multi.example", "127.0.0.11", "127.0.0.12", "127.0.0.13")) as dns:
+            with self.run_with(dns, smtp_mx_session_limit="0") as mx:
+                send(mx.port, "ada@sender.example", ["a@multi.example"], mail())
+                hosts[2].wait_messages(1)
+            # Two at once, but what takes nothing is asked last after a while.
+            with self.run_with(dns, **again) as mx:
+                send(mx.port, "ada@sender.example", ["b@multi.example"], mail())
+                mx.wait_log(r"to=<b@multi\.example>, .*status=deferred")
+                hosts[2].wait_messages(2)
+                mx.wait_empty_queue()
+            with self.run_with(dns, smtp_mx_session_limit="1") as mx:
+                send(mx.port, "ada@sender.example", ["c@multi.example"], mail())
+                mx.wait_log(r"to=<c@multi\.example>, .*status=deferred")
+                self.assertEqual(len(hosts[2].messages), 2)
+
+    def one_host_for(self, *domains):
+        return {(domain, "MX"): [(10, "mx.host.example")] for domain in domains} | {
+            ("mx.host.example", "A"): ["127.0.0.11"]}
+
+    def test_domains_with_the_same_hosts_share_a_transaction(self):
+        domains = [f"d{n}.example" for n in range(6)]
+        host = self.host("127.0.0.11")
+        with Dns(self.one_host_for(*domains)) as dns:
+            with self.run_with(dns) as mx:
+                send(mx.port, "ada@sender.example", [f"a@{d}" for d in domains], mail())
+                mx.wait_empty_queue()
+                self.assertEqual([sorted(m.recipients) for m in host.messages], [[f"a@{d}" for d in domains]])
+            with self.run_with(dns, smtp_combine_domains="no") as mx:
+                send(mx.port, "ada@sender.example", [f"b@{d}" for d in domains], mail())
+                mx.wait_empty_queue()
+                self.assertEqual(sorted(m.recipients for m in host.messages[1:]), [[f"b@{d}"] for d in domains])
+
+    def test_a_host_that_takes_one_domain_in_a_transaction_gets_one_at_once_and_is_remembered(self):
+        domains = [f"d{n}.example" for n in range(3)]
+        host = self.host("127.0.0.11")
+        mixed = []
+
+        def one_domain(session, line):
+            said = [c for c in session.commands if c.startswith(("MAIL", "RCPT"))]
+            last = len(said) - 1 - [c[:4] for c in reversed(said)].index("MAIL")
+            mine = {c.split("@")[1] for c in said[last + 1:]}
+            if len(mine) > 1 and line.split("@")[1] != said[last + 1].split("@")[1]:
+                mixed.append(line)
+                return "451 4.3.0 Multiple destination domains per transaction is unsupported. Please try again."
+            return None
+
+        host.replies["RCPT"] = one_domain
+        with Dns(self.one_host_for(*domains)) as dns, self.run_with(dns) as mx:
+            send(mx.port, "ada@sender.example", [f"a@{d}" for d in domains], mail())
+            mx.wait_empty_queue()
+            self.assertEqual(sorted(m.recipients for m in host.messages), [[f"a@{d}"] for d in domains])
+            self.assertEqual(len(mixed), 2)
+            send(mx.port, "ada@sender.example", [f"b@{d}" for d in domains], mail())
+            mx.wait_empty_queue()
+            self.assertEqual((len(host.messages), len(mixed)), (6, 2))
+            self.assertNotIn("status=deferred", mx.log())
+
     def test_without_mx_the_address_is_used_and_a_cname_is_followed(self):
         host = self.host("127.0.0.13")
         with Dns({("plain.example", "A"): ["127.0.0.13"], ("alias.example", "CNAME"): ["plain.example"]}) as dns:

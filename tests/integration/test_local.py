@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from harness import *
+from instance import runs
 from peers import ROOTS, unavailable
 from test_crash import system_user
 
@@ -205,13 +206,39 @@ class Local(Suite):
             def parts(kind):
                 return [n for n in os.listdir(out) if n.startswith(kind) and self.read(out + n).endswith(whole)]
             eventually(lambda: parts("part"), "the command has read the message")
-            self.assertEqual(mx.kill("local"), 2)  # the program, and the process that feeds the command
+            # The program, what makes its workers, the worker that feeds the command, and some that wait for an account.
+            self.assertGreaterEqual(mx.kill("local"), 3)
             eventually(lambda: len(parts("part")) > 1, "the message is tried again", 60)
             self.assertEqual(len(mx.queue()), 1)
             with open(out + "gate", "w") as gate:
                 gate.write("go\n")
             eventually(lambda: parts("done"), "it is done")
             mx.wait_empty_queue()
+
+    def test_a_command_ends_with_the_queue_manager_that_asked_for_it(self):
+        _, settings = account()
+        for size in (20, 200000):  # in the job itself, and in a spool file
+            with self.subTest(size), Instance(settings, start=False) as mx:
+                out = self.out(mx)
+                os.mkfifo(out + "gate")
+                os.chmod(out + "gate", 0o666)
+                self.aliases(mx, f'slow: "|head -c 100 > {out}part.$$; read go < {out}gate; cat >> {out}part.$$; '
+                                 f'mv {out}part.$$ {out}done.$$"\n')
+                mx.start()
+                send(mx.port, "ada@sender.example", [f"slow@{TO}"], mail("kept", "line\r\n" * size))
+
+                def parts(kind):
+                    return [n for n in os.listdir(out) if n.startswith(kind)]
+                first = eventually(lambda: parts("part"), "the command runs")[0]
+                self.assertEqual(mx.kill("qmgr"), 1)
+                eventually(lambda: not runs(int(first.split(".")[1])), "it is killed")
+                eventually(lambda: len(parts("part")) > 1, "the message is tried again", 60)
+                with open(out + "gate", "w") as gate:
+                    gate.write("go\n")
+                eventually(lambda: parts("done"), "it is done")
+                mx.wait_empty_queue()
+                self.assertEqual(len(parts("done")), 1)
+                self.assertEqual(mx.log().count("status=sent"), 1)
 
     def test_another_transport_takes_the_mail_of_local_names(self):
         user, settings = account()
@@ -269,6 +296,20 @@ class Local(Suite):
                 client.expect(f"RCPT TO:<{known}+x@{local}>", "250")
                 self.assertRegex(client.command(f"RCPT TO:<no-such-user@{local}>"),
                                  rf"^{codes[local]}\.1\.1 .*User unknown in ")
+
+
+class Virtual(Suite):
+    def test_no_part_of_an_address_becomes_an_identity_or_a_path(self):
+        for setting, rule in (("virtual_uid_maps", "/^([0-9]+)@/ $1"), ("virtual_gid_maps", "/^([0-9]+)@/ $1"),
+                              ("virtual_mailbox_maps", "/^([0-9]+)@/ $1/")):
+            with self.subTest(setting), Instance({"virtual_mailbox_maps": "static:box/", "virtual_uid_maps": "static:20000",
+                                                  "virtual_gid_maps": "static:20000"}, start=False) as mx:
+                mx.set(**{setting: "regexp:" + mx.write("rules", rule + "\n")})
+                self.assertRegex(mx.tool("penstock", "check").stdout, f"error: .*{setting}.*not allowed in this table")
+                mx.start()
+                send(mx.port, "ada@sender.example", ["31337@virtual.test.example"], mail())
+                mx.wait_log(r"31337@virtual\.test\.example.*status=deferred .*not allowed in this table")
+                self.assertEqual(os.listdir(mx.virtual_base), [])
 
 
 class Pipe(Suite):
@@ -371,7 +412,7 @@ class Pipe(Suite):
             mx.start()
             send(mx.port, "", ["jo@root.example", "jo@pipe.example"], mail())
             mx.wait_log(r"rooted: user=root: a command never runs as root")
-            mx.wait_log(r"doubled: flags D and O need doubled_destination_recipient_limit = 1 in main\.cf")
+            mx.wait_log(r"to=<jo@pipe\.example>, .*status=sent")  # flag D alone does none: one recipient at a time
             self.assertEqual(len(mx.queue()), 1)
 
 

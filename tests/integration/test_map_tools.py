@@ -37,6 +37,49 @@ class Tables(unittest.TestCase):
         return dict(line.split("\t") for line in self.penmap("-s", table).stdout.splitlines())
 
 
+class All(Tables):
+    """penmap --all: every table of a configuration."""
+
+    def configured(self, main, master=""):
+        for name, text in ("main.cf", main), ("master.cf", master):
+            self.write(name, text)
+        return ("-c", self.dir, "--all")
+
+    def test_every_table_that_the_files_name_is_made_once(self):
+        for name, text in (("transport", "a.example smtp:\n"), ("canonical", "x y@z.example\n"), ("inner", "k v\n"),
+                           ("of_a_class", "c OK\n"), ("of_a_service", "d OK\n"), ("texts", "t x\n"),
+                           ("aliases", "postmaster: root\nlist: :include:/nowhere\n")):
+            self.write(name, text)
+        d = self.dir
+        all_of_it = self.configured(
+            f"transport_maps = hash:{d}/transport, texthash:{d}/texts\nvirtual_alias_maps = hash:{d}/transport\n"
+            f"canonical_maps = proxy:btree:{d}/canonical\nrelocated_maps = unionmap:{{cdb:{d}/inner, static:x}}\n"
+            f"smtpd_restriction_classes = mine\nmine = check_client_access lmdb:{d}/of_a_class\n"
+            f"alias_maps = hash:{d}/aliases\nalias_database = hash:{d}/aliases\n"
+            f"smtp_tls_session_cache_database = btree:{d}/no_table\n",
+            f"587 inet n - n - - smtpd -o smtpd_client_restrictions=check_client_access,hash:{d}/of_a_service\n")
+        done = self.penmap(*all_of_it)
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(
+            [f"{d}/{name}: made" for name in ("transport.lmdb", "canonical.lmdb", "inner.cdb", "of_a_class.lmdb", "of_a_service.lmdb",
+                                              "aliases.lmdb")] + ["6 made, 0 failed"]))
+        self.assertEqual(self.content(f"hash:{d}/transport"), {"a.example": "smtp:"})
+        self.assertEqual(self.content(f"hash:{d}/aliases"), {"postmaster": "root", "list": ":include:/nowhere"})
+        self.assertEqual(self.content(f"cdb:{d}/inner"), {"k": "v"})
+
+    def test_what_cannot_be_made_does_not_keep_the_rest(self):
+        self.write("good", "a b\n")
+        kept = self.write("kept", "a b\n")
+        self.penmap(f"lmdb:{kept}")
+        os.remove(kept)
+        all_of_it = self.configured("transport_maps = " + " ".join(f"hash:{self.dir}/{n}" for n in ("gone", "good", "kept")))
+        done = self.penmap(*all_of_it, status=66)
+        self.assertIn(f"{self.dir}/good.lmdb: made\n", done.stdout)
+        self.assertIn(f"{self.dir}/kept.lmdb: kept, there is no {self.dir}/kept", done.stdout)
+        self.assertIn("1 made, 1 failed\n", done.stdout)
+        self.assertRegex(done.stderr, "gone.*No such file")
+        self.penmap(*all_of_it, "hash:/x", status=64)
+
+
 class Making(Tables):
     def test_i_adds_standard_input_to_the_table_there_is(self):
         for kind in ("lmdb", "cdb"):

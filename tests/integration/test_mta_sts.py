@@ -328,6 +328,27 @@ class MtaSts(Hosts):
                 return "success" if one["summary"]["total-successful-session-count"] else None
         return None
 
+    def test_smtp_mta_sts_fetch_timeout_ends_a_fetch(self):
+        with self.policy_host("endless") as hosts, self.zone(endless=([RECORD], "clear")) as dns:
+            hosts.policies["endless.example"] = hosts.never_ends
+            with self.instance(dns, hosts, smtp_mta_sts_fetch_timeout="1s") as mx:
+                send(mx.port, "ada@sender.example", ["a@endless.example"], mail())
+                eventually(lambda: "could not be fetched" in self.explain(mx, "endless"), "the fetch is given up")
+
+    def test_smtp_mta_sts_refresh_time_fetches_a_policy_again(self):
+        for time, again in (("1s", True), ("1d", False)):
+            with self.subTest(time), self.policy_host("fresh") as hosts, self.zone(fresh=([RECORD], "right")) as dns:
+                hosts.policies["fresh.example"] = policy("enforce", "mx.right.example")
+                with self.instance(dns, hosts, smtp_mta_sts_refresh_time=time) as mx:
+                    def asked():
+                        send(mx.port, "ada@sender.example", ["a@fresh.example"], mail())
+                        mx.wait_empty_queue()
+                        return hosts.fetches["fresh.example"] >= (2 if again else 1)
+                    eventually(asked, f"the policy is fetched: {hosts.fetches}")
+                    if not again:
+                        asked()
+                        self.assertEqual(hosts.fetches["fresh.example"], 1)
+
     def test_a_policy_lasts_over_outages_and_restarts_until_its_domain_takes_it_back(self):
         with self.policy_host("life") as hosts, self.zone(life=([RECORD], "clear")) as dns:
             hosts.policies["life.example"] = policy("enforce", "mx.clear.example")

@@ -293,7 +293,8 @@ class Killed(Stopped):
             tool.stdin.write("\n".join(wanted) + "\n")
             tool.stdin.close()
             tool.stdin = None
-            pid, = eventually(lambda: mx.pids().get("qmgr"), "it waits for the queue")
+            # One that the turn before had started may take a moment to be gone.
+            pid, = eventually(lambda: (found := mx.pids().get("qmgr", [])) and len(found) == 1 and found, "it waits for the queue")
             os.close(lock)
             if turn > 0:
                 time.sleep(chance.uniform(0, 0.1))  # whatever it is at then

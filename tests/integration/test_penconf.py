@@ -58,6 +58,13 @@ class Penconf(unittest.TestCase):
         self.assertGreater(len(every), 900)
         self.assertEqual(every, sorted(every, key=lambda line: line.split(" =")[0]))
 
+    def test_m_lists_the_types_of_tables(self):
+        types = self.run_penconf("-m").split()
+        self.assertEqual(types, sorted(types))
+        for known in ("cidr", "hash", "inline", "lmdb", "pcre", "regexp", "static", "texthash", "unix"):
+            self.assertIn(known, types)
+        self.assertEqual(self.run_penconf("-m", "name", status=64), "")
+
     def test_an_unknown_name_is_told_and_fails(self):
         self.assertEqual(self.run_penconf("nosuch", status=69), "")
         self.assertIn("nosuch: unknown setting", self.stderr)

@@ -44,6 +44,18 @@ class Files(Suite):
             self.assertEqual(mx.tool("pencat", "-b", "-f", path, check=True).stdout,
                              f"{path}: \n{path}: line one\n{path}: line two\n")
 
+    def test_the_heading_of_the_list_stands_over_its_columns(self):
+        with Instance({"defer_transports": "local"}) as mx:
+            send(mx.port, "ada@sender.example", ["postmaster@local.test.example"], mail())
+            heading, line, *_ = mx.tool("penqueue", "-p", check=True).stdout.splitlines()
+            columns = [(m.start(), m.end()) for m in re.finditer(r"-[^ ]+( [A-Z][^ ]*)?-", heading)]
+            self.assertEqual(len(columns), 4, heading)
+            shown = [line[begin:end].strip() for begin, end in columns[:3]] + [line[columns[3][0]:].strip()]
+            self.assertRegex(shown[0], r"^[0-9A-Za-z]{10,17}[*!]?$")
+            self.assertRegex(shown[1], r"^\d+$")
+            self.assertRegex(shown[2], r"^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d$")
+            self.assertEqual(shown[3], "ada@sender.example")
+
     def test_standard_input_may_be_a_pipe(self):
         with Instance() as mx:
             mx.stop()

@@ -81,6 +81,22 @@ class RequireTls(Certified):
         for peer in (*peers.values(), unknown):
             peer.close()
 
+    def test_lmtp_requiretls_policy_and_requiretls_redact_dsn(self):
+        for policy, redact, fate in (("enforce", "yes", "bounced"), ("enforce", "no", "bounced"), ("opportunistic", "yes", "sent")):
+            with self.subTest(policy=policy, redact=redact), Peer(FEATURES, lmtp=True, tls=server_context(self.right)) as peer, \
+                    Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as back:
+                hops = {"rcpt.example": f"lmtp:inet:127.0.0.1:{peer.port}", "sender.example": f"smtp:[127.0.0.1]:{back.port}"}
+                with Instance(self.received_with_tls(relay_domains=", ".join(hops), transport_maps=inline(hops), smtp_tls_security_level="may",
+                                                     smtp_tls_policy_maps=inline({f"[127.0.0.1]:{back.port}": f"secure match={NAME}"}),
+                                                     lmtp_tls_security_level="may", lmtp_tls_CAfile=self.ca.pem, lmtp_requiretls_policy=policy,
+                                                     requiretls_redact_dsn=redact)) as mx:
+                    self.submit(mx, ["a@rcpt.example"], mail(body="secret\r\n"))
+                    mx.wait_log(rf"to=<a@rcpt\.example>, .*status={fate}")
+                    if fate == "sent":
+                        self.assertNotIn("REQUIRETLS", peer.wait_messages(1)[0].parameters)
+                    else:
+                        self.assertEqual("REQUIRETLS" in back.wait_messages(1)[0].parameters, redact == "no")
+
     def test_it_goes_on_through_a_chain_of_servers(self):
         with Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as peer:
             last = f"[127.0.0.1]:{peer.port}"

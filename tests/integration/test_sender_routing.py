@@ -47,7 +47,8 @@ class BySender(Suite):
                     "<>": "error:5.7.1 no notices here"}
             settings = relay_to(relay, "known.example")
             with Instance({**settings, "relayhost": f"[127.0.0.1]:{rest.port}",
-                           "sender_dependent_default_transport_maps": inline(ways)},
+                           "sender_dependent_default_transport_maps": inline(ways),
+                           "smtpd_reject_unlisted_recipient": "no"},  # which would refuse it at RCPT
                           services={"slow": "unix - - n - - smtp"}) as mx:
                 for sender, peer in (("ada@sender.example", one), ("bo@other.example", two), ("x@third.example", rest)):
                     send(mx.port, sender, ["far@rcpt.example"], mail())

@@ -41,11 +41,22 @@ class World:
                          "smtpd_client_connection_count_limit": "0", "session_classes": classes, **SOON, **settings})
 
 
-    def sessions_out(self):
-        """Connections to the peers that the kernel has, as their makers see them: open, or being opened."""
+    def sockets_out(self):
+        """Sockets of a process that lead to the peers, in whatever state: what was closed belongs to none."""
         with open("/proc/net/tcp") as table:
             rows = [line.split() for line in table.readlines()[1:]]
-        return sum(int(row[2].split(":")[1], 16) == self.port and row[3] in ("01", "02") for row in rows)
+        return sum(int(row[2].split(":")[1], 16) == self.port and row[9] != "0" for row in rows)
+
+    def connections_out(self):
+        """Connections to the peers that the kernel has, as their makers see them: open, or being opened. Not of one moment:
+        the table is read a part at a time."""
+        with open("/proc/net/tcp") as table:
+            rows = [line.split() for line in table.readlines()[1:]]
+        return {(row[1], row[2]) for row in rows if int(row[2].split(":")[1], 16) == self.port and row[3] in ("01", "02")}
+
+    def sessions_out(self):
+        """How many of them there were at one moment, between the two times that they are looked for."""
+        return len(self.connections_out() & self.connections_out())
 
 
 class Classes(Suite):
@@ -322,6 +333,14 @@ class Classes(Suite):
             counts, closed = self.counts(mx), sum(p.sessions[0].closed for p in peers)
             self.skip_if_late(began)
             self.assertEqual((counts["*.customer.fr"], closed), ((1, 1), 1))
+
+    def test_a_client_is_let_in_when_the_connection_that_makes_way_is_closed_on_the_wire(self):
+        with self.world.instance("*.customer.fr 1 1") as mx:
+            peer, = self.peers(100)
+            peer.replies["QUIT"] = lambda session, line: [self.go_on.wait(60)] and None
+            self.idle_connections(mx, 100)
+            self.enter(mx, 102)
+            self.assertEqual(self.world.sockets_out(), 0)
 
     def skip_if_late(self, began):
         """Two seconds after they fell idle connections close by themselves: then there is nothing to be seen."""

@@ -51,7 +51,8 @@ class StatusFilter(Suite):
             with self.instance(back, hops, "smtp_delivery_status_filter", (r"/^4(\.2\.2 .*)/ 5$1 (for good)",),
                                **dns.settings()) as mx:
                 send(mx.port, "ada@sender.example", ["ben@two.example"], mail("one"))
-                mx.wait_log(r"to=<ben@two\.example>.*dsn=4\.2\.2, status=deferred \(host a\.two\.example")
+                mx.wait_log(r": host a\.two\.example\S+ said: 450 4\.2\.2 full \(in reply to RCPT TO command\)\n")
+                mx.wait_log(r"to=<ben@two\.example>.*dsn=4\.4\.1, status=deferred \(connect to b\.two\.example")
                 send(mx.port, "ada@sender.example", ["ben@one.example"], mail("two"))
                 mx.wait_log(r"to=<ben@one\.example>.*dsn=5\.2\.2, status=bounced \(host a\.two\.example.*\(for good\)")
 

@@ -317,6 +317,25 @@ class Rights(Submission):
             mx.virtual_box("ada").wait(1)
 
 
+    def test_another_main_cf_of_root_s_lifts_nothing_that_the_instance_s_forbids(self):
+        with self.instance({"authorized_submit_users": "!nobody, static:anyone"}) as mx:
+            where = self.commands(mx)
+            other = os.path.join(mx.dir, "other")
+            shutil.copytree(mx.etc, other)
+            with open(os.path.join(other, "main.cf"), "a") as out:
+                out.write("authorized_submit_users = static:anyone\n")
+            self.assertIn("another configuration", self.run_as_nobody(where, other, "ada@virtual.test.example", status=77))
+            # However the way there is written, the instance's own is the one that counts.
+            link = os.path.join(mx.dir, "link")
+            os.symlink(mx.etc, link)
+            self.assertIn("authorized_submit_users", self.run_as_nobody(where, link, "ada@virtual.test.example", status=77))
+            self.assertEqual(self.names(mx), [])
+            # One of a mail system that was never started says nothing about any queue.
+            mx.stop()
+            os.unlink(mx.path("spool", "config_directory"))
+            self.assertIn("not been started", self.run_as_nobody(where, mx.etc, "ada@virtual.test.example", status=69))
+
+
 class Crash(Submission):
     def test_pickup_or_qmgr_killed_under_load_loses_nothing_and_doubles_nothing(self):
         with Peer() as peer:

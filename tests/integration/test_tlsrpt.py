@@ -80,6 +80,20 @@ def wait_gathered(mx, attempts):
 
 
 class TlsReports(Certified):
+    def test_smtp_tlsrpt_skip_reused_handshakes(self):
+        for skip, attempts in (("yes", 1), ("no", 2)):
+            with self.subTest(skip), Peer(host="127.0.0.1", tls=server_context(self.right)) as peer, \
+                    Dns({("rcpt.example", "MX"): [(10, "mx.rcpt.example")], ("mx.rcpt.example", "A"): ["127.0.0.1"]}) as dns, \
+                    Instance(self.settings(dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may",
+                                           smtp_tlsrpt_enable="yes", smtp_tlsrpt_skip_reused_handshakes=skip,
+                                           connection_max_age="1s", relay_domains="rcpt.example")) as mx:
+                for number in range(2):
+                    send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                    peer.wait_messages(number + 1)
+                    eventually(lambda: peer.sessions[number].closed, "the connection is given back")
+                self.assertEqual([s.resumed for s in peer.sessions], [False, True])
+                wait_gathered(mx, attempts)
+
     def test_what_happened_is_reported_to_who_asks_for_it(self):
         record = "v=TLSRPTv1; rua=mailto:{}@reports.example"
         with Peer(tls=server_context(self.certificates["wrong CA"])) as peer, Peer() as inbox:
@@ -95,7 +109,7 @@ class TlsReports(Certified):
                     zone[f"_smtp._tls.{domain}.example", "TXT"] = [record.format(domain)] * count
                 with Dns(zone) as dns, Instance(self.settings(
                         dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
-                        tlsrpt_organization="Testers", tlsrpt_sender="tls@mx.test.example",
+                        tlsrpt_organization="Testers", tlsrpt_contact="tls-team@test.example", tlsrpt_sender="tls@mx.test.example",
                         relay_domains="example", transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}))) as mx:
                     for domain in hosts:
                         send(mx.port, "ada@sender.example", [f"a@{domain}.example"], mail())
@@ -127,6 +141,7 @@ class TlsReports(Certified):
                         self.assertRegex(part.get_filename(), rf"^mx\.test\.example!{domain}\.example!\d+!\d+\.json\.gz$")
                         report = report_of(sent)
                         self.assertEqual(report["organization-name"], "Testers")
+                        self.assertEqual(report["contact-info"], "tls-team@test.example")
                         self.assertEqual(len(report["policies"]), 1)
                         policy = report["policies"][0]
                         self.assertEqual(policy["policy"], {"policy-type": "no-policy-found", "policy-domain": f"{domain}.example"})

@@ -204,6 +204,27 @@ class Tools(Suite):
                         self.assertRegex(session.reply(), "^421 4.3.2 ")
             self.assertFalse(mx.pids())
 
+    def test_whoever_did_not_start_the_mail_system_can_neither_see_nor_stop_it(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root: runs the commands as another user")
+        with Instance() as mx:
+            for command in ("status", "stop", "reload", "abort"):
+                done = subprocess.run([os.path.join(BIN, "penstock"), "-c", mx.etc, command], capture_output=True, text=True,
+                                      user=65534, group=65534, extra_groups=[], cwd="/")
+                self.assertEqual(done.returncode, 77, done)
+                self.assertIn("known to whoever starts it", done.stderr)
+            self.assertEqual(mx.status()["running"], True)
+
+    def test_names_of_master_cf_reach_a_terminal_as_plain_text(self):
+        with Instance(start=False) as mx:
+            with open(os.path.join(mx.etc, "master.cf"), "ab") as out:
+                out.write(b"odd\x1b[2J\xff unix - - n - - smtp\n")
+            mx.start()
+            for words in ((), ("--json",)):
+                shown = mx.tool("penstock", "status", *words, check=True, text=False).stdout
+                self.assertIn(b"odd", shown)
+                self.assertFalse(set(shown) - set(range(32, 127)) - {10}, shown)
+
     def test_stop_and_start_keep_the_queue(self):
         peer = Peer()
         port = peer.port

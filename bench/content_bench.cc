@@ -1,0 +1,149 @@
+// What the content of a message costs by itself, in processor time: looking at its lines, coming in and going out, and
+// asking tables of patterns about them.
+//   content_bench [--size MIB] [--rules N]     one line of JSON for each figure
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "lib/base/processor_time.h"
+#include "lib/base/random.h"
+#include "lib/mail/data_form.h"
+#include "lib/mail/wire.h"
+#include "lib/map/map.h"
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+
+namespace {
+
+constexpr std::size_t kPiece = 64 * 1024;  // what a stream reads at once
+constexpr int kRounds = 10;
+
+/// The least of some rounds, in milliseconds.
+template <class Work>
+double least(Work work) {
+  auto best = std::chrono::nanoseconds::max();
+  for (int i = 0; i < kRounds; ++i) {
+    const auto begun = processor_time();
+    work();
+    best = std::min(best, processor_time() - begun);
+  }
+  return std::chrono::duration<double, std::milli>(best).count();
+}
+
+std::string lines_of_text(std::size_t size) {
+  Random random(1);
+  std::string text;
+  while (text.size() < size) {
+    for (auto n = 20 + random.below(58); n > 0; --n)
+      text += static_cast<char>(random.below(6) == 0 ? ' ' : 'a' + random.below(26));
+    text += "\r\n";
+  }
+  return text;
+}
+
+template <class Work>
+void in_pieces(std::string_view text, Work work) {
+  for (; !text.empty(); text.remove_prefix(std::min(kPiece, text.size())))
+    work(text.substr(0, kPiece));
+}
+
+/// As content gathers, line by line.
+struct ByLine {
+  std::string out;
+  mail::FactsCollector facts;
+  void text(std::string_view part) {
+    out += part;
+    facts.text(part);
+  }
+  void line_end() {
+    out += "\r\n";
+    facts.line_end();
+  }
+};
+/// The same, with what is plain in one piece.
+struct ByPiece : ByLine {
+  bool takes_lines() const { return true; }
+  void lines(std::string_view text, const mail::PlainLines& run) {
+    out += text;
+    facts.lines(text, run);
+  }
+};
+
+template <class Sink>
+double coming_in(const std::string& text) {
+  return least([&] {
+    mail::DataScanner scanner;
+    Sink sink;
+    sink.out.reserve(8 * kPiece);
+    in_pieces(text, [&](std::string_view piece) {
+      scanner.feed(piece, sink);
+      if (sink.out.size() >= 4 * kPiece) sink.out.clear();  // a spool has taken it
+    });
+  });
+}
+
+double going_out(const std::string& text) {
+  return least([&] {
+    mail::DataForm form(998);
+    std::vector<Bytes> pieces;
+    in_pieces(text, [&](std::string_view piece) {
+      pieces.clear();
+      form.feed(piece, pieces);
+    });
+  });
+}
+
+double found_by(mail::BlockCode code, const std::string& text) {
+  mail::PlainLines found;
+  if (!mail::plain_lines_by(code, {}, SIZE_MAX, found)) return 0;
+  return least([&] {
+    in_pieces(text,
+              [&](std::string_view piece) { mail::plain_lines_by(code, piece, SIZE_MAX, found); });
+  });
+}
+
+/// A message of 4 KiB under so many rules of which none matches.
+double asked(const std::string& type, int rules) {
+  testing::ScratchDir dir;
+  std::string table;
+  for (int i = 0; i < rules; ++i)
+    table += "/\\bcheap (pills|watches) number" + std::to_string(i) + "\\b/ REJECT\n";
+  const auto map = map::open(type + ":" + dir.write("rules", table));
+  if (!map) return 0;
+  const std::string text = lines_of_text(4096);
+  return least([&] {
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = text.find('\r', at);
+      static_cast<void>((*map)->lookup(std::string_view(text).substr(at, end - at)));
+      at = end + 2;
+    }
+  });
+}
+
+void say(const char* what, double milliseconds) {
+  if (milliseconds > 0) std::printf("{\"work\": \"%s\", \"cpu_ms\": %.3f}\n", what, milliseconds);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("what content costs by itself");
+  std::size_t size = 10;
+  int rules = 200;
+  app.add_option("--size", size, "MiB of text");
+  app.add_option("--rules", rules, "rules of each table");
+  CLI11_PARSE(app, argc, argv);
+  const std::string text = lines_of_text(size << 20);
+  say("coming in, line by line", coming_in<ByLine>(text));
+  say("coming in, plain lines in one piece", coming_in<ByPiece>(text));
+  say("going out by DATA", going_out(text));
+  say("plain lines, plain code", found_by(mail::BlockCode::plain, text));
+  say("plain lines, SSE2", found_by(mail::BlockCode::sse2, text));
+  say("plain lines, AVX2", found_by(mail::BlockCode::avx2, text));
+  say("plain lines, AVX-512", found_by(mail::BlockCode::avx512, text));
+  say("pcre rules, 4 KiB", asked("pcre", rules));
+  say("regexp rules, 4 KiB", asked("regexp", rules));
+  return 0;
+}

@@ -1,0 +1,282 @@
+#include "lib/mailbox/worker.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <mutex>
+
+#include "lib/mailbox/descriptors.h"
+#include "lib/mailbox/groups.h"
+#include "lib/mailbox/job_stream.h"
+#include "lib/mailbox/text_file.h"
+
+namespace pen::mailbox {
+namespace {
+
+constexpr std::size_t kStack = 1024 * 1024;
+
+Result<void> become(const Identity& who) {
+  if (who.uid == 0) return fail_errno("refusing to deliver as root", EPERM);
+  if (::setgroups(who.groups.size(), who.groups.data()) != 0) return fail_errno("setgroups");
+  if (::setresgid(who.gid, who.gid, who.gid) != 0) return fail_errno("setgid");
+  if (::setresuid(who.uid, who.uid, who.uid) != 0) return fail_errno("setuid");
+  if (::setuid(0) == 0) return fail_errno("privileges did not go away", EPERM);
+  return {};
+}
+
+Result<void> take_role(const Role& role) {
+  if (!role.root.empty() && (::chroot(role.root.c_str()) != 0 || ::chdir("/") != 0))
+    return fail_errno("chroot " + role.root);
+  if (role.become) {
+    if (auto done = become(*role.become); !done)
+      return fail(std::move(done).error().within("cannot take the recipient's rights"));
+  }
+  // No other process of this user may look into this one, which holds mail, and was made from one with everybody's.
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::umask(077);
+  if (::chdir("/") != 0) return fail_errno("cannot change to /");
+  return {};
+}
+
+bool is_one_of(int error, std::initializer_list<int> errors) {
+  return std::ranges::find(errors, error) != errors.end();
+}
+
+/// What became of the search for a forward file.
+struct Forward {
+  std::string path, text,
+      ignored;  // path empty: there is none. ignored: it is there, and why it does not count
+};
+Result<Forward> find_forward(const std::vector<std::string>& paths) {
+  for (const auto& path : paths) {
+    struct stat st{};
+    if (::lstat(path.c_str(), &st) != 0) {
+      // Nothing that could be a file of this user.
+      if (is_one_of(errno, {ENOENT, ENOTDIR, ELOOP, EACCES, ENAMETOOLONG})) continue;
+      return fail_errno("cannot read " + path);
+    }
+    auto file = read_text_file(path, kMaxForward, Links::refuse);
+    if (!file) {
+      const int why = file.error().sys_errno();
+      if (why == ENOENT) continue;  // gone meanwhile
+      if (is_one_of(why, {ENOTDIR, ELOOP, EINVAL, EPERM, EACCES, ENXIO}))
+        return Forward{path, {}, file.error().message()};
+      return std::unexpected(std::move(file).error());
+    }
+    if (file->owner != ::geteuid() && file->owner != 0)
+      return Forward{path, {}, fmt::format("{} belongs to uid {}", path, file->owner)};
+    return Forward{path, std::move(file->text), {}};
+  }
+  return Forward{};
+}
+
+/// The place has not been looked at: a mailbox that is not there yet would be made.
+mail::DeliveryStatus would_do(const Work& work) {
+  std::string where = work.target.shown;
+  if (where.empty()) where = work.target.form == Form::maildir ? "maildir" : "mailbox";
+  if (work.command) where = "command: " + work.command->shown();
+  return mail::make_status(mail::Action::delivered, "2.0.0", "delivers to " + where);
+}
+
+class Worker {
+ public:
+  Worker(int control, const Role& role) : control_(control), role_(take_role(role)) {}
+
+  [[noreturn]] void run() {
+    for (;;) {
+      pollfd socket{control_, POLLIN, 0};
+      const int ready = ::poll(&socket, 1, static_cast<int>(milliseconds(kIdle).count()));
+      if (ready < 0 && errno == EINTR) continue;
+      // Who sends after that is told so; what was sent before comes still.
+      if (ready <= 0 && is_idle()) (void)::shutdown(control_, SHUT_RD);
+      if (ready <= 0 && !is_idle()) continue;
+      auto received = receive_descriptor(control_);
+      if (!received || !received->descriptor) leave();
+      if (received->bytes == kAlone)
+        serve(std::move(received->descriptor));
+      else
+        take(std::move(received->descriptor));
+    }
+  }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  bool is_idle() {
+    std::lock_guard lock(mutex_);
+    return running_ == 0;
+  }
+
+  void take(async::Fd socket) {
+    std::lock_guard lock(mutex_);
+    ++running_;
+    last_limit_ = std::max(last_limit_, std::chrono::steady_clock::now() + kGrace);  // to be read
+    waiting_.push_back(std::move(socket));
+    if (idle_threads_ > 0) {
+      --idle_threads_;  // it is this one's, though it does not run yet
+      work_.notify_one();
+      return;
+    }
+    pthread_attr_t attributes;
+    (void)::pthread_attr_init(&attributes);
+    (void)::pthread_attr_setstacksize(&attributes, kStack);
+    (void)::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_t thread{};
+    const auto body = [](void* self) -> void* {
+      static_cast<Worker*>(self)->serve_all();
+      return nullptr;
+    };
+    if (::pthread_create(&thread, &attributes, body, this) != 0) {
+      // The socket that closes says that the job was not done.
+      waiting_.pop_back();
+      --running_;
+    }
+    (void)::pthread_attr_destroy(&attributes);
+  }
+
+  void serve(async::Fd socket) {
+    JobStream job(std::move(socket));
+    auto read = job.read_job();
+    if (!read) return;
+    note_limit(read->limit);
+    job.answer(encode(deliver(read->work, job, read->limit)));
+  }
+
+  void serve_all() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      work_.wait(lock, [&] { return !waiting_.empty(); });
+      async::Fd socket = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      serve(std::move(socket));
+      lock.lock();
+      ++idle_threads_;
+      if (--running_ == 0) done_.notify_all();
+    }
+  }
+
+  void note_limit(seconds limit) {
+    std::lock_guard lock(mutex_);
+    last_limit_ = std::max(last_limit_, std::chrono::steady_clock::now() + limit + kGrace);
+  }
+
+  /// The jobs in hand are finished first, as long as they may take.
+  [[noreturn]] void leave() {
+    std::unique_lock lock(mutex_);
+    while (running_ > 0 && std::chrono::steady_clock::now() < last_limit_)
+      (void)done_.wait_until(lock, last_limit_);
+    ::_exit(0);
+  }
+
+  Answer deliver(Work& work, JobStream& job, seconds limit) {
+    if (!role_) return trouble("4.3.5", role_.error().message());
+    Answer answer;
+    if (!work.read_path.empty()) {
+      auto file = read_text_file(work.read_path, work.read_limit, Links::follow);
+      if (!file) return trouble("4.3.5", file.error().message());
+      answer.file_found = true;
+      answer.file_text = std::move(file->text);
+      answer.file_owner = file->owner;
+      return answer;
+    }
+    if (::geteuid() == 0) return trouble("4.3.5", "refusing to deliver as root");
+    struct stat st{};
+    if (!work.home.empty() && ::stat(work.home.c_str(), &st) != 0)
+      return trouble("4.3.0", fmt::format("cannot use the home directory {}: {}", work.home,
+                                          Error::from_errno(errno).message()));
+    auto forward = find_forward(work.forward_files);
+    if (!forward) return trouble("4.3.5", forward.error().message());
+    answer.file_ignored = std::move(forward->ignored);
+    // An empty one is as good as none.
+    if (!forward->text.empty()) {
+      answer.file_found = true;
+      answer.file_path = std::move(forward->path);
+      answer.file_text = std::move(forward->text);
+      return answer;
+    }
+    if (work.only_look)
+      answer.status = would_do(work);
+    else if (work.command)
+      answer.status = run_command(*work.command, work.message, job, limit);
+    else
+      answer.status = store_content(work, job);
+    return answer;
+  }
+
+  /// An mbox cannot be completed later: small content is taken whole before the file is touched, so that the death of
+  /// the sender at any moment leaves either all or nothing. Larger content is cut off again by store() at an early end.
+  mail::DeliveryStatus store_content(const Work& work, JobStream& job) {
+    const auto called_off = [&] { return job.called_off(); };
+    const auto chunks = [&] { return job.read(); };
+    if (work.message.size > kWholeContent)
+      return groups_.store(work.target, work.message, chunks, called_off);
+    std::string whole;
+    whole.reserve(work.message.size);
+    for (;;) {
+      auto chunk = job.read();
+      if (!chunk) return trouble("4.3.0", chunk.error().message()).status;
+      if (chunk->empty()) break;
+      whole += *chunk;
+    }
+    std::string_view rest = whole;
+    const auto once = [&]() -> Result<std::string_view> {
+      return std::exchange(rest, std::string_view{});
+    };
+    return groups_.store(work.target, work.message, once, called_off);
+  }
+
+  const int control_;
+  const Result<void> role_;
+  Groups groups_;
+  std::mutex mutex_;
+  std::condition_variable work_, done_;
+  std::deque<async::Fd> waiting_;
+  std::size_t idle_threads_ = 0, running_ = 0;
+  Time last_limit_{};
+};
+
+}  // namespace
+
+void run_worker(int control) {
+  pollfd socket{control, POLLIN, 0};
+  while (::poll(&socket, 1, static_cast<int>(milliseconds(kIdle).count())) < 0 && errno == EINTR) {
+  }
+  // Who sends after that is told so.
+  if (socket.revents == 0) (void)::shutdown(control, SHUT_RD);
+  const auto first = receive_descriptor(control);
+  const auto role = first ? decode<Role>(first->bytes) : std::nullopt;
+  if (!role || first->bytes.empty()) ::_exit(0);
+  Worker worker(control, *role);
+  worker.run();
+}
+
+std::string with_length(std::string_view bytes) {
+  std::string out;
+  out.reserve(kLengthBytes + bytes.size());
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    out += static_cast<char>(bytes.size() >> (8 * i) & 0xff);
+  out += bytes;
+  return out;
+}
+
+std::uint32_t length_of(std::string_view four) {
+  std::uint32_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    length |= std::uint32_t{static_cast<unsigned char>(four[i])} << (8 * i);
+  return length;
+}
+
+}  // namespace pen::mailbox

@@ -1,0 +1,281 @@
+#include "lib/map/ask.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "lib/async/error.h"
+#include "lib/async/stream.h"
+#include "lib/base/check.h"
+#include "lib/map/source.h"
+
+namespace pen::map {
+
+using async::Task;
+using async::Until;
+using async::WaitError;
+
+namespace {
+
+thread_local Inquiry* current_inquiry = nullptr;
+
+// A chain of questions as long as this has no end: random values as keys, say.
+constexpr std::size_t kMaxAnswers = 100'000;
+// Names of table servers are looked up again after so long; after a failure at the next question.
+constexpr seconds kNameFresh{60};
+// A question that has been under way for so long does not count among Limits::connections any more: a server that answers
+// some keys and hangs at others still answers those. Their connections together are at most so many times as many.
+constexpr seconds kSlow{1};
+constexpr std::size_t kMostSlow = 10;
+
+/// The wait's error in the words of the tables.
+Error trouble(const ServerSource& server, const Error& error) {
+  if (error.is(WaitError::timed_out))
+    return Error(MapError::unreadable, server.name() + ": no answer", ETIMEDOUT);
+  if (error.is(WaitError::closed))
+    return Error(MapError::unreadable, server.name() + ": the server closed the connection");
+  return Error(MapError::unreadable, server.name() + ": " + error.message());
+}
+
+struct NameLookup {
+  std::vector<async::SocketAddress> found;
+  std::string problem;
+};
+
+NameLookup look_up_name(const ServerSource::Address& server, int flags) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  NameLookup out;
+  const int code = ::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found);
+  if (code != 0) {
+    out.problem = server.host + ":" + server.port + ": " + ::gai_strerror(code);
+    return out;
+  }
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    if (::getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, port, sizeof port,
+                      NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+      out.found.push_back(
+          async::SocketAddress::inet(host, static_cast<unsigned short>(std::stoul(port))));
+  }
+  ::freeaddrinfo(found);
+  return out;
+}
+
+}  // namespace
+
+Inquiry* Inquiry::current() { return current_inquiry; }
+Inquiry::Scope::Scope(Inquiry& inquiry) {
+  PEN_CHECK(current_inquiry == nullptr, "one piece of work at a time");
+  current_inquiry = &inquiry;
+}
+Inquiry::Scope::~Scope() { current_inquiry = nullptr; }
+
+Value Inquiry::answer(const std::shared_ptr<const Source>& source, std::string_view key) {
+  if (const auto known = answers_.find(Key(source->name(), key)); known != answers_.end())
+    return known->second;
+  if (answers_.size() + questions_.size() >= kMaxAnswers)
+    return fail(MapError::too_large, source->name() + ": look-ups without end");
+  questions_.push_back({source, std::string(key)});
+  return fail(MapError::pending, source->name());
+}
+void Inquiry::settle(const Question& question, Value value) {
+  answers_.insert_or_assign(Key(question.source->name(), question.key), std::move(value));
+}
+
+Value answer_from(const std::shared_ptr<const Source>& source, std::string_view key) {
+  if (Inquiry* inquiry = Inquiry::current()) return inquiry->answer(source, key);
+  return source->ask_now(std::string(key));
+}
+
+struct Asker::Pending {
+  explicit Pending(async::Loop& loop) : done(loop) {}
+  async::Event done;
+  Value value = std::nullopt;
+};
+
+/// Connections to one table server, and who waits for one.
+class Asker::Line {
+ public:
+  Line(async::Loop& loop, async::Gate& gate, std::size_t connections)
+      : loop_(loop),
+        gate_(gate),
+        places_(loop, connections),
+        sockets_(loop, kMostSlow * connections),
+        resolved_(loop) {}
+
+  Task<Value> ask(std::shared_ptr<const ServerSource> server, std::string key, Until until) {
+    if (auto place = co_await places_.acquire(until); !place)
+      co_return std::unexpected(trouble(*server, place.error()));
+    if (auto socket = co_await sockets_.acquire(until); !socket) {
+      places_.release();
+      co_return std::unexpected(trouble(*server, socket.error()));
+    }
+    bool counted = true;
+    const auto slow = loop_.call_at(loop_.now() + kSlow, [this, &counted] {
+      counted = false;
+      places_.release();
+    });
+    Value value = co_await ask_over_connection(*server, std::move(key), until);
+    if (counted) places_.release();
+    sockets_.release();
+    co_return value;
+  }
+
+ private:
+  Task<Value> ask_over_connection(const ServerSource& server, std::string key, Until until) {
+    const std::string request = server.request(key);
+    while (!idle_.empty()) {
+      async::Stream stream = std::move(idle_.back());
+      idle_.pop_back();
+      // What came unasked would be taken for the answer.
+      if (stream.poll_input() || stream.broken()) continue;
+      auto answer = co_await talk(server, std::move(stream), request, until);
+      if (answer) co_return server.meaning(*answer);
+      if (answer.error().is_errno(ETIMEDOUT)) co_return std::unexpected(std::move(answer).error());
+      idle_.clear();  // the server has gone since, perhaps to come back
+    }
+    auto fresh = co_await connect_to(server, until);
+    if (!fresh) co_return std::unexpected(std::move(fresh).error());
+    auto answer = co_await talk(server, *std::move(fresh), request, until);
+    if (!answer) co_return std::unexpected(std::move(answer).error());
+    co_return server.meaning(*answer);
+  }
+
+  Task<Result<std::string>> talk(const ServerSource& server, async::Stream stream,
+                                 std::string request, Until until) {
+    stream.write(request);
+    std::string got;
+    for (;;) {
+      const auto more = co_await stream.read_some(ServerSource::kMaxReply, until);
+      if (!more) co_return std::unexpected(trouble(server, more.error()));
+      got.append(*more);
+      const auto all = server.complete(got);
+      if (!all) co_return std::unexpected(all.error());
+      if (!*all) continue;
+      stream.shrink_input();
+      if (idle_.size() < ServerSource::kMaxIdle) idle_.push_back(std::move(stream));
+      co_return got;
+    }
+  }
+
+  Task<Result<async::Stream>> connect_to(const ServerSource& server, Until until) {
+    auto addresses = co_await addresses_of(server, until);
+    if (!addresses) co_return std::unexpected(std::move(addresses).error());
+    Result<async::Stream> stream =
+        fail(MapError::unreadable, server.name() + ": connect", EHOSTUNREACH);
+    for (const auto& address : *addresses) {
+      stream = co_await async::connect(loop_, address, until);
+      if (stream) break;
+      stream = std::unexpected(trouble(server, stream.error()));
+    }
+    co_return stream;
+  }
+
+  Task<Result<std::vector<async::SocketAddress>>> addresses_of(const ServerSource& server,
+                                                               Until until) {
+    using Addresses = std::vector<async::SocketAddress>;
+    const auto& at = server.address();
+    if (!at.path.empty()) co_return Addresses{async::SocketAddress::unix(at.path)};
+    if (auto numeric = look_up_name(at, AI_NUMERICHOST); !numeric.found.empty())
+      co_return std::move(numeric.found);
+    if (loop_.now() >= fresh_until_) {
+      if (!resolving_) {
+        resolving_ = true;
+        resolved_.reset();
+        gate_.spawn("address of " + at.host, resolve(this, at));
+      }
+      if (auto waited = co_await resolved_.wait(until); !waited)
+        co_return std::unexpected(trouble(server, waited.error()));
+    }
+    if (names_.found.empty())
+      co_return fail(MapError::unreadable, server.name() + ": " + names_.problem);
+    co_return names_.found;
+  }
+  static Task<void> resolve(Line* self, ServerSource::Address server) {
+    if (!self->resolver_) self->resolver_.emplace(self->loop_, 1);
+    self->names_ = co_await self->resolver_->run([server] { return look_up_name(server, 0); });
+    self->fresh_until_ = self->names_.found.empty() ? SteadyTime() : self->loop_.now() + kNameFresh;
+    self->resolving_ = false;
+    self->resolved_.set();
+  }
+
+  async::Loop& loop_;
+  async::Gate& gate_;
+  async::Semaphore places_;   // for questions that are not slow
+  async::Semaphore sockets_;  // for all
+  std::vector<async::Stream> idle_;
+  // Of a server known by name: one look-up at a time, in a thread of its own.
+  std::optional<async::HandlerPool> resolver_;
+  NameLookup names_;
+  SteadyTime fresh_until_{};
+  bool resolving_ = false;
+  async::Event resolved_;
+};
+
+Asker::Asker(async::Loop& loop, Limits limits) : loop_(loop), limits_(limits), gate_(loop) {}
+Asker::~Asker() = default;
+
+std::string Asker::status_line() const {
+  return fmt::format("tables: asked={}, joined={}, failed={}, under_way={}", counts_.asked,
+                     counts_.joined, counts_.failed, counts_.under_way);
+}
+
+Asker::Line& Asker::line_to(const Inquiry::Question& question) {
+  auto& line = lines_[question.source->name()];
+  if (!line) line = std::make_unique<Line>(loop_, gate_, limits_.connections);
+  return *line;
+}
+
+Task<Value> Asker::from_accounts(Inquiry::Question question) {
+  if (!accounts_) accounts_.emplace(loop_, limits_.account_threads);
+  co_return co_await accounts_->run(
+      [question = std::move(question)] { return question.source->ask_now(question.key); });
+}
+
+Task<void> Asker::answer(Asker* self, Inquiry::Question question,
+                         std::shared_ptr<Pending> pending) {
+  const Until until{.deadline = self->loop_.now() + self->limits_.patience};
+  if (auto server = std::dynamic_pointer_cast<const ServerSource>(question.source))
+    pending->value = co_await self->line_to(question).ask(std::move(server), question.key, until);
+  else
+    pending->value = co_await self->from_accounts(question);
+  if (!pending->value) ++self->counts_.failed;
+  self->under_way_.erase({question.source->name(), question.key});
+  --self->counts_.under_way;
+  pending->done.set();
+}
+
+std::shared_ptr<Asker::Pending> Asker::begin(const Inquiry::Question& question) {
+  auto& pending = under_way_[{question.source->name(), question.key}];
+  ++counts_.asked;
+  if (pending) {
+    ++counts_.joined;
+    return pending;
+  }
+  pending = std::make_shared<Pending>(loop_);
+  ++counts_.under_way;
+  gate_.spawn("ask " + question.source->name(), answer(this, question, pending));
+  return pending;
+}
+
+Task<void> Asker::settle(Inquiry& inquiry) {
+  const auto questions = inquiry.take_questions();
+  std::vector<std::shared_ptr<Pending>> pending;
+  pending.reserve(questions.size());
+  for (const auto& question : questions) pending.push_back(begin(question));
+  const Until until{.deadline = loop_.now() + limits_.patience};
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const auto waited = co_await pending[i]->done.wait(until);
+    // The name service has no time limit of its own.
+    inquiry.settle(questions[i],
+                   waited ? pending[i]->value
+                          : fail(MapError::unreadable, questions[i].source->name() + ": no answer",
+                                 ETIMEDOUT));
+  }
+}
+
+}  // namespace pen::map

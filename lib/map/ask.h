@@ -1,0 +1,128 @@
+#pragma once
+/// Look-ups in tables that somebody else answers for (a table server, the name service), without holding up the loop, a
+/// thread or whoever asks another table.
+///
+/// Use:     Asker tables(loop);
+///          auto hit = co_await tables.ask([maps, address] { return find_address(maps, address, keys); });
+/// How:     the work is plain code. It runs in the loop's thread as if every answer were there. A table that has to ask
+///          somebody fails with MapError::pending, which ends the work as any error of a table does; then the question
+///          is asked, and the work runs again and finds the answers to all that it asked before. Only the last run counts.
+///          Work that goes on after an error gets the answers to several questions at once.
+/// Work:    may run any number of times: it changes nothing outside itself and consumes nothing it holds.
+/// Bounds:  a question is answered within Limits::patience, or is an error. At most Limits::connections to each table
+///          server, so that one that hangs has no part in another's; the name service has threads of its own. Those who
+///          ask the same at the same time get one answer.
+/// Thread:  the loop's. The Asker outlives its ask()s. Destroying an ask() withdraws it.
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/async/handler_pool.h"
+#include "lib/async/sync.h"
+#include "lib/map/map.h"
+
+namespace pen::map {
+
+class Source;
+
+/// What one piece of work has asked and been answered.
+class Inquiry {
+ public:
+  struct Question {
+    std::shared_ptr<const Source> source;
+    std::string key;
+  };
+  /// For tables: the answer, or the error pending and a question more.
+  Value answer(const std::shared_ptr<const Source>& source, std::string_view key);
+  /// That of the work which this thread runs now; nullptr: none.
+  static Inquiry* current();
+
+  template <class F>
+  std::invoke_result_t<F&> run(F& work) {
+    const Scope scope(*this);
+    return work();
+  }
+  /// What the last run has asked in vain.
+  std::vector<Question> take_questions() { return std::exchange(questions_, {}); }
+  bool unanswered() const { return !questions_.empty(); }
+  void settle(const Question& question, Value value);
+
+ private:
+  struct Scope {
+    explicit Scope(Inquiry& inquiry);
+    ~Scope();
+  };
+  using Key = std::pair<std::string, std::string>;  // source, key
+  std::map<Key, Value> answers_;
+  std::vector<Question> questions_;
+};
+
+class Asker {
+ public:
+  struct Limits {
+    std::size_t connections = 100;  // as many as Postfix has processes (default_process_limit)
+    std::chrono::nanoseconds patience = seconds(30);
+    std::size_t account_threads = 8;  // what waits for the name service at a time
+  };
+  explicit Asker(async::Loop& loop) : Asker(loop, Limits()) {}
+  Asker(async::Loop& loop, Limits limits);
+  ~Asker();
+  Asker(const Asker&) = delete;
+  Asker& operator=(const Asker&) = delete;
+
+  template <class F, class R = std::invoke_result_t<F&>>
+  async::Task<R> ask(F work) {
+    Inquiry inquiry;
+    for (;;) {
+      R result = inquiry.run(work);
+      if (!inquiry.unanswered()) co_return result;
+      co_await settle(inquiry);
+    }
+  }
+  /// The same for work that also reads files: each run is in a thread of the pool, and owns what it touches.
+  template <class F, class R = std::invoke_result_t<F&>>
+  async::Task<R> ask_in(async::HandlerPool& pool, F work) {
+    struct Shared {
+      Inquiry inquiry;
+      F work;
+    };
+    const auto shared = std::make_shared<Shared>(Shared{{}, std::move(work)});
+    for (;;) {
+      R result = co_await pool.run([shared] { return shared->inquiry.run(shared->work); });
+      if (!shared->inquiry.unanswered()) co_return result;
+      co_await settle(shared->inquiry);
+    }
+  }
+
+  struct Counts {
+    std::uint64_t asked = 0, joined = 0, failed = 0;
+    std::size_t under_way = 0;
+  };
+  const Counts& counts() const { return counts_; }
+  /// For a program's status.
+  std::string status_line() const;
+
+ private:
+  struct Pending;  // a question under way
+  class Line;      // to one table server
+  async::Task<void> settle(Inquiry& inquiry);
+  std::shared_ptr<Pending> begin(const Inquiry::Question& question);
+  static async::Task<void> answer(Asker* self, Inquiry::Question question,
+                                  std::shared_ptr<Pending> pending);
+  async::Task<Value> from_accounts(Inquiry::Question question);
+  Line& line_to(const Inquiry::Question& question);
+
+  async::Loop& loop_;
+  Limits limits_;
+  Counts counts_;
+  std::optional<async::HandlerPool> accounts_;  // once somebody asks
+  std::map<std::string, std::unique_ptr<Line>> lines_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Pending>> under_way_;
+  async::Gate gate_;  // declared last: what is under way dies first
+};
+
+}  // namespace pen::map

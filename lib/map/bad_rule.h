@@ -1,0 +1,14 @@
+#pragma once
+/// What is wrong with a rule of a table, and where it stands.
+#include <string>
+
+#include "lib/map/map.h"
+
+namespace pen::map {
+
+inline std::unexpected<Error> bad_rule(const std::string& path, unsigned line,
+                                       std::string_view why) {
+  return fail(MapError::syntax, path + ", line " + std::to_string(line) + ": " + std::string(why));
+}
+
+}  // namespace pen::map

@@ -1,0 +1,137 @@
+#include <regex.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "lib/base/processor_time.h"
+#include "lib/map/bad_rule.h"
+#include "lib/map/pattern.h"
+#include "lib/map/required_literals.h"
+
+namespace pen::map {
+namespace {
+
+// A match may cost the square of the key's length: for each place where it could begin all that is behind it. A key of this
+// length costs little even so.
+constexpr std::size_t kShortKey = 512;
+// Beginnings times what is behind them, for one call: well below a millisecond.
+constexpr std::size_t kSlice = 256 * 1024;
+constexpr std::size_t kMaxSlices = 32;  // at once, while they cost nothing like that
+constexpr std::chrono::microseconds kFairSlice{250};
+// As much as PCRE2's limit comes to; of the processor's time: a busy machine makes no match too long.
+constexpr std::chrono::milliseconds kMaxTime{50};
+
+Result<int> flags_of(const Rule& rule, const std::string& path) {
+  int flags = REG_EXTENDED | REG_ICASE;
+  for (const char c : rule.flags) {
+    switch (c) {
+      case 'i':
+        flags ^= REG_ICASE;
+        break;
+      case 'm':
+        flags ^= REG_NEWLINE;
+        break;
+      case 'x':
+        flags ^= REG_EXTENDED;
+        break;
+      default:
+        return bad_rule(path, rule.line, std::string("unknown flag ") + c);
+    }
+  }
+  return flags;
+}
+
+std::unexpected<Error> out_of_memory() {
+  return fail(MapError::unreadable, "regular expression ran out of memory");
+}
+
+}  // namespace
+
+struct RegexpPattern::Compiled {
+  Compiled() = default;
+  ~Compiled() {
+    if (made) regfree(&regex);
+  }
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+
+  /// The match, which begins at `start` at the earliest, with the groups that are wanted.
+  Result<bool> find(const std::string& key, std::size_t start, Spans& spans) {
+    std::array<regmatch_t, Spans::kMax> at;
+    at[0].rm_so = static_cast<regoff_t>(start);
+    at[0].rm_eo = static_cast<regoff_t>(key.size());
+    const int code = regexec(&regex, key.c_str(), groups, at.data(), REG_STARTEND);
+    if (code == REG_NOMATCH) return false;
+    if (code != 0) return out_of_memory();
+    spans.count = groups;
+    for (std::size_t i = 0; i < groups; ++i) {
+      if (at[i].rm_so < 0) {
+        spans.at[i] = {0, 0};
+      } else {
+        spans.at[i] = {static_cast<std::size_t>(at[i].rm_so),
+                       static_cast<std::size_t>(at[i].rm_eo - at[i].rm_so)};
+      }
+    }
+    return true;
+  }
+
+  regex_t regex{};
+  bool made = false;
+  std::size_t groups = 0;  // wanted, the whole match among them
+};
+
+void RegexpPattern::Free::operator()(Compiled* compiled) const { delete compiled; }
+
+Result<RegexpPattern> RegexpPattern::compile(const Rule& rule, const std::string& path) {
+  PEN_TRY_ASSIGN(const int flags, flags_of(rule, path));
+  RegexpPattern pattern;
+  pattern.compiled_.reset(new Compiled);
+  Compiled& compiled = *pattern.compiled_;
+  if (const int code = regcomp(&compiled.regex, rule.pattern.c_str(), flags); code != 0) {
+    std::array<char, 200> text{};
+    regerror(code, &compiled.regex, text.data(), text.size());
+    return bad_rule(path, rule.line, text.data());
+  }
+  compiled.made = true;
+  if (static_cast<std::size_t>(rule.highest_group) > compiled.regex.re_nsub)
+    return bad_rule(path, rule.line, "$number beyond the groups of the pattern");
+  if (std::ranges::any_of(rule.result, [](const RulePiece& p) { return p.group >= 0; }))
+    compiled.groups = std::min(static_cast<std::size_t>(rule.highest_group) + 1, Spans::kMax);
+  // In a locale of several bytes to a character, letters beyond ASCII may be other cases of these.
+  if ((flags & REG_EXTENDED) != 0 && MB_CUR_MAX == 1)
+    pattern.needed_ = required_literals(rule.pattern, PatternSyntax::posix_extended);
+  return pattern;
+}
+
+Result<bool> RegexpPattern::match(const std::string& key, Spans& spans) const {
+  if (key.size() <= kShortKey) return compiled_->find(key, 0, spans);
+  return match_long(key, spans);
+}
+
+Result<bool> RegexpPattern::match_long(const std::string& key, Spans& spans) const {
+  const auto size = static_cast<regoff_t>(key.size());
+  const auto begun = processor_time();
+  auto last = begun;
+  std::size_t slices = 1;
+  for (std::size_t at = 0; at <= key.size();) {
+    const std::size_t left = key.size() - at + 1;
+    const std::size_t starts = std::clamp<std::size_t>(slices * kSlice / left, 1, left);
+    const regoff_t found = re_search(&compiled_->regex, key.data(), size, static_cast<regoff_t>(at),
+                                     static_cast<regoff_t>(starts - 1), nullptr);
+    if (found < -1) return out_of_memory();
+    if (found >= 0) {
+      if (compiled_->groups == 0) return true;
+      return compiled_->find(key, static_cast<std::size_t>(found), spans);
+    }
+    at += starts;
+    const auto now = processor_time();
+    if (now - begun > kMaxTime && at <= key.size())
+      return fail(MapError::unreadable, "matching took too long");
+    slices = now - last > kFairSlice ? 1 : std::min(slices * 2, kMaxSlices);
+    last = now;
+  }
+  return false;
+}
+
+}  // namespace pen::map

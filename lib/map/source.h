@@ -1,0 +1,69 @@
+#pragma once
+/// Who answers for a table that this process does not hold itself: a server behind a socket, or a call that blocks.
+///
+/// Use:     for the makers of such tables, whose lookup() is `return answer_from(source_, key);`, and for Asker.
+/// Thread:  any; a source changes nothing but its own list of idle connections, under a lock.
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/async/fd.h"
+#include "lib/map/map.h"
+
+namespace pen::map {
+
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// "type:name": sources of one name give the same answers.
+  const std::string& name() const { return name_; }
+  /// Asks and waits in the calling thread.
+  virtual Value ask_now(const std::string& key) const = 0;
+
+ protected:
+  explicit Source(std::string name) : name_(std::move(name)) {}
+
+ private:
+  std::string name_;
+};
+
+/// A process that answers one request after the other on each connection. The protocol, without I/O, is the subclass's.
+class ServerSource : public Source {
+ public:
+  struct Address {
+    std::string path;        // of a Unix socket
+    std::string host, port;  // or these; both may be names
+  };
+  static constexpr std::chrono::seconds kPatience{30};  // for each answer, connecting included
+  static constexpr std::size_t kMaxReply = 100'000;
+  static constexpr std::size_t kMaxIdle = 16;  // connections kept for the next question
+
+  ServerSource(std::string name, Address address)
+      : Source(std::move(name)), address_(std::move(address)) {}
+  const Address& address() const { return address_; }
+
+  virtual std::string request(std::string_view key) const = 0;
+  /// How many bytes at the start of `bytes` are the answer: 0: not all of it is there; npos: it is none.
+  virtual std::size_t whole(std::string_view bytes) const = 0;
+  /// Of a whole answer.
+  virtual Value meaning(std::string_view answer) const = 0;
+  /// What has come, looked at: true: it is one whole answer and nothing else. Errors: syntax.
+  Result<bool> complete(std::string_view bytes) const;
+
+  Value ask_now(const std::string& key) const final;
+
+ private:
+  async::Fd take_idle() const;
+  Result<std::string> talk(async::Fd fd, std::string_view request, SteadyTime deadline) const;
+
+  Address address_;
+  mutable std::mutex mutex_;
+  mutable std::vector<async::Fd> idle_;
+};
+
+/// The value under key: from the Asker whose work runs in this thread (or the error pending), else by waiting.
+Value answer_from(const std::shared_ptr<const Source>& source, std::string_view key);
+
+}  // namespace pen::map

@@ -1,0 +1,36 @@
+#pragma once
+/// While root works where somebody else may change the names, the process is that somebody: what it finds there can lead
+/// it to nothing that the other could not reach, and what it makes belongs to the other.
+///
+/// Use:     const AsAccount owner(account);
+///          if (!owner.ok()) return fail_errno("become the mail owner");
+/// Groups:  the account's supplementary ones, as drop_privileges() gives them.
+/// Does nothing for anybody but root, and where the account is root. Root again at the end of its life: a process that
+/// cannot come back ends with EX_OSERR.
+/// Thread:  the only one of the process.
+#include <sys/types.h>
+
+#include <vector>
+
+#include "lib/service/setup.h"
+
+namespace pen::service {
+
+class AsAccount {
+ public:
+  explicit AsAccount(const Account& account);
+  ~AsAccount();
+  AsAccount(const AsAccount&) = delete;
+  AsAccount& operator=(const AsAccount&) = delete;
+  /// false: errno says why, and the process is root still.
+  bool ok() const { return ok_; }
+
+ private:
+  void come_back();
+
+  std::vector<gid_t> groups_;
+  gid_t group_ = 0;
+  bool changed_ = false, ok_ = true;
+};
+
+}  // namespace pen::service

@@ -1,0 +1,65 @@
+#include "lib/service/named_tables.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "lib/map/map.h"
+
+namespace pen::service {
+namespace {
+
+bool asks_table(std::string_view item) {
+  return item.starts_with("check_") && item.ends_with("_access");
+}
+
+/// Lists whose items may be /file names with more items.
+bool takes_files(std::string_view setting) {
+  static constexpr std::string_view kEndings[] = {"mydestination", "networks",    "_clients",
+                                                  "_domains",      "_exceptions", "_exclusions",
+                                                  "_hosts",        "_users"};
+  return std::ranges::any_of(kEndings, [&](std::string_view e) { return setting.ends_with(e); });
+}
+
+std::string_view bare(std::string_view item) {
+  while (item.starts_with('!')) item.remove_prefix(1);
+  while (item.starts_with("proxy:")) item.remove_prefix(6);
+  return item;
+}
+
+void add(const config::Config& config, const std::string& setting, std::vector<NamedTable>& out) {
+  const auto items = config.list(setting);
+  if (!items) return;
+  const bool all_tables = setting.ends_with("_maps") || setting.ends_with("_database");
+  bool table_next = false;
+  for (const std::string& written : *items) {
+    const std::string_view item = bare(written);
+    const bool named = all_tables || std::exchange(table_next, asks_table(item));
+    const auto colon = item.find(':');
+    const bool typed = colon != std::string_view::npos &&
+                       std::ranges::count(map::known_types(), item.substr(0, colon)) != 0;
+    const bool file_only = !named && item.starts_with('/') && takes_files(setting);
+    if (named || typed || file_only) out.push_back({setting, std::string(item), file_only});
+  }
+}
+
+bool reads(const config::Row& row, std::string_view program) {
+  if (program.empty() || row.programs == "all") return true;
+  return std::ranges::count(split_list(row.programs), program) != 0;
+}
+
+}  // namespace
+
+std::vector<NamedTable> named_tables(const config::Config& config, std::string_view program) {
+  std::vector<NamedTable> out;
+  for (const config::Row& row : config::rows()) {
+    if (row.kind == config::Class::acts && row.type == config::Type::list && reads(row, program))
+      add(config, std::string(row.name), out);
+  }
+  if (program.empty() || program == "smtpd") {
+    for (const std::string& name : config.settings().smtpd_restriction_classes)
+      add(config, name, out);
+  }
+  return out;
+}
+
+}  // namespace pen::service

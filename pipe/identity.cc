@@ -1,0 +1,33 @@
+#include "pipe/identity.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <unistd.h>
+
+#include "lib/config/problem.h"
+#include "lib/mailbox/accounts.h"
+
+namespace pen::pipes {
+
+Result<mailbox::Identity> identity_of(const Options& options, uid_t owner_uid, gid_t owner_gid,
+                                      const std::string& service) {
+  const auto wrong = [&](const std::string& why) {
+    return fail(config::ConfigError::bad_value,
+                fmt::format("master.cf: {}: user={}", service, why));
+  };
+  PEN_TRY_ASSIGN(const auto account, mailbox::find_account(options.user));
+  if (!account) return wrong(options.user + ": there is no such user");
+  mailbox::Identity who = account->identity;
+  if (!options.group.empty()) {
+    const group* entry = ::getgrnam(options.group.c_str());
+    if (entry == nullptr) return wrong(": there is no group " + options.group);
+    who.gid = entry->gr_gid;
+  }
+  who.groups = {who.gid};
+  if (who.uid == 0 || who.gid == 0) return wrong(options.user + ": a command never runs as root");
+  if (::geteuid() == 0 && (who.uid == owner_uid || who.gid == owner_gid))
+    return wrong(options.user + ": a command does not get the rights of mail_owner");
+  return who;
+}
+
+}  // namespace pen::pipes

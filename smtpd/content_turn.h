@@ -1,0 +1,69 @@
+#pragma once
+/// How much of one client's content is taken before other sessions have their turn.
+///
+/// Use:     ContentTurn turn(loop, scans, body.content());
+///          taken = co_await turn.feed(scanner, stream.buffered());   // of its beginning, as much as is good at once
+/// Rules:   content that nobody looks at goes by bytes. Where tables are asked about each line it goes by small pieces, and
+///          others have their turn after kTime of the processor's. A field that is very long, and all content for a while
+///          after a look-up that was slow, is looked at by threads that do nothing else (Server::scans).
+/// Errors:  none; what is wrong with the content is known to it.
+/// Thread:  the loop's.
+#include "lib/async/borrowed.h"
+#include "lib/base/processor_time.h"
+#include "lib/intake/content.h"
+
+namespace pen::smtpd {
+
+class ContentTurn {
+ public:
+  ContentTurn(async::Loop& loop, async::HandlerPool& pool, intake::ContentBuilder& content)
+      : loop_(loop), pool_(pool), content_(content) {}
+
+  /// How much of the text was taken: some of it, unless the content ended before.
+  template <class Scanner>
+  async::Task<std::size_t> feed(Scanner& scanner, std::string_view text) {
+    if (!content_.checked()) {
+      const std::size_t taken = scan(scanner, text);
+      if ((bytes_ += taken) > kBytes) co_await end();
+      co_return taken;
+    }
+    if (content_.slow()) {
+      const auto away = [&] { return scan(scanner, text.substr(0, kPieceAway)); };
+      co_return co_await async::run_borrowing(pool_, away);
+    }
+    const auto before = processor_time();
+    const std::size_t taken = scan(scanner, text.substr(0, kPiece));
+    const auto spent = processor_time() - before;
+    if (spent > kSlow) content_.found_slow();
+    if ((time_ += spent) > kTime) co_await end();
+    co_return taken;
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 256 * 1024;
+  static constexpr std::size_t kPiece = 1024;
+  static constexpr std::size_t kPieceAway = 4096;
+  static constexpr std::chrono::microseconds kTime{300};
+  static constexpr std::chrono::microseconds kSlow{1000};
+
+  std::size_t scan(mail::DataScanner& scanner, std::string_view text) {
+    return scanner.feed(text, content_);
+  }
+  std::size_t scan(mail::BdatScanner& scanner, std::string_view text) {
+    scanner.feed(text, content_);
+    return text.size();
+  }
+  async::Task<void> end() {
+    bytes_ = 0;
+    time_ = {};
+    return loop_.yield();
+  }
+
+  async::Loop& loop_;
+  async::HandlerPool& pool_;
+  intake::ContentBuilder& content_;
+  std::size_t bytes_ = 0;
+  std::chrono::nanoseconds time_{0};
+};
+
+}  // namespace pen::smtpd

@@ -1,0 +1,49 @@
+#include "tools/own_tables.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lib/map/table_file.h"
+#include "lib/service/named_tables.h"
+
+namespace pen::tools {
+namespace {
+
+void add(const config::Config& config, std::vector<OwnTable>& out) {
+  const std::string& usual = config.settings().default_database_type;
+  for (const service::NamedTable& named : service::named_tables(config)) {
+    if (named.file_only) continue;
+    const bool aliases = named.setting == "alias_maps" || named.setting == "alias_database";
+    for (const map::PlainTable& table : map::plain_tables(named.spec, usual)) {
+      if (!table.indexed() || !table.name.starts_with('/')) continue;
+      const OwnTable found{table.type, table.name, aliases};
+      if (!config.where(named.setting) && !found.has_text())
+        continue;  // a default that nobody made use of
+      const auto known =
+          std::ranges::find_if(out, [&](const OwnTable& t) { return t.file() == table.file(); });
+      if (known == out.end()) {
+        out.push_back(found);
+      } else {
+        known->aliases = known->aliases || aliases;  // local_recipient_maps names them too
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string OwnTable::file() const { return text + (type == "cdb" ? ".cdb" : ".lmdb"); }
+bool OwnTable::has_text() const { return ::access(text.c_str(), F_OK) == 0; }
+bool OwnTable::is_made() const { return ::access(file().c_str(), F_OK) == 0; }
+
+std::vector<OwnTable> own_tables(const config::Config& config) {
+  std::vector<OwnTable> out;
+  add(config, out);
+  for (const config::Service& service : config.master()) {
+    if (!service.overrides.empty()) add(config.with(service), out);
+  }
+  return out;
+}
+
+}  // namespace pen::tools
