@@ -23,7 +23,7 @@ endif()
 option(PEN_HARDEN "Build with the compiler's and the linker's hardening" ON)
 if(PEN_HARDEN)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
-  add_compile_options(-fPIE -fstack-protector-strong -fstack-clash-protection -Wformat=2 -Werror=format-security
+  add_compile_options(-fstack-protector-strong -fstack-clash-protection -Wformat=2 -Werror=format-security
     -fno-delete-null-pointer-checks)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")
     add_compile_options(-fcf-protection=full)
@@ -36,8 +36,7 @@ if(PEN_HARDEN)
     add_compile_options(-ftrivial-auto-var-init=zero -fno-strict-overflow
       $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=3>)
   endif()
-  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie>
-    -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,separate-code)
+  add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,separate-code)
 endif()
 
 function(pen_resolve out)
