@@ -180,7 +180,7 @@ void Manager::act(HandJob& a) {
       log::error("{}: cannot open the message's content: {}", m.id(), opened.error().message());
       deferred(m, a.ordinals,
                {mail::Action::deferred, "4.3.0", "cannot open the message's content", {}, {}});
-      scheduler_.job_done(a.job, microseconds(0));
+      scheduler_.job_done(a.job, microseconds(0), JobEnd::own_fault);
       return;
     }
     fd = std::move(*opened);
@@ -192,7 +192,7 @@ void Manager::act(HandJob& a) {
     if (!body) {
       deferred(m, a.ordinals,
                {mail::Action::deferred, "4.3.0", "cannot read the message's content", {}, {}});
-      scheduler_.job_done(a.job, microseconds(0));
+      scheduler_.job_done(a.job, microseconds(0), JobEnd::own_fault);
       return;
     }
     reread = *std::move(body);
@@ -354,7 +354,9 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
   jobs_.erase(it);
   Active& m = *find(job.message);
   Ordinals left = job.ordinals;
-  JobEnd end = result.cut_short ? JobEnd::cut_short : JobEnd::put_off;
+  JobEnd end = result.own_fault   ? JobEnd::own_fault
+               : result.cut_short ? JobEnd::cut_short
+                                  : JobEnd::put_off;
   for (auto& r : result.results) {
     Ordinals mine;
     for (const std::uint32_t ordinal : r.ordinals) {
@@ -365,7 +367,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
-    if ((r.status.action != mail::Action::deferred || r.one_domain) && !result.cut_short)
+    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain))
       end = JobEnd::served;
     soften(m, r.status);
     if ((r.try_next_host || r.one_domain) && r.status.action == mail::Action::deferred &&

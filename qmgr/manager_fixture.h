@@ -86,7 +86,7 @@ class Qmgr : public Ports {
     e.hold = hold;
     if (e.discharges.empty()) e.purpose = purpose;
     outside_.wanted[id] = to;
-    manager_->enqueue(std::move(e), permit, body, 0, 0,
+    manager_->enqueue(std::move(e), permit, spool_file == 0 ? body : "", spool_file, 0,
                       [this, id](ipc::enqueue::Outcome o, const std::string&) {
                         last_ = o;
                         if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
@@ -165,7 +165,8 @@ class Qmgr : public Ports {
     return std::nullopt;
   }
 
-  /// How a recipient fares: by its local part: ok…, no… (fails), later… (deferred), hang… (stays in hand).
+  /// How a recipient fares: by its local part: ok…, no… (fails), later… (deferred), hang… (stays in hand), ours… (a fault
+  /// of the delivery program).
   bool play() {
     bool moved = false;
     for (auto& r : std::exchange(routes_, {})) {
@@ -253,12 +254,17 @@ class Qmgr : public Ports {
     ipc::delivery::JobResult result;
     result.job = job.job;
     result.connection = job.connection;
+    result.service_time = service_time;
     for (const auto& r : job.recipients) {
       const std::string& a = r.recipient.address;
       mail::DeliveryStatus status{mail::Action::delivered, "2.0.0", "250 ok", {}, {}};
       if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
       if (a.starts_with("later") && !all_well)
         status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
+      if (a.starts_with("ours")) {
+        status = {mail::Action::deferred, "4.3.0", "our own fault", {}, {}};
+        result.own_fault = true;
+      }
       status.diagnostic = diagnostic;
       if (status.action == mail::Action::delivered && job.purpose != mail::Purpose::probe)
         ++outside_.delivered[job.queue_id + " " + a];
@@ -289,7 +295,10 @@ class Qmgr : public Ports {
     copy.inline_body = {};
     (bounce_waits ? reports_held : reports_).push_back(std::move(copy));
   }
-  Result<async::Fd> open_body(std::uint64_t, const std::string&) override { return async::Fd(); }
+  Result<async::Fd> open_body(std::uint64_t, const std::string&) override {
+    if (!spool_opens) return fail_errno("open", EIO);
+    return async::Fd();
+  }
   void release_body(std::uint64_t, const std::string&) override {}
   void queue_state(bool a) override { states.push_back(a); }
   [[noreturn]] void fatal(const Error& why) override {
@@ -321,13 +330,16 @@ class Qmgr : public Ports {
   std::string filter, transport;
   bool hold = false;
   mail::Purpose purpose = mail::Purpose::mail;
+  std::uint64_t spool_file = 0;
   std::vector<std::string> ways_asked;  // the transports that routes were asked for
   std::vector<std::string>
       handed;  // the ids of the jobs, in the order in which they were handed out
   std::size_t routes_asked = 0;
   bool routes_for_domains = false;
-  std::size_t padding = 0;    // bytes of a body beyond its few words
-  bool hosts_silent = false;  // connections that are being opened stay so
+  std::size_t padding = 0;       // bytes of a body beyond its few words
+  bool hosts_silent = false;     // connections that are being opened stay so
+  microseconds service_time{0};  // of every job
+  bool spool_opens = true;
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
        all_well = false, bounce_waits = false;
 };

@@ -229,6 +229,31 @@ BOOST_AUTO_TEST_CASE(a_peer_that_says_when_to_come_back_is_believed_within_bound
   BOOST_TEST(delivered("A1 later@a.example") == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_fault_of_ours_teaches_nothing_about_the_host) {
+  const auto known = [&] {
+    std::optional<destdb::Facts> facts;
+    qmgr->scheduler_->each_destination([&](const DestinationState& d) { facts = d.facts; });
+    BOOST_TEST_REQUIRE(facts.has_value());
+    return *facts;
+  };
+  qmgr->service_time = milliseconds(300);
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  const auto before = known();
+  BOOST_TEST(before.service_time.count() > 0);
+
+  qmgr->service_time = {};
+  qmgr->send("A2", "s@x.example", {"ours@a.example"});
+  qmgr->spool_file = 7;
+  qmgr->spool_opens = false;
+  qmgr->send("A3", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->figures().deferred == 2U);
+  BOOST_TEST(known().service_time.count() == before.service_time.count());
+  BOOST_TEST(known().deferrals == before.deferrals);
+  BOOST_TEST(known().failures == before.failures);
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_connection_defers_and_delivers_later) {
   qmgr->hosts_answer = false;
   qmgr->send("A1", "s@x.example", {"ok@a.example"});

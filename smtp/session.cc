@@ -307,6 +307,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
   result.connection = c.id();
   result.service_time = done.service_time;
   result.cut_short = done.cut_short;
+  result.own_fault = done.own_fault;
   const std::string relay = c.destination().shown();
   const std::vector<bool> apart = want_one_domain(job, done);
   for (std::size_t i = 0; i < done.results.size(); ++i) {

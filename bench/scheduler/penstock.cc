@@ -72,7 +72,7 @@ class Penstock final : public Discipline {
     tell([&] { scheduler_.closed(connection, was_opened, trouble, status, unstarted); });
   }
   void done(ConnectionNumber, JobNumber job, microseconds service_time) override {
-    tell([&] { scheduler_.job_done(job, service_time); });
+    tell([&] { scheduler_.job_done(job, service_time, qmgr::JobEnd::served); });
   }
   void forget(MessageNumber m) override {
     tell([&] { scheduler_.forget(m); });

@@ -144,7 +144,8 @@ struct JobResult {
   std::vector<RecipientResult> results;  // every recipient of the job in exactly one
   microseconds service_time{0};          // from start on the wire to the last reply
   bool cut_short = false;                // the connection ended before the last reply
-  PEN_FIELDS(job, connection, results, service_time, cut_short)
+  bool own_fault = false;  // what is deferred is so because of us: it says nothing of the peer
+  PEN_FIELDS(job, connection, results, service_time, cut_short, own_fault)
 };
 
 using ToProgram = std::variant<StagePage, OpenConnection, CloseConnection, Job>;

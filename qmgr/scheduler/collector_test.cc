@@ -85,7 +85,7 @@ class Days {
   }
   void act(const HandJob& a) {
     ++taken_[host_[a.connection]];
-    scheduler_->job_done(a.job, milliseconds(1));
+    scheduler_->job_done(a.job, milliseconds(1), JobEnd::served);
     scheduler_->forget(a.message);
   }
   void act(const CloseConnection& a) { host_.erase(a.connection); }

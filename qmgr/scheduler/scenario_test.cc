@@ -308,7 +308,7 @@ class World {
     Message& m = message(j.message);
     m.delivered += j.ordinals.size();
     end_if_done(m);
-    core().job_done(j.job, service);
+    core().job_done(j.job, service, JobEnd::served);
   }
   /// count: of its recipients; 0: all.
   void put_off(ConnectionNumber c, std::size_t count, JobEnd end) {
@@ -565,7 +565,7 @@ class World {
       core().one_domain_only(
           j.job, {j.ordinals.end() - static_cast<std::ptrdiff_t>(count), j.ordinals.end()},
           {mail::Action::deferred, "4.3.0", "multiple domains", {}, {}});
-      core().job_done(j.job, milliseconds(1));
+      core().job_done(j.job, milliseconds(1), JobEnd::served);
     } else if (verb == "cut") {
       const auto c = connection(w.at(1));
       put_off(c, 0, JobEnd::cut_short);

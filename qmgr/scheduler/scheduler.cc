@@ -208,12 +208,15 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
     case JobEnd::cut_short:
       if (!std::exchange(c.cut_short, true)) s.took_nothing(d);
       break;
+    case JobEnd::own_fault:
+      break;
   }
   ++s.figures.jobs_done;
   s.pause(d);
   s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   s.drop(j);
-  if (d.allowance > 0 && end != JobEnd::cut_short) {  // it bears what it has: one connection more
+  const bool answered = end == JobEnd::served || end == JobEnd::put_off;
+  if (d.allowance > 0 && answered) {  // it bears what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
     s.unblock(d);

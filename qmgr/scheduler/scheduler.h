@@ -133,6 +133,7 @@ enum class JobEnd : std::uint8_t {
   served,     // some recipient was accepted, or refused for good: it works
   put_off,    // it took nothing now
   cut_short,  // the connection ended before it answered
+  own_fault,  // nothing: what went wrong is ours
 };
 struct DeferRecipients {  // no destination left, or in doubt after a lost connection
   MessageNumber message = 0;
@@ -255,7 +256,7 @@ class Scheduler {
   /// their own, and no more such jobs go to that host for a while. Otherwise as try_next_host().
   void one_domain_only(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   /// A job's result came, so long after its first command was sent. The caller keeps the results themselves.
-  void job_done(JobNumber job, microseconds since_begun, JobEnd end = JobEnd::served);
+  void job_done(JobNumber job, microseconds since_begun, JobEnd end);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
   /// no other job of its transport in hand. Call before closed().
   void isolate(JobNumber job);

@@ -79,7 +79,7 @@ struct Sources {
     const HandJob job = handed.front();
     handed.pop_front();
     ++delivered[job.message];
-    core.job_done(job.job, milliseconds(1));
+    core.job_done(job.job, milliseconds(1), JobEnd::served);
     core.forget(job.message);
     collect();
     return job.message;

@@ -174,7 +174,7 @@ class Run {
       const SteadyTime begun_at = peer.window > 1 ? handed : std::max(handed, live.last);
       live.last = last_ = now_;
       --left_;
-      scheduler_.job_done(job.job, duration_cast<microseconds>(now_ - begun_at));
+      scheduler_.job_done(job.job, duration_cast<microseconds>(now_ - begun_at), JobEnd::served);
       scheduler_.forget(job.message);
       if (live.closing && live.in_hand.empty())
         live_.erase(number);
