@@ -11,24 +11,25 @@ class Reload(Suite):
         if missing_tools():
             self.skipTest(missing_tools())
         with Sink(*sink_options) as sink, Instance(relay_to(sink)) as mx:
-            with Load(mx.port, "-n", "3000", "-c", "20", "-m", "50", "--rate", "600", "--domain", "rcpt.example",
-                      "--from", "ada@sender.example", "--pipelining", "--limit", "60", *load_options) as load:
+            # More than it can send meanwhile: it is stopped when the last new queue manager works.
+            with Load(mx.port, "-n", "1000000", "-c", "20", "-m", "50", "--rate", "600", "--domain", "rcpt.example",
+                      "--from", "ada@sender.example", "--pipelining", "--limit", "600", *load_options) as load:
                 for i in range(5):
                     before = mx.log().count("queue recovered")
                     time.sleep(0.5)  # of load between reloads, not a wait for anything
-                    self.assertTrue(load.running(), "the load must last longer than the reloads")
                     mx.reload()
                     eventually(lambda: mx.log().count("queue recovered") > before, "the new queue manager works")
-                status, figures = load.wait()
-                self.assertEqual((status, figures["taken"], figures["refused"]), (0, 3000, 0), figures)
+                status, figures = load.stop()
+                self.assertEqual((status, figures["refused"]), (0, 0), figures)
+                self.assertGreater(figures["taken"], 0)
                 mx.wait_empty_queue()
                 counts = sink.stop()
                 same, found = compare(load, sink)
                 self.assertTrue(same, found)
-                self.assertEqual((counts["messages"], counts["duplicates"]), (3000, 0))
+                self.assertEqual((counts["messages"], counts["duplicates"]), (figures["taken"], 0))
                 self.assertEqual(re.findall(r".*status=deferred.*|.*(?:error|panic|fatal):.*", mx.log())[:5], [])
                 longest = max(float(d) for d in re.findall(r" delay=([\d.]+),", mx.log()))
-                self.assertLess(longest, 30, "no message waits for a retry")
+                self.assertLess(longest, 290, "no message waits for a retry")
 
     def test_small_messages(self):
         self.reload_five_times()

@@ -55,6 +55,11 @@ class Load:
         out = self.process.communicate(timeout=seconds)[0]
         return self.process.returncode, json.loads(out)
 
+    def stop(self, seconds=120):
+        """It begins no new message and finishes what it has; (exit status, figures)."""
+        self.process.terminate()
+        return self.wait(seconds)
+
     def close(self):
         if self.running():
             self.process.kill()
