@@ -1,6 +1,8 @@
 """All that an integration test needs in one import: from harness import *."""
 import os
 import resource
+import shutil
+import tempfile
 import unittest
 
 from client import Client, Refused, mail, send
@@ -32,6 +34,14 @@ class Suite(unittest.TestCase):
             raise AssertionError(reason)
         if reason:
             raise unittest.SkipTest(reason)
+
+    @classmethod
+    def folder(cls):
+        """A directory of the class, readable by all, that goes with it."""
+        path = tempfile.mkdtemp(prefix="pen-test-")
+        cls.addClassCleanup(shutil.rmtree, path, ignore_errors=True)
+        os.chmod(path, 0o755)
+        return path
 
     def need_descriptors(self, count):
         """This process may open so many until the test has ended; skips it where they are not allowed."""

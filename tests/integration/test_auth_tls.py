@@ -1,10 +1,8 @@
 """AUTH behind STARTTLS, both directions: with this server and client, Python's client, and Exim as either side."""
 import os
 import re
-import shutil
 import smtplib
 import ssl
-import tempfile
 
 import peers
 from certificates import Authority
@@ -34,9 +32,7 @@ class AuthWithTls(Suite):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.dir = tempfile.mkdtemp(prefix="pen-auth-tls-")
-        cls.addClassCleanup(shutil.rmtree, cls.dir)
-        os.chmod(cls.dir, 0o755)
+        cls.dir = cls.folder()
         cls.ca = Authority(cls.dir)
         cls.certificate = certificate = cls.ca.issue("in.test.example")
         cls.sink = cls.enterClassContext(Peer())

@@ -77,9 +77,7 @@ class Tls(ByName):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.directory = tempfile.mkdtemp(prefix="pen-tls-")
-        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
-        os.chmod(cls.directory, 0o755)
+        cls.directory = cls.folder()
         cls.ca = Authority(os.path.join(cls.directory, "ca"))
         cls.certificate = cls.ca.issue(NAME)
         cls.wild = cls.ca.issue("*.wild.example")

@@ -5,8 +5,6 @@ Each case is a domain; the table of docs/tls-failure-cases.md says which section
 import json
 import os
 import re
-import shutil
-import tempfile
 
 from certificates import Authority, Certificate
 from harness import *
@@ -23,9 +21,7 @@ class Hosts(Suite):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.directory = tempfile.mkdtemp(prefix="pen-sts-")
-        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
-        os.chmod(cls.directory, 0o755)
+        cls.directory = cls.folder()
         cls.ca = Authority(os.path.join(cls.directory, "web"))
         cls.other_ca = Authority(os.path.join(cls.directory, "other"), "Other CA")
         contexts = {"right": cls.ca.issue("mx.right.example"), "wrong": cls.ca.issue("elsewhere.example"),

@@ -2,7 +2,6 @@
 import os
 import shutil
 import ssl
-import tempfile
 
 from certificates import Authority, openssl
 from harness import *
@@ -33,9 +32,7 @@ class Tls(Services):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.dir = tempfile.mkdtemp(prefix="pen-test-tls-")
-        os.chmod(cls.dir, 0o755)
-        cls.addClassCleanup(shutil.rmtree, cls.dir, ignore_errors=True)
+        cls.dir = cls.folder()
         cls.ca = Authority(cls.dir)
         cls.mx = cls.ca.issue("mx.test.example")
         cls.rsa = cls.ca.issue("rsa.test.example", kind="rsa")

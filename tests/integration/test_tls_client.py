@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import ssl
-import tempfile
 import threading
 
 import peers
@@ -69,9 +68,7 @@ class Certified(Suite):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.directory = tempfile.mkdtemp(prefix="pen-tls-")
-        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
-        os.chmod(cls.directory, 0o755)
+        cls.directory = cls.folder()
         cls.ca = Authority(os.path.join(cls.directory, "ca"))
         cls.other_ca = Authority(os.path.join(cls.directory, "other"), "Other CA")
         cls.right = cls.ca.issue(NAME)

@@ -5,9 +5,7 @@ Each case is a domain, told apart by its name; the table of docs/tls-failure-cas
 import base64
 import hashlib
 import os
-import shutil
 import ssl
-import tempfile
 
 import validating_dns
 from certificates import Authority, openssl
@@ -60,9 +58,7 @@ class Zones(Suite):
         super().setUpClass()
         if why := validating_dns.unavailable():
             raise unittest.SkipTest(why)
-        cls.directory = tempfile.mkdtemp(prefix="pen-dane-")
-        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
-        os.chmod(cls.directory, 0o755)
+        cls.directory = cls.folder()
         cls.ca = Authority(os.path.join(cls.directory, "ca"))
         cls.other_ca = Authority(os.path.join(cls.directory, "other"), "Other CA")
         cls.make_peers()

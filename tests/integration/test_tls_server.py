@@ -6,7 +6,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import tempfile
 
 import peers
 from certificates import Authority, openssl
@@ -61,9 +60,7 @@ class TlsServer(Suite):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.dir = tempfile.mkdtemp(prefix="pen-test-tls-")
-        os.chmod(cls.dir, 0o755)
-        cls.addClassCleanup(shutil.rmtree, cls.dir, ignore_errors=True)
+        cls.dir = cls.folder()
         cls.ca = Authority(cls.dir)
         cls.mx = cls.ca.issue("mx.test.example")
         cls.other = cls.ca.issue("other.test.example")
