@@ -1,6 +1,9 @@
 """Waiting for what happens elsewhere, always bounded."""
+import fcntl
+import os
 import random
 import socket
+import tempfile
 import time
 
 _slower = 1  # a sanitizer build does the same in so many times the time
@@ -25,8 +28,33 @@ def eventually(check, what, seconds=30.0):
         time.sleep(0.02)
 
 
+class _Ports:
+    """The ports that this process was given: each is its own until it ends, also while nobody listens there, because tests
+    run side by side and close what they later open again. A port is a byte of one file, locked."""
+
+    def __init__(self):
+        self.mine = set()
+        path = os.path.join(tempfile.gettempdir(), f"pen-test-ports-{os.getuid()}")
+        self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def take(self, port):
+        """False: another one has it, or this process already."""
+        if port in self.mine:
+            return False
+        try:
+            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        self.mine.add(port)
+        return True
+
+
+_ports = _Ports()
+
+
 def free_port(kind=socket.SOCK_STREAM):
-    """A port of the loopback that nobody uses at this moment, and that the kernel gives to no connection by itself."""
+    """A port of the loopback that nobody uses at this moment, that no other test is given before this process has ended,
+    and that the kernel gives to no connection by itself."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
         first = int(file.read().split()[0])
     low, high = (10000, first) if first > 12000 else (first, 65536)
@@ -35,9 +63,10 @@ def free_port(kind=socket.SOCK_STREAM):
         with socket.socket(socket.AF_INET, kind) as s:
             try:
                 s.bind(("127.0.0.1", port))
-                return port
             except OSError:
                 continue
+        if _ports.take(port):
+            return port
     raise AssertionError("no port is free")
 
 
