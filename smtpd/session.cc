@@ -20,49 +20,6 @@ constexpr std::size_t kUnreadReplies = 64 * 1024;
 
 using mail::Verb;
 
-/// Commands that must be the last of a pipelined group (RFC 2920 section 3.1), as Postfix enforces it.
-bool ends_group(Verb verb) {
-  switch (verb) {
-    case Verb::helo:
-    case Verb::ehlo:
-    case Verb::data:
-    case Verb::vrfy:
-    case Verb::noop:
-    case Verb::starttls:
-      return true;
-    default:
-      return false;
-  }
-}
-/// Commands that are answered before TLS where that is required (RFC 3207 section 4, and as Postfix does).
-bool before_tls(Verb verb) {
-  switch (verb) {
-    case Verb::helo:
-    case Verb::ehlo:
-    case Verb::noop:
-    case Verb::help:
-    case Verb::starttls:
-    case Verb::quit:
-      return true;
-    default:
-      return false;
-  }
-}
-/// Commands that do nothing for mail: counted by smtpd_junk_command_limit.
-bool is_junk(Verb verb) {
-  switch (verb) {
-    case Verb::helo:
-    case Verb::ehlo:
-    case Verb::rset:
-    case Verb::noop:
-    case Verb::vrfy:
-    case Verb::help:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 Session::Session(Server& server, async::Stream stream, const async::SocketAddress& from)
@@ -124,7 +81,7 @@ void Session::write_reply(std::string_view lines) {
   stream_.write(lines);
 }
 
-async::Task<void> Session::refuse(std::string_view text, mail::ErrorClasses error) {
+async::Task<Session::Flow> Session::refuse(std::string_view text, mail::ErrorClasses error) {
   went_wrong(error);
   failed_ = true;
   ++errors_;
@@ -148,9 +105,10 @@ async::Task<void> Session::refuse(std::string_view text, mail::ErrorClasses erro
       const std::string dsn = take_dsn(rest);
       reply(std::string(code) + (dsn.empty() ? "" : dsn + " ") + more);
     }
-    co_return;
+  } else {
+    reply(own);
   }
-  reply(own);
+  co_return Flow::go_on;
 }
 
 std::string Session::footer() const {
@@ -342,9 +300,8 @@ async::Task<Session::Flow> Session::greet() {
   Verdict verdict = co_await checks.client();
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
-    co_await refuse(verdict.reply, verdict.error);
-    if (hang_up_) co_return Flow::close;
-    co_return Flow::go_on;  // QUIT is still answered (RFC 5321 section 3.1)
+    const Flow flow = co_await refuse(verdict.reply, verdict.error);
+    co_return hang_up_ ? Flow::close : flow;  // QUIT is still answered (RFC 5321 section 3.1)
   }
   reply("220 " + settings().smtpd_banner);
   co_return Flow::go_on;
@@ -378,7 +335,7 @@ async::Task<void> Session::commands() {
         heard("(a line that is too long)");
         count(Verb::unknown, false);
         last_command_ = "UNKNOWN";
-        co_await refuse("500 5.5.2 Error: line too long");
+        if (co_await refuse("500 5.5.2 Error: line too long") == Flow::close) co_return;
         continue;
       }
       read_failed(line.error());
@@ -410,224 +367,6 @@ Session::Flow Session::bare_newline() {
   reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received",
                     s.smtpd_forbid_bare_newline_reject_code, s.myhostname));
   return Flow::close;
-}
-
-bool Session::improper_pipelining(Verb verb, std::string_view name) {
-  if (stream_.buffered().empty() || (esmtp_ && !ends_group(verb))) return false;
-  if (!improper_pipelining_) {
-    improper_pipelining_ = true;
-    log::info("improper command pipelining after {} from {}: {}", name, peer_.shown(),
-              printable(stream_.buffered().substr(0, 100), 100));
-  }
-  if (!settings().smtpd_forbid_unauth_pipelining) return false;
-  went_wrong(mail::ErrorClass::protocol);
-  reply("554 5.5.0 Error: SMTP protocol synchronization");
-  return true;
-}
-
-async::Task<Session::Flow> Session::command(std::string_view raw) {
-  const auto& s = settings();
-  std::string_view text = raw.substr(0, raw.size() - 1);
-  const bool bare = !text.ends_with('\r');
-  if (!bare) text.remove_suffix(1);
-  heard(text);
-  if (bare && forbid_bare_newline_) co_return bare_newline();
-  const mail::CommandLine line = mail::split_command(text);
-  failed_ = false;
-  const Verb verb = line.verb;
-
-  // A table that cannot be asked knows no command.
-  if (verb == Verb::unknown && policy_->forbidden_commands.matches(line.word).value_or(false)) {
-    log::warning("non-SMTP command from {}: {}", peer_.shown(), printable(text, 100));
-    count(verb, false);
-    last_command_ = "UNKNOWN";
-    went_wrong(mail::ErrorClass::protocol);
-    reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
-    co_return Flow::close;
-  }
-  if (!access_denied_.empty() && verb != Verb::quit) {
-    count(verb, false);
-    last_command_ = mail::verb_name(verb);
-    co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", peer_.shown()),
-                    mail::ErrorClass::policy);
-    co_return Flow::go_on;
-  }
-  if (is_junk(verb) && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
-  if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
-    last_command_ = mail::verb_name(verb);
-    count(verb, false);
-    co_return Flow::close;
-  }
-  if (policy_->tls.level == TlsLevel::encrypt && !secured() && !before_tls(verb) &&
-      verb != Verb::unknown) {
-    last_command_ = mail::verb_name(verb);
-    count(verb, false);
-    co_await refuse("530 5.7.0 Must issue a STARTTLS command first", mail::ErrorClass::policy);
-    co_return Flow::go_on;
-  }
-  last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
-  const Flow flow = co_await dispatch(line);
-  if (verb != Verb::rcpt) count(verb, !failed_);  // a batch counts its own
-  co_return flow;
-}
-
-async::Task<Session::Flow> Session::dispatch(const mail::CommandLine& line) {
-  switch (line.verb) {
-    case Verb::helo:
-      co_return co_await hello(line, false);
-    case Verb::ehlo:
-      co_return co_await hello(line, true);
-    case Verb::mail:
-      co_return co_await mail_from(line.args);
-    case Verb::rcpt:
-      co_return co_await rcpt_to(line.args);
-    case Verb::data:
-      co_return co_await data(line.args);
-    case Verb::bdat:
-      co_return co_await bdat(line.args);
-    case Verb::rset:
-      if (!line.args.empty()) {
-        co_await refuse("501 5.5.4 Syntax: RSET");
-      } else {
-        reset_transaction();
-        reply("250 2.0.0 Ok");
-      }
-      co_return Flow::go_on;
-    case Verb::noop:
-      reply("250 2.0.0 Ok");
-      co_return Flow::go_on;
-    case Verb::vrfy:
-      co_return co_await verify(line.args);
-    case Verb::help:
-      reply(
-          "214 2.0.0 Commands: HELO EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY HELP "
-          "QUIT");
-      co_return Flow::go_on;
-    case Verb::quit:
-      quit_ = true;
-      reply("221 2.0.0 Bye");
-      co_return Flow::close;
-    case Verb::starttls:
-      co_return co_await starttls(line.args);
-    case Verb::auth:
-      co_return co_await auth(line.args);
-    case Verb::xforward:
-      co_return co_await xforward(line.args);
-    case Verb::xclient:
-      co_return co_await xclient(line.args);
-    case Verb::expn:
-    case Verb::etrn:
-      co_await refuse("502 5.5.1 Error: command not implemented");
-      co_return Flow::go_on;
-    default:
-      break;
-  }
-  if (policy_->noop_commands.matches(line.word).value_or(false)) {
-    reply("250 2.0.0 Ok");
-    co_return Flow::go_on;
-  }
-  co_await refuse("500 5.5.2 Error: command not recognized");
-  co_return Flow::go_on;
-}
-
-async::Task<Session::Flow> Session::hello(const mail::CommandLine& line, bool extended) {
-  const auto& s = settings();
-  const auto end = line.args.find_first_of(" \t");
-  std::string name(line.args.substr(0, end));
-  if (name.empty()) {
-    co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname"
-                             : "501 5.5.4 Syntax: HELO hostname");
-    co_return Flow::go_on;
-  }
-  if (name.size() > 255) {
-    co_await refuse("501 5.5.4 Error: hostname too long");
-    co_return Flow::go_on;
-  }
-  const std::string before = std::exchange(helo_, std::move(name));
-  const bool esmtp_before = std::exchange(esmtp_, extended);
-  Subject about = subject();
-  about.where = extended ? "EHLO" : "HELO";
-  about.sender.reset();
-  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
-  const Verdict verdict = co_await checks.helo();
-  if (verdict.rejected()) {
-    helo_ = before;
-    esmtp_ = esmtp_before;
-    co_await refuse(verdict.reply, verdict.error);
-    co_return Flow::go_on;
-  }
-  reset_transaction();
-  if (!extended) {
-    reply("250 " + s.myhostname);
-    co_return Flow::go_on;
-  }
-  const std::string mechanisms = co_await auth_keyword();
-  std::string text = "250-" + s.myhostname + "\r\n";
-  std::size_t last = 0;
-  const auto add = [&](unsigned bit, const std::string& keyword) {
-    if ((policy_->discarded_keywords & bit) != 0) return;
-    last = text.size();
-    text += "250-" + keyword + "\r\n";
-  };
-  add(keyword::kPipelining, "PIPELINING");
-  add(keyword::kSize,
-      s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
-  if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
-  if (policy_->tls.level != TlsLevel::none && !secured() && server_.tls && server_.tls->available())
-    add(keyword::kStartTls, "STARTTLS");
-  if (secured()) add(keyword::kRequireTls, "REQUIRETLS");
-  if (!mechanisms.empty()) {
-    add(keyword::kAuth, "AUTH " + mechanisms);
-    if (s.broken_sasl_auth_clients) add(keyword::kAuth, "AUTH=" + mechanisms);
-  }
-  if (standing_.may_xclient)
-    add(keyword::kXclient,
-        "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
-  if (standing_.may_xforward)
-    add(keyword::kXforward, "XFORWARD " + std::string(mail::xforward::kAll));
-  add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
-  add(keyword::kEightBitMime, "8BITMIME");
-  add(keyword::kDsn, "DSN");
-  add(keyword::kSmtpUtf8, "SMTPUTF8");
-  add(keyword::kChunking, "CHUNKING");
-  text[last + 3] = ' ';
-  if (!policy_->discarded_words.empty())
-    log::info("discarding EHLO keywords: {}", policy_->discarded_words);
-  write_reply(text);
-  co_return Flow::go_on;
-}
-
-async::Task<Session::Flow> Session::verify(std::string_view args) {
-  if (settings().disable_vrfy_command) {
-    co_await refuse("502 5.5.1 VRFY command is disabled", mail::ErrorClass::policy);
-    co_return Flow::go_on;
-  }
-  bool smtputf8 = false;
-  if (const auto space = args.rfind(' ');
-      space != std::string_view::npos && iequals(args.substr(space + 1), "SMTPUTF8")) {
-    smtputf8 = true;  // RFC 6531 section 3.7.4.2
-    args = args.substr(0, space);
-  }
-  std::string_view rest = args;
-  auto address = mail::take_path(rest, false);
-  if (args.empty()) {
-    co_await refuse("501 5.5.4 Syntax: VRFY address");
-  } else if (!address || address->empty() || !rest.empty()) {
-    co_await refuse("501 5.1.3 Bad recipient address syntax");
-  } else if (!mail::all_ascii(*address) && !smtputf8) {
-    co_await refuse("553 5.6.7 Address needs SMTPUTF8");
-  } else {
-    Subject about = subject();
-    about.where = "VRFY";
-    about.recipient = *address;
-    Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
-    const Verdict verdict = co_await checks.recipient();
-    if (verdict.rejected())
-      co_await refuse(verdict.reply, verdict.error);
-    else
-      reply("252 2.0.0 " + *address);
-  }
-  co_return Flow::go_on;
 }
 
 }  // namespace pen::smtpd

@@ -32,6 +32,9 @@ class Session {
   Session(Server& server, async::Stream stream, const async::SocketAddress& from);
 
   enum class Flow : std::uint8_t { go_on, close };
+  /// How a verb is served: verb_rows() in session_verbs.cc has one for each.
+  struct VerbRow;
+  static const VerbRow& row_of(mail::Verb verb);
   struct Transaction {
     intake::Message message;
     mail::CommandOptions options;
@@ -64,17 +67,33 @@ class Session {
   async::Task<void> commands();
   [[gnu::noinline]] async::Task<void> say_goodbye();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
-  [[gnu::noinline]] async::Task<Flow> dispatch(const mail::CommandLine& line);
   Flow read_failed(const Error& error);
   Flow bare_newline();
-  async::Task<Flow> hello(const mail::CommandLine& line, bool extended);
-  async::Task<Flow> verify(std::string_view args);
   bool improper_pipelining(mail::Verb verb, std::string_view name);
   void count(mail::Verb verb, bool ok);
   void log_disconnect();
 
+  // The verbs; their views die at the next read. session_verbs.cc has those that no other file is about.
+  async::Task<Flow> hello(const mail::CommandLine& line);
+  async::Task<Flow> rset(const mail::CommandLine& line);
+  async::Task<Flow> noop(const mail::CommandLine& line);
+  async::Task<Flow> verify(const mail::CommandLine& line);
+  async::Task<Flow> help(const mail::CommandLine& line);
+  async::Task<Flow> quit(const mail::CommandLine& line);
+  async::Task<Flow> not_implemented(const mail::CommandLine& line);
+  async::Task<Flow> not_recognized(const mail::CommandLine& line);
+  async::Task<Flow> starttls(const mail::CommandLine& line);
+  async::Task<Flow> auth(const mail::CommandLine& line);
+  async::Task<Flow> mail_from(const mail::CommandLine& line);
+  async::Task<Flow> rcpt_to(const mail::CommandLine& line);
+  async::Task<Flow> data(const mail::CommandLine& line);
+  async::Task<Flow> bdat(const mail::CommandLine& line);
+  async::Task<Flow> xforward(const mail::CommandLine& line);
+  async::Task<Flow> xclient(const mail::CommandLine& line);
+  /// The reply to EHLO, without PIPELINING and so on where they are discarded. mechanisms: auth_keyword().
+  std::string ehlo_reply(std::string_view mechanisms) const;
+
   // session_tls.cc
-  [[gnu::noinline]] async::Task<Flow> starttls(std::string_view args);
   /// Its certificate's or its key's fingerprint is in relay_clientcerts.
   [[gnu::noinline]] async::Task<bool> known_certificate();
   /// The client has had as many full handshakes as it may in this time unit.
@@ -85,7 +104,6 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> start_tls(std::shared_ptr<const tls::Context> context);
 
   // session_auth.cc
-  [[gnu::noinline]] async::Task<Flow> auth(std::string_view args);
   /// The exchange. response: the initial one, base 64.
   [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism,
                                              std::optional<std::string> response);
@@ -93,8 +111,6 @@ class Session {
   [[gnu::noinline]] async::Task<std::string> auth_keyword();
 
   // session_mail.cc
-  async::Task<Flow> mail_from(std::string_view args);
-  async::Task<Flow> rcpt_to(std::string_view args);
   async::Task<Flow> rcpt_batch(RcptJob& first);
   void log_client(intake::Message& message) const;
   std::unique_ptr<RcptJob> parse_rcpt(std::string_view args, std::size_t ahead);
@@ -102,9 +118,8 @@ class Session {
   static async::Task<void> judge(RcptJob* job, async::Event* done);
 
   // session_forward.cc
-  [[gnu::noinline]] async::Task<Flow> xforward(std::string_view args);
-  [[gnu::noinline]] async::Task<Flow> xclient(std::string_view args);
-  async::Task<bool> may_say_attributes(bool permitted);
+  /// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
+  std::string_view attributes_refused(bool permitted) const;
   /// Puts the client that XFORWARD has told of into the message.
   void take_forwarded(intake::Message& message) const;
   /// The same for the line that begins with client=; empty: nothing was told.
@@ -125,7 +140,7 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> end_by_proxy();
   /// What smtpd_proxy_options = speed_adjust has put off.
   [[gnu::noinline]] async::Task<std::optional<mail::Reply>> catch_up();
-  async::Task<void> refuse_as(mail::Reply answer, const char* where);
+  async::Task<Flow> refuse_as(mail::Reply answer, const char* where);
   /// Whose fault a refusal by the proxy is: its own word, or it does not work.
   mail::ErrorClass proxy_error() const;
   void log_proxy(std::string_view verb, const char* where, const mail::Reply& answer) const;
@@ -134,8 +149,6 @@ class Session {
   [[gnu::noinline]] async::Task<void> move_content();
 
   // session_data.cc
-  async::Task<Flow> data(std::string_view args);
-  async::Task<Flow> bdat(std::string_view args);
   /// message_size_limit is less than that.
   bool beyond_limit(std::uint64_t size) const;
   async::Task<Flow> skip_chunk(mail::BdatCommand chunk, std::string_view answer,
@@ -153,8 +166,8 @@ class Session {
   /// Lines with their CRLF.
   void write_reply(std::string_view lines);
   std::string footer() const;
-  /// Counts an error, waits after too many. error: what the postmaster may be told of.
-  [[gnu::noinline]] async::Task<void> refuse(std::string_view text,
+  /// Counts an error, waits after too many; the session goes on. error: what the postmaster may be told of.
+  [[gnu::noinline]] async::Task<Flow> refuse(std::string_view text,
                                              mail::ErrorClasses error = mail::ErrorClass::protocol);
 
   // session_transcript.cc
@@ -229,8 +242,7 @@ class Session {
   bool failed_ = false;  // the command under way was refused
   bool forbid_bare_newline_ = true;
   bool any_end_of_data_ = false;  // LF.LF ends a message of this client
-  bool quit_ = false;
-  bool hang_up_ = false;  // a reply said 421 or 521
+  bool hang_up_ = false;          // a reply said 421 or 521
 };
 
 }  // namespace pen::smtpd

@@ -29,36 +29,30 @@ async::Task<std::string> Session::auth_keyword() {
   co_return names.empty() ? std::string() : join(names);
 }
 
-async::Task<Session::Flow> Session::auth(std::string_view args) {
+async::Task<Session::Flow> Session::auth(const mail::CommandLine& line) {
   const auto& s = settings();
-  if (s.smtpd_helo_required && helo_.empty()) {
-    co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
-  } else if (!policy_->auth.enabled || !server_.authenticator ||
-             (policy_->discarded_keywords & keyword::kAuth) != 0) {
-    co_await refuse("503 5.5.1 Error: authentication not enabled");
-  } else if (transaction_) {
-    co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
-  } else if (s.smtpd_tls_auth_only && !secured()) {
-    co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism");
-  } else if (login_) {
-    co_await refuse("503 5.5.1 Error: already authenticated");
-  } else if (co_await too_often(Event::auth, s.smtpd_client_auth_rate_limit)) {
-    co_await refuse("450 4.7.1 Error: too many AUTH commands from " + peer_.address,
-                    mail::ErrorClass::policy);
-  } else {
-    const auto words = split(args, " \t");
-    if (words.empty() || words.size() > 2) {
-      co_await refuse("501 5.5.4 Syntax: AUTH mechanism");
-      co_return Flow::go_on;
-    }
-    std::string mechanism(words[0]);  // args die at the next read
-    for (char& c : mechanism)
-      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
-    std::optional<std::string> initial;
-    if (words.size() == 2) initial = words[1] == "=" ? std::string_view() : words[1];
-    co_return co_await log_in(std::move(mechanism), std::move(initial));
-  }
-  co_return Flow::go_on;
+  if (s.smtpd_helo_required && helo_.empty())
+    co_return co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
+  if (!policy_->auth.enabled || !server_.authenticator ||
+      (policy_->discarded_keywords & keyword::kAuth) != 0)
+    co_return co_await refuse("503 5.5.1 Error: authentication not enabled");
+  if (transaction_) co_return co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
+  if (s.smtpd_tls_auth_only && !secured())
+    co_return co_await refuse(
+        "504 5.5.4 Encryption required for requested authentication mechanism");
+  if (login_) co_return co_await refuse("503 5.5.1 Error: already authenticated");
+  if (co_await too_often(Event::auth, s.smtpd_client_auth_rate_limit))
+    co_return co_await refuse("450 4.7.1 Error: too many AUTH commands from " + peer_.address,
+                              mail::ErrorClass::policy);
+  const auto words = split(line.args, " \t");
+  if (words.empty() || words.size() > 2)
+    co_return co_await refuse("501 5.5.4 Syntax: AUTH mechanism");
+  std::string mechanism(words[0]);
+  for (char& c : mechanism)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+  std::optional<std::string> initial;
+  if (words.size() == 2) initial = words[1] == "=" ? std::string_view() : words[1];
+  co_return co_await log_in(std::move(mechanism), std::move(initial));
 }
 
 async::Task<Session::Flow> Session::log_in(std::string mechanism,
@@ -73,8 +67,8 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
   if (!known.empty() && std::ranges::find(offered, mechanism) == offered.end()) {
     log::warning("{}: SASL {} authentication failed: Invalid authentication mechanism",
                  peer_.shown(), shown);
-    co_await refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
-    co_return Flow::go_on;
+    co_return co_await refuse(
+        "535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
   }
   const auto limit = static_cast<std::size_t>(s.smtpd_sasl_response_limit);
   const auto exchange = authenticator.begin();
@@ -88,8 +82,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
   for (bool first = true;; first = false) {
     if (response && !sasl::valid_base64(*response)) {
       log::warning("{}: SASL {} authentication failed: malformed response", peer_.shown(), shown);
-      co_await refuse("501 5.5.2 Error: authentication failed: cannot decode response");
-      co_return Flow::go_on;
+      co_return co_await refuse("501 5.5.2 Error: authentication failed: cannot decode response");
     }
     if (first) {
       sasl::Authenticator::Request request;
@@ -114,8 +107,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
         co_return read_failed(skipped.error());
       heard_response();
       log::warning("{}: SASL {} authentication failed: response too long", peer_.shown(), shown);
-      co_await refuse("500 5.5.6 Error: authentication exchange line is too long");
-      co_return Flow::go_on;
+      co_return co_await refuse("500 5.5.6 Error: authentication exchange line is too long");
     }
     line->remove_suffix(1);
     const bool bare = !line->ends_with('\r');
@@ -124,8 +116,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
     if (bare && forbid_bare_newline_) co_return bare_newline();
     if (*line == "*") {
       log::warning("{}: SASL {} authentication aborted", peer_.shown(), shown);
-      co_await refuse("501 5.7.0 Authentication aborted");
-      co_return Flow::go_on;
+      co_return co_await refuse("501 5.7.0 Authentication aborted");
     }
     response = *line;
   }
@@ -138,14 +129,15 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
     const std::string why = answer.text.empty() ? "(reason unavailable)" : answer.text;
     log::warning("{}: SASL {} authentication not possible now: {}, sasl_username={}", peer_.shown(),
                  shown, printable(why, 200), user);
-    co_await refuse("454 4.7.0 Temporary authentication failure: try again later",
-                    mail::ErrorClass::software);
+    co_return co_await refuse("454 4.7.0 Temporary authentication failure: try again later",
+                              mail::ErrorClass::software);
   } else {
     const std::string why =
         answer.text.empty() ? std::string("(reason unavailable)") : printable(answer.text, 200);
     log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", peer_.shown(), shown,
                  why, user);
-    co_await refuse("535 5.7.8 Error: authentication failed: " + why, {});  // a wrong guess
+    co_return co_await refuse("535 5.7.8 Error: authentication failed: " + why,
+                              {});  // a wrong guess
   }
   co_return Flow::go_on;
 }

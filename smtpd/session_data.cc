@@ -82,19 +82,16 @@ bool Session::refuse_bare_newline(std::uint64_t bare_lf) {
   return forbid_bare_newline_;
 }
 
-async::Task<Session::Flow> Session::data(std::string_view args) {
-  if (!args.empty()) {
-    co_await refuse("501 5.5.4 Syntax: DATA");
-    co_return Flow::go_on;
+async::Task<Session::Flow> Session::data(const mail::CommandLine& line) {
+  if (!line.args.empty()) {
+    co_return co_await refuse("501 5.5.4 Syntax: DATA");
   }
   if (transaction_ && transaction_->bdat) {
-    co_await refuse("503 5.5.1 Error: DATA after BDAT");
-    co_return Flow::go_on;
+    co_return co_await refuse("503 5.5.1 Error: DATA after BDAT");
   }
   if (!co_await may_start_content()) co_return Flow::go_on;
   if (auto no = co_await proxy_data()) {
-    co_await refuse_as(*std::move(no), "DATA");
-    co_return Flow::go_on;
+    co_return co_await refuse_as(*std::move(no), "DATA");
   }
   reply("354 End data with <CR><LF>.<CR><LF>");
 
@@ -156,17 +153,15 @@ async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, std::str
   // The transaction has ended, as with any end of data that is refused: a client that goes on without RSET must not
   // have its next MAIL refused and the recipients after it taken for the old sender.
   if (chunk.last) reset_transaction();
-  co_await refuse(text, error);
-  co_return Flow::go_on;
+  co_return co_await refuse(text, error);
 }
 
-async::Task<Session::Flow> Session::bdat(std::string_view args) {
+async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
   const auto& s = settings();
   if (!esmtp_ || (policy_->discarded_keywords & keyword::kChunking) != 0) {
-    co_await refuse("502 5.5.1 Error: command not implemented");
-    co_return Flow::go_on;
+    co_return co_await refuse("502 5.5.1 Error: command not implemented");
   }
-  const auto parsed = mail::parse_bdat(args);
+  const auto parsed = mail::parse_bdat(line.args);
   if (!parsed) {
     // Where the chunk ends cannot be known: what follows must not be read as commands.
     co_await refuse("501 5.5.4 Syntax: BDAT count [LAST]");
@@ -252,8 +247,7 @@ async::Task<Session::Flow> Session::end_of_message() {
     Verdict verdict = co_await checks.end_of_data();
     if (verdict.rejected()) {
       reset_transaction();
-      co_await refuse(verdict.reply, verdict.error);
-      co_return Flow::go_on;
+      co_return co_await refuse(verdict.reply, verdict.error);
     }
     transaction_->message.effects().merge(std::move(verdict.effects));
   }
@@ -283,8 +277,7 @@ async::Task<Session::Flow> Session::end_of_message() {
   else
     log::warning("{}: {}: {}", queue_id, commit.text, answer);
   reset_transaction();
-  co_await refuse(answer, error_of(commit.outcome));
-  co_return Flow::go_on;
+  co_return co_await refuse(answer, error_of(commit.outcome));
 }
 
 }  // namespace pen::smtpd

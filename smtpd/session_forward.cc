@@ -10,23 +10,18 @@ namespace pen::smtpd {
 
 using Kind = mail::ClientAttribute::Kind;
 
-async::Task<bool> Session::may_say_attributes(bool permitted) {
-  if (!permitted) {
-    co_await refuse("550 5.7.0 Error: insufficient authorization");
-  } else if (transaction_) {
-    co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
-  } else {
-    co_return true;
-  }
-  co_return false;
+std::string_view Session::attributes_refused(bool permitted) const {
+  if (!permitted) return "550 5.7.0 Error: insufficient authorization";
+  if (transaction_) return "503 5.5.1 Error: MAIL transaction in progress";
+  return {};
 }
 
-async::Task<Session::Flow> Session::xforward(std::string_view args) {
-  if (!co_await may_say_attributes(standing_.may_xforward)) co_return Flow::go_on;
-  const auto attributes = mail::parse_client_attributes(args);
+async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
+  if (const auto no = attributes_refused(standing_.may_xforward); !no.empty())
+    co_return co_await refuse(no);
+  const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
-    co_await refuse("501 5.5.4 Bad XFORWARD attribute syntax");
-    co_return Flow::go_on;
+    co_return co_await refuse("501 5.5.4 Bad XFORWARD attribute syntax");
   }
   Forwarded next = forwarded_ ? *forwarded_ : Forwarded();
   for (const auto& a : *attributes) {
@@ -38,8 +33,7 @@ async::Task<Session::Flow> Session::xforward(std::string_view args) {
       next.client.address =
           a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
       if (next.client.address.empty()) {
-        co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
-        co_return Flow::go_on;
+        co_return co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
       }
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);
@@ -54,9 +48,8 @@ async::Task<Session::Flow> Session::xforward(std::string_view args) {
     } else if (a.name == "source") {
       next.local = a.kind == Kind::value ? std::optional(iequals(value, "LOCAL")) : std::nullopt;
     } else {
-      co_await refuse(
+      co_return co_await refuse(
           fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(a.name, 50)));
-      co_return Flow::go_on;
     }
   }
   forwarded_ = std::make_unique<Forwarded>(std::move(next));
@@ -82,12 +75,12 @@ std::string Session::forwarded_shown() const {
   return line;
 }
 
-async::Task<Session::Flow> Session::xclient(std::string_view args) {
-  if (!co_await may_say_attributes(standing_.may_xclient)) co_return Flow::go_on;
-  const auto attributes = mail::parse_client_attributes(args);
+async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
+  if (const auto no = attributes_refused(standing_.may_xclient); !no.empty())
+    co_return co_await refuse(no);
+  const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
-    co_await refuse("501 5.5.4 Bad XCLIENT attribute syntax");
-    co_return Flow::go_on;
+    co_return co_await refuse("501 5.5.4 Bad XCLIENT attribute syntax");
   }
   Peer next = peer_;
   std::string helo;
@@ -133,8 +126,7 @@ async::Task<Session::Flow> Session::xclient(std::string_view args) {
       bad = "attribute name: " + printable(a.name, 50);
     }
     if (!bad.empty()) {
-      co_await refuse("501 5.5.4 Bad XCLIENT " + bad);
-      co_return Flow::go_on;
+      co_return co_await refuse("501 5.5.4 Bad XCLIENT " + bad);
     }
   }
   // A verified name is the reverse name too, unless another one is told.

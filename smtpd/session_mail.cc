@@ -36,24 +36,20 @@ void Session::log_client(intake::Message& message) const {
   log::info("{}", line + forwarded_shown());
 }
 
-async::Task<Session::Flow> Session::mail_from(std::string_view args) {
+async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   const auto& s = settings();
   if (s.smtpd_helo_required && helo_.empty()) {
-    co_await refuse("503 5.5.1 Error: send HELO/EHLO first", mail::ErrorClass::policy);
-    co_return Flow::go_on;
+    co_return co_await refuse("503 5.5.1 Error: send HELO/EHLO first", mail::ErrorClass::policy);
   }
   if (transaction_) {
-    co_await refuse("503 5.5.1 Error: nested MAIL command");
-    co_return Flow::go_on;
+    co_return co_await refuse("503 5.5.1 Error: nested MAIL command");
   }
   if (proxied() && proxy_loop()) {
-    co_await refuse("451 4.3.5 Server configuration error", mail::ErrorClass::software);
-    co_return Flow::go_on;
+    co_return co_await refuse("451 4.3.5 Server configuration error", mail::ErrorClass::software);
   }
   if (co_await too_often(Event::message, s.smtpd_client_message_rate_limit)) {
-    co_await refuse("450 4.7.1 Error: too much mail from " + peer_.address,
-                    mail::ErrorClass::policy);
-    co_return Flow::go_on;
+    co_return co_await refuse("450 4.7.1 Error: too much mail from " + peer_.address,
+                              mail::ErrorClass::policy);
   }
   const unsigned discarded = esmtp_ ? policy_->discarded_keywords : ~0u;
   const auto offered = [&](unsigned bit) { return (discarded & bit) == 0; };
@@ -64,26 +60,23 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
                                      .auth = policy_->auth.enabled && offered(keyword::kAuth),
                                      .requiretls = offered(keyword::kRequireTls),
                                      .strict_paths = s.strict_rfc821_envelopes};
-  auto mail = mail::parse_mail(args, options);
+  auto mail = mail::parse_mail(line.args, options);
   if (!mail) {
-    co_await refuse(mail::command_refusal(mail.error(), false));
-    co_return Flow::go_on;
+    co_return co_await refuse(mail::command_refusal(mail.error(), false));
   }
   // RFC 8689 section 2: a promise that begins with a hop in clear text would be none.
   if (mail->requiretls && !secured()) {
-    co_await refuse("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
-                    mail::ErrorClass::policy);
-    co_return Flow::go_on;
+    co_return co_await refuse("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
+                              mail::ErrorClass::policy);
   }
   if (mail->size && s.message_size_limit > 0 &&
       *mail->size > static_cast<std::uint64_t>(s.message_size_limit)) {
-    co_await refuse("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy);
-    co_return Flow::go_on;
+    co_return co_await refuse("552 5.3.4 Message size exceeds fixed limit",
+                              mail::ErrorClass::policy);
   }
   if (!server_.intake.queue.accepting()) {
     log::warning("not enough free space in mail queue: refusing mail from {}", peer_.shown());
-    co_await refuse("452 4.3.1 Insufficient system storage", mail::ErrorClass::resource);
-    co_return Flow::go_on;
+    co_return co_await refuse("452 4.3.1 Insufficient system storage", mail::ErrorClass::resource);
   }
   intake::Effects effects;
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
@@ -92,8 +85,7 @@ async::Task<Session::Flow> Session::mail_from(std::string_view args) {
     Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
     Verdict verdict = co_await checks.sender();
     if (verdict.rejected()) {
-      co_await refuse(verdict.reply, verdict.error);
-      co_return Flow::go_on;
+      co_return co_await refuse(verdict.reply, verdict.error);
     }
     effects = std::move(verdict.effects);
   }
@@ -222,18 +214,16 @@ async::Task<void> Session::answer_rcpt(RcptJob& job) {
   count(mail::Verb::rcpt, !failed_);
 }
 
-async::Task<Session::Flow> Session::rcpt_to(std::string_view args) {
+async::Task<Session::Flow> Session::rcpt_to(const mail::CommandLine& line) {
   if (!transaction_) {
-    co_await refuse("503 5.5.1 Error: need MAIL command");
     count(mail::Verb::rcpt, false);
-    co_return Flow::go_on;
+    co_return co_await refuse("503 5.5.1 Error: need MAIL command");
   }
   if (transaction_->bdat) {
-    co_await refuse("503 5.5.1 Error: RCPT after BDAT");
     count(mail::Verb::rcpt, false);
-    co_return Flow::go_on;
+    co_return co_await refuse("503 5.5.1 Error: RCPT after BDAT");
   }
-  const auto first = parse_rcpt(args, 0);
+  const auto first = parse_rcpt(line.args, 0);
   if (policy_->rcpt_may_wait && esmtp_ && istarts_with(stream_.buffered(), "RCPT ") &&
       stream_.line_buffered())
     co_return co_await rcpt_batch(*first);
@@ -256,10 +246,10 @@ async::Task<Session::Flow> Session::rcpt_batch(RcptJob& first) {
     if (line_end >= static_cast<std::size_t>(s.line_length_limit))
       break;  // the main loop knows what to say
     if (forbid_bare_newline_ && stream_.buffered()[line_end - 1] != '\r') break;
-    auto line = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
-    if (!line) co_return read_failed(line.error());
-    heard(*line);
-    more.push_back(parse_rcpt(mail::split_command(*line).args, more.size() + 1));
+    auto next = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
+    if (!next) co_return read_failed(next.error());
+    heard(*next);
+    more.push_back(parse_rcpt(mail::split_command(*next).args, more.size() + 1));
     if (!more.back()->done) gate.spawn("rcpt", judge(more.back().get(), &changed));
   }
   RcptJob* job = &first;

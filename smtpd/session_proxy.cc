@@ -36,11 +36,11 @@ void Session::log_proxy(std::string_view verb, const char* where, const mail::Re
   log::info("{}", line);
 }
 
-async::Task<void> Session::refuse_as(mail::Reply answer, const char* where) {
+async::Task<Session::Flow> Session::refuse_as(mail::Reply answer, const char* where) {
   log_proxy("proxy-reject", where, answer);
   const auto lines = lines_of(answer);
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) reply(lines[i]);
-  co_await refuse(lines.back(), proxy_error());
+  co_return co_await refuse(lines.back(), proxy_error());
 }
 
 mail::ErrorClass Session::proxy_error() const {
@@ -154,8 +154,7 @@ async::Task<Session::Flow> Session::end_by_proxy() {
     const std::string answer = reply_for(bad, {});
     log::info("NOQUEUE: reject: END-OF-MESSAGE from {}: {}", peer_.shown(), answer);
     reset_transaction();  // hangs up on the filter, which has had no end of data
-    co_await refuse(answer, error_of(bad.outcome));
-    co_return Flow::go_on;
+    co_return co_await refuse(answer, error_of(bad.outcome));
   }
   std::optional<mail::Reply> answer;
   if (streamed)

@@ -41,34 +41,31 @@ std::string trace_lines(const tls::SessionInfo& info, bool asked) {
 
 }  // namespace
 
-async::Task<Session::Flow> Session::starttls(std::string_view args) {
-  if (!args.empty()) {
-    co_await refuse("501 5.5.4 Syntax: STARTTLS");
-  } else if (tls_) {
-    co_await refuse("503 5.5.1 Error: TLS already active");
-  } else if (policy_->tls.level == TlsLevel::none ||
-             (policy_->discarded_keywords & keyword::kStartTls) != 0) {
-    co_await refuse("502 5.5.1 Error: command not implemented");
-  } else if (co_await no_more_tls()) {
-    co_await refuse(
+async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
+  if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: STARTTLS");
+  if (tls_) co_return co_await refuse("503 5.5.1 Error: TLS already active");
+  if (policy_->tls.level == TlsLevel::none ||
+      (policy_->discarded_keywords & keyword::kStartTls) != 0)
+    co_return co_await refuse("502 5.5.1 Error: command not implemented");
+  if (co_await no_more_tls())
+    co_return co_await refuse(
         fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", peer_.address),
         mail::ErrorClass::policy);
-  } else if (auto context = server_.tls ? server_.tls->context() : nullptr; !context) {
-    co_await refuse("454 4.7.0 TLS not available due to local problem", mail::ErrorClass::software);
-  } else {
-    // What came behind the command came in clear text: it is not the client's word (RFC 3207 section 4.2). Where it is
-    // an error it was refused before we got here; where that is switched off it is dropped.
-    if (!stream_.buffered().empty()) {
-      log::info("{} bytes in clear text behind STARTTLS from {} are dropped",
-                stream_.buffered().size(), peer_.shown());
-      stream_.consume(stream_.buffered().size());
-    }
-    reply("220 2.0.0 Ready to start TLS");
-    if (auto flushed = co_await stream_.flush(until()); !flushed)
-      co_return read_failed(flushed.error());
-    co_return co_await start_tls(std::move(context));
+  auto context = server_.tls ? server_.tls->context() : nullptr;
+  if (!context)
+    co_return co_await refuse("454 4.7.0 TLS not available due to local problem",
+                              mail::ErrorClass::software);
+  // What came behind the command came in clear text: it is not the client's word (RFC 3207 section 4.2). Where it is
+  // an error it was refused before we got here; where that is switched off it is dropped.
+  if (!stream_.buffered().empty()) {
+    log::info("{} bytes in clear text behind STARTTLS from {} are dropped",
+              stream_.buffered().size(), peer_.shown());
+    stream_.consume(stream_.buffered().size());
   }
-  co_return Flow::go_on;
+  reply("220 2.0.0 Ready to start TLS");
+  if (auto flushed = co_await stream_.flush(until()); !flushed)
+    co_return read_failed(flushed.error());
+  co_return co_await start_tls(std::move(context));
 }
 
 async::Task<bool> Session::known_certificate() {

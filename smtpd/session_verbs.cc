@@ -1,0 +1,238 @@
+/// The table of verbs, what is asked before any of them is served, and the verbs that no other file is about.
+#include <fmt/format.h>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
+#include "lib/mail/charset.h"
+#include "lib/mail/client_attributes.h"
+#include "smtpd/session.h"
+
+namespace pen::smtpd {
+
+using mail::Verb;
+
+struct Session::VerbRow {
+  Verb verb;
+  bool
+      ends_group;  // must be the last command of a pipelined group (RFC 2920 section 3.1), as Postfix enforces it
+  bool
+      before_tls;  // is served before TLS where TLS is required (RFC 3207 section 4), as in Postfix
+  bool junk;       // does nothing for mail: smtpd_junk_command_limit counts it
+  async::Task<Flow> (Session::*handler)(const mail::CommandLine& line);
+};
+
+const Session::VerbRow& Session::row_of(Verb verb) {
+  static constexpr bool yes = true, no = false;
+  static constexpr VerbRow kRows[] = {
+      // verb            ends group, before TLS, junk
+      {Verb::helo, yes, yes, yes, &Session::hello},
+      {Verb::ehlo, yes, yes, yes, &Session::hello},
+      {Verb::lhlo, no, no, no, &Session::not_recognized},
+      {Verb::starttls, yes, yes, no, &Session::starttls},
+      {Verb::auth, no, no, no, &Session::auth},
+      {Verb::mail, no, no, no, &Session::mail_from},
+      {Verb::rcpt, no, no, no, &Session::rcpt_to},
+      {Verb::data, yes, no, no, &Session::data},
+      {Verb::bdat, no, no, no, &Session::bdat},
+      {Verb::rset, no, no, yes, &Session::rset},
+      {Verb::noop, yes, yes, yes, &Session::noop},
+      {Verb::vrfy, yes, no, yes, &Session::verify},
+      {Verb::expn, no, no, no, &Session::not_implemented},
+      {Verb::etrn, no, no, no, &Session::not_implemented},
+      {Verb::help, no, yes, yes, &Session::help},
+      {Verb::quit, no, yes, no, &Session::quit},
+      {Verb::xclient, no, no, no, &Session::xclient},
+      {Verb::xforward, no, no, no, &Session::xforward},
+      {Verb::unknown, no, yes, no, &Session::not_recognized},
+  };
+  static_assert(std::size(kRows) == mail::kVerbs);
+  static_assert([] {
+    for (std::size_t i = 0; i < mail::kVerbs; ++i)
+      if (kRows[i].verb != static_cast<Verb>(i)) return false;
+    return true;
+  }());
+  return kRows[static_cast<std::size_t>(verb)];
+}
+
+bool Session::improper_pipelining(Verb verb, std::string_view name) {
+  if (stream_.buffered().empty() || (esmtp_ && !row_of(verb).ends_group)) return false;
+  if (!improper_pipelining_) {
+    improper_pipelining_ = true;
+    log::info("improper command pipelining after {} from {}: {}", name, peer_.shown(),
+              printable(stream_.buffered().substr(0, 100), 100));
+  }
+  if (!settings().smtpd_forbid_unauth_pipelining) return false;
+  went_wrong(mail::ErrorClass::protocol);
+  reply("554 5.5.0 Error: SMTP protocol synchronization");
+  return true;
+}
+
+async::Task<Session::Flow> Session::command(std::string_view raw) {
+  const auto& s = settings();
+  std::string_view text = raw.substr(0, raw.size() - 1);
+  const bool bare = !text.ends_with('\r');
+  if (!bare) text.remove_suffix(1);
+  heard(text);
+  if (bare && forbid_bare_newline_) co_return bare_newline();
+  const mail::CommandLine line = mail::split_command(text);
+  failed_ = false;
+  const Verb verb = line.verb;
+  const VerbRow& row = row_of(verb);
+
+  // A table that cannot be asked knows no command.
+  if (verb == Verb::unknown && policy_->forbidden_commands.matches(line.word).value_or(false)) {
+    log::warning("non-SMTP command from {}: {}", peer_.shown(), printable(text, 100));
+    count(verb, false);
+    last_command_ = "UNKNOWN";
+    went_wrong(mail::ErrorClass::protocol);
+    reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
+    co_return Flow::close;
+  }
+  if (!access_denied_.empty() && verb != Verb::quit) {
+    count(verb, false);
+    last_command_ = mail::verb_name(verb);
+    co_return co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", peer_.shown()),
+                              mail::ErrorClass::policy);
+  }
+  if (row.junk && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
+  if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
+    last_command_ = mail::verb_name(verb);
+    count(verb, false);
+    co_return Flow::close;
+  }
+  if (policy_->tls.level == TlsLevel::encrypt && !secured() && !row.before_tls) {
+    last_command_ = mail::verb_name(verb);
+    count(verb, false);
+    co_return co_await refuse("530 5.7.0 Must issue a STARTTLS command first",
+                              mail::ErrorClass::policy);
+  }
+  last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
+  const Flow flow = co_await (this->*row.handler)(line);
+  if (verb != Verb::rcpt) count(verb, !failed_);  // a batch counts its own
+  co_return flow;
+}
+
+async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
+  const auto& s = settings();
+  const bool extended = line.verb == Verb::ehlo;
+  const auto end = line.args.find_first_of(" \t");
+  std::string name(line.args.substr(0, end));
+  if (name.empty())
+    co_return co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname"
+                                       : "501 5.5.4 Syntax: HELO hostname");
+  if (name.size() > 255) co_return co_await refuse("501 5.5.4 Error: hostname too long");
+  const std::string before = std::exchange(helo_, std::move(name));
+  const bool esmtp_before = std::exchange(esmtp_, extended);
+  Subject about = subject();
+  about.where = extended ? "EHLO" : "HELO";
+  about.sender.reset();
+  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
+  const Verdict verdict = co_await checks.helo();
+  if (verdict.rejected()) {
+    helo_ = before;
+    esmtp_ = esmtp_before;
+    co_return co_await refuse(verdict.reply, verdict.error);
+  }
+  reset_transaction();
+  if (extended)
+    write_reply(ehlo_reply(co_await auth_keyword()));
+  else
+    reply("250 " + s.myhostname);
+  co_return Flow::go_on;
+}
+
+std::string Session::ehlo_reply(std::string_view mechanisms) const {
+  const auto& s = settings();
+  std::string text = "250-" + s.myhostname + "\r\n";
+  std::size_t last = 0;
+  const auto add = [&](unsigned bit, std::string_view word) {
+    if ((policy_->discarded_keywords & bit) != 0) return;
+    last = text.size();
+    text.append("250-").append(word).append("\r\n");
+  };
+  add(keyword::kPipelining, "PIPELINING");
+  add(keyword::kSize,
+      s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
+  if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
+  if (policy_->tls.level != TlsLevel::none && !secured() && server_.tls && server_.tls->available())
+    add(keyword::kStartTls, "STARTTLS");
+  if (secured()) add(keyword::kRequireTls, "REQUIRETLS");
+  if (!mechanisms.empty()) {
+    add(keyword::kAuth, fmt::format("AUTH {}", mechanisms));
+    if (s.broken_sasl_auth_clients) add(keyword::kAuth, fmt::format("AUTH={}", mechanisms));
+  }
+  if (standing_.may_xclient)
+    add(keyword::kXclient,
+        "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
+  if (standing_.may_xforward)
+    add(keyword::kXforward, fmt::format("XFORWARD {}", mail::xforward::kAll));
+  add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
+  add(keyword::kEightBitMime, "8BITMIME");
+  add(keyword::kDsn, "DSN");
+  add(keyword::kSmtpUtf8, "SMTPUTF8");
+  add(keyword::kChunking, "CHUNKING");
+  text[last + 3] = ' ';
+  if (!policy_->discarded_words.empty())
+    log::info("discarding EHLO keywords: {}", policy_->discarded_words);
+  return text;
+}
+
+async::Task<Session::Flow> Session::rset(const mail::CommandLine& line) {
+  if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: RSET");
+  reset_transaction();
+  reply("250 2.0.0 Ok");
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::noop(const mail::CommandLine&) {
+  reply("250 2.0.0 Ok");
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
+  if (settings().disable_vrfy_command)
+    co_return co_await refuse("502 5.5.1 VRFY command is disabled", mail::ErrorClass::policy);
+  std::string_view rest = line.args;
+  bool smtputf8 = false;
+  if (const auto space = rest.rfind(' ');
+      space != std::string_view::npos && iequals(rest.substr(space + 1), "SMTPUTF8")) {
+    smtputf8 = true;  // RFC 6531 section 3.7.4.2
+    rest = rest.substr(0, space);
+  }
+  if (rest.empty()) co_return co_await refuse("501 5.5.4 Syntax: VRFY address");
+  auto address = mail::take_path(rest, false);
+  if (!address || address->empty() || !rest.empty())
+    co_return co_await refuse("501 5.1.3 Bad recipient address syntax");
+  if (!mail::all_ascii(*address) && !smtputf8)
+    co_return co_await refuse("553 5.6.7 Address needs SMTPUTF8");
+  Subject about = subject();
+  about.where = "VRFY";
+  about.recipient = *address;
+  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
+  const Verdict verdict = co_await checks.recipient();
+  if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
+  reply("252 2.0.0 " + *address);
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::help(const mail::CommandLine&) {
+  reply("214 2.0.0 Commands: HELO EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT");
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::quit(const mail::CommandLine&) {
+  reply("221 2.0.0 Bye");
+  co_return Flow::close;
+}
+
+async::Task<Session::Flow> Session::not_implemented(const mail::CommandLine&) {
+  co_return co_await refuse("502 5.5.1 Error: command not implemented");
+}
+
+async::Task<Session::Flow> Session::not_recognized(const mail::CommandLine& line) {
+  if (policy_->noop_commands.matches(line.word).value_or(false)) co_return co_await noop(line);
+  co_return co_await refuse("500 5.5.2 Error: command not recognized");
+}
+
+}  // namespace pen::smtpd
