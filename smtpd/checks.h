@@ -10,6 +10,7 @@
 ///          several for the same session may be under way at once.
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "lib/intake/effects.h"
 #include "lib/map/ask.h"
@@ -88,41 +89,76 @@ class Checks {
     std::string value;
     std::string_view kind;  // "Client host", "Recipient address", …
   };
+  /// What a restriction's function gives: what it may have to wait for, it is awaited for.
+  template <config::Waits waits>
+  using AnswerOf = std::conditional_t<waits == config::Waits::never, Answer, async::Task<Answer>>;
+
+  // One function for each row of restrictions.def, with its name. `about` is what the list is about: who is blamed in the
+  // reply by restrictions that are about nothing else.
+#define PEN_RESTRICTION(name, argument, waits, relaying) \
+  AnswerOf<config::Waits::waits> name(const Restriction& r, const Name& about);
+#define PEN_RESTRICTION_ALIAS(name, restriction)
+#define PEN_RESTRICTION_MISSING(name, argument)
+#include "lib/config/restrictions.def"
+  async::Task<Answer> restriction_class(const Restriction& r, const Name& about);
+  Answer unsupported(const Restriction& r, const Name& about);
+  Answer unknown(const Restriction& r, const Name& about);
+
+  // checks.cc
+  struct Handler;
+  static const Handler& handler(Check check);
   [[gnu::noinline]] async::Task<Answer> run(const RestrictionList& list, Name name);
   [[gnu::noinline]] async::Task<Answer> run_lists_before_recipient(bool with_sender);
-  [[gnu::noinline]] async::Task<Answer> access(const Restriction& r, Name name);
-  /// Looks in r's tables for what r is about, which becomes `name`. A miss when the session has no such thing yet.
-  [[gnu::noinline]] async::Task<map::AddressValue> look_up(const Restriction& r, Name& name);
+  Answer refuse(int code, std::string_view dsn, const Name& name, std::string_view text,
+                mail::ErrorClass error = mail::ErrorClass::policy);
+  /// Refuses for now, should the lists permit it in the end.
+  Answer refuse_if_permitted(int code, std::string_view dsn, const Name& name,
+                             std::string_view text);
+  /// A table that is needed cannot be read.
+  Answer table_problem(std::string_view subject);
+  Answer server_error(std::string_view what);
+
+  // checks_access.cc
+  [[gnu::noinline]] async::Task<map::AddressValue> look_up(map::MapList maps, std::string key);
+  [[gnu::noinline]] async::Task<Answer> name_access(const Restriction& r, std::string host,
+                                                    Name name);
+  [[gnu::noinline]] async::Task<Answer> address_access(const Restriction& r, std::string address,
+                                                       Name name);
+  /// Does what was found in r's tables; `name` is what was looked for.
+  [[gnu::noinline]] async::Task<Answer> act_on(const map::AddressValue& found, const Restriction& r,
+                                               Name name);
   /// What a table's action means for `name`; not for those that the table itself is at fault for, or that name
   /// restrictions.
   Answer act(const AccessAction& action, const Name& name);
   /// One that changes what becomes of the message, if it can have an effect now.
   Answer act_on_message(const AccessAction& action, const Name& name);
-  /// Restrictions that need no look-up in DNS or in tables.
-  Answer at_once(const Restriction& r, const Name& name);
-  Answer about_client(Check check);
+
+  // checks_client.cc
+  Answer client_named(NameState state, std::string_view what);
+  Answer valid_helo();
+
   // checks_tls.cc
-  [[gnu::noinline]] async::Task<Answer> clientcerts();
+  /// Looks for the fingerprints of the certificate and its key; `name` becomes the one looked for last.
   [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps,
                                                                        Name& name);
   // checks_login.cc
-  Answer permit_login() const;
-  [[gnu::noinline]] async::Task<Answer> login_mismatch(Check check);
-  Answer reject(int code, std::string_view dsn, const Name& name, std::string_view text,
-                mail::ErrorClass error = mail::ErrorClass::policy);
-  /// A table that is needed cannot be read.
-  Answer table_problem(std::string_view subject);
-  Answer server_error(std::string_view what);
-  Answer defer_if_permit(int code, std::string_view dsn, const Name& name, std::string_view text);
-  Answer helo_name(Check check);
-  Answer non_fqdn(std::string_view address, const Name& name);
+  /// owned_only: a client that is logged in may use an address that has no owner.
+  [[gnu::noinline]] async::Task<Answer> login_mismatch(bool owned_only);
+
+  // checks_address.cc
+  Answer fully_qualified(std::string_view address, const Name& name);
+  async::Task<Result<resolve::AddressClass>> class_of(std::string_view domain);
   /// Whether the recipient is of a domain of ours, and its local part could not send the mail on from here
   /// (user%there@here, "user@there"@here): that is not ours to accept from strangers.
   [[gnu::noinline]] async::Task<Result<bool>> authorized_destination();
-  /// permit_auth_destination, reject_unauth_destination and defer_unauth_destination.
-  [[gnu::noinline]] async::Task<Answer> destination(Check check);
-  async::Task<Result<resolve::AddressClass>> class_of(std::string_view domain);
+  [[gnu::noinline]] async::Task<Answer> guard_relaying(int code, std::string_view dsn);
   [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
+  Answer unreadable(const std::string& given, const std::string& address, const Error& error);
+  int unlisted_code(resolve::AddressClass cls) const;
+  std::string unlisted_text(resolve::AddressClass cls) const;
+  /// Rejects with what relocated_maps says.
+  [[gnu::noinline]] async::Task<Answer> moved_away(std::string given, std::string address,
+                                                   Name name, bool sender);
   /// Rejects where the routing tables lead to the transport error, with its text.
   [[gnu::noinline]] async::Task<Result<Answer>> refused_by_route(std::string address, Name name,
                                                                  bool sender);
@@ -130,7 +166,7 @@ class Checks {
                                                      std::string_view missing_dsn,
                                                      std::string_view null_mx_dsn,
                                                      int null_mx_code);
-  [[gnu::noinline]] async::Task<Answer> helo_known();
+
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
 
@@ -146,7 +182,8 @@ class Checks {
   mail::ErrorClass error_ = mail::ErrorClass::policy;  // of reply_
   std::string if_permit_;                              // reply to give instead of a permit
   bool if_reject_ = false;
-  bool warn_ = false;
+  bool warn_ = false;       // warn_if_reject is in force
+  bool warn_next_ = false;  // and will be for the next restriction
   bool after_content_ = false;
   intake::Effects effects_;
   int depth_ = 0;

@@ -10,18 +10,36 @@
 
 namespace pen::smtpd {
 
-Checks::Answer Checks::permit_login() const {
+Checks::Answer Checks::permit_sasl_authenticated(const Restriction&, const Name&) {
   const bool proved = subject_.login && !iequals(subject_.login->method, "ANONYMOUS");
   return proved ? Answer::permit : Answer::dunno;
 }
 
-async::Task<Checks::Answer> Checks::login_mismatch(Check check) {
+async::Task<Checks::Answer> Checks::reject_sender_login_mismatch(const Restriction&, const Name&) {
+  return login_mismatch(false);
+}
+
+async::Task<Checks::Answer> Checks::reject_authenticated_sender_login_mismatch(const Restriction&,
+                                                                               const Name&) {
+  if (!subject_.login) co_return Answer::dunno;
+  co_return co_await login_mismatch(false);
+}
+
+async::Task<Checks::Answer> Checks::reject_unauthenticated_sender_login_mismatch(const Restriction&,
+                                                                                 const Name&) {
+  if (subject_.login) co_return Answer::dunno;
+  co_return co_await login_mismatch(false);
+}
+
+async::Task<Checks::Answer> Checks::reject_known_sender_login_mismatch(const Restriction&,
+                                                                       const Name&) {
+  return login_mismatch(true);
+}
+
+async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   const Login* login = subject_.login;
   const auto& maps = policy_.auth.sender_logins;
   if (maps.empty() || !subject_.sender || subject_.sender->empty()) co_return Answer::dunno;
-  if (check == Check::reject_authenticated_sender_login_mismatch && !login) co_return Answer::dunno;
-  if (check == Check::reject_unauthenticated_sender_login_mismatch && login)
-    co_return Answer::dunno;
 
   // The address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user where
   // the domain is local, @domain.
@@ -40,15 +58,15 @@ async::Task<Checks::Answer> Checks::login_mismatch(Check check) {
   }
   if (!login) {  // an address that has an owner is for its owner
     if (!*owners) co_return Answer::dunno;
-    co_return reject(553, "5.7.1", sender_label(), "not logged in");
+    co_return refuse(553, "5.7.1", sender_label(), "not logged in");
   }
-  if (!*owners && check == Check::reject_known_sender_login_mismatch) co_return Answer::dunno;
+  if (!*owners && owned_only) co_return Answer::dunno;
   if (*owners) {
     const auto names = split((*owners)->value);
     if (std::ranges::any_of(names, [&](auto name) { return iequals(name, login->username); }))
       co_return Answer::dunno;
   }
-  co_return reject(553, "5.7.1", sender_label(),
+  co_return refuse(553, "5.7.1", sender_label(),
                    fmt::format("not owned by user {}", login->username));
 }
 

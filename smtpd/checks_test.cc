@@ -95,6 +95,26 @@ BOOST_AUTO_TEST_CASE(recipients_whose_route_is_error_are_refused_with_its_text) 
   BOOST_TEST(lax.rcpt("a@gone.example") == kOk);
 }
 
+BOOST_AUTO_TEST_CASE(warn_if_reject_at_the_end_of_a_list_says_nothing_about_the_next_list) {
+  for (const char* list : {"smtpd_client_restrictions = warn_if_reject\n",
+                           "smtpd_restriction_classes = last\nlast = permit_inet_interfaces, "
+                           "warn_if_reject\nsmtpd_sender_restrictions = last\n"}) {
+    Open rig(list + kRelay);
+    BOOST_TEST(rig.rcpt("x@elsewhere.example").starts_with("554 5.7.1 "), list);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_restriction_is_known_in_any_case_and_by_its_older_names) {
+  Open rig(
+      "smtpd_relay_restrictions = Check_Relay_Domains\n"
+      "smtpd_sender_restrictions = REJECT_NON_FQDN_SENDER\n"
+      "smtpd_recipient_restrictions = check_recipient_maps\n");
+  BOOST_TEST(rig.policy->warnings.empty());
+  BOOST_TEST(rig.rcpt("x@elsewhere.example").starts_with("554 5.7.1 "));
+  BOOST_TEST(rig.rcpt("user@example.org", "s@short").starts_with("504 5.5.2 "));
+  BOOST_TEST(rig.rcpt("nobody@example.org").starts_with("550 5.1.1 "));
+}
+
 BOOST_AUTO_TEST_CASE(postmaster_without_a_domain_is_taken_from_anybody) {
   Open rig("smtpd_client_restrictions = reject\n");
   rig.resolver->myorigin = "elsewhere.example";

@@ -8,19 +8,17 @@ async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& m
   if (!subject_.tls || !subject_.tls->certificate) co_return std::nullopt;
   for (const std::string* print : {&subject_.tls->fingerprint, &subject_.tls->key_fingerprint}) {
     name = Name{*print, "Client certificate"};
-    map::AddressValue found =
-        co_await tools_.tables.ask([maps, key = *print]() -> map::AddressValue {
-          auto value = maps.lookup(key);
-          if (!value) return std::unexpected(std::move(value).error());
-          if (!*value) return std::nullopt;
-          return map::AddressHit{.value = **value, .key = key, .extension = {}};
-        });
+    map::AddressValue found = co_await look_up(maps, *print);
     if (!found || *found) co_return found;
   }
   co_return std::nullopt;
 }
 
-async::Task<Checks::Answer> Checks::clientcerts() {
+Checks::Answer Checks::permit_tls_all_clientcerts(const Restriction&, const Name&) {
+  return subject_.tls && subject_.tls->trusted ? Answer::permit : Answer::dunno;
+}
+
+async::Task<Checks::Answer> Checks::permit_tls_clientcerts(const Restriction&, const Name&) {
   Name name;
   const map::AddressValue found = co_await look_up_certificate(policy_.relay_clientcerts, name);
   if (!found) {

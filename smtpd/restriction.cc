@@ -39,14 +39,16 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
     r.name = items[i];
     if (const config::RestrictionName* known = config::find_restriction(r.name)) {
       r.check = known->check;
+      r.waits = known->waits;
+      r.guards_relaying = known->guards_relaying;
       if (r.check == Check::unsupported)
         warnings_.push_back(r.name + " is not supported: mail that reaches it gets 451 4.3.5");
-      if (known->takes_argument && i + 1 == items.size()) {
+      if (known->takes_argument && ++i == items.size()) {
         warnings_.push_back(r.name + ": no table follows");
         r.check = Check::unknown;
-      } else if (known->takes_argument) {
-        ++i;
-        if (r.check != Check::unsupported) open_maps(r, items[i]);
+      } else if (known->takes_argument == config::RestrictionName::table &&
+                 r.check != Check::unsupported) {
+        open_maps(r, items[i]);
       }
     } else if (const auto cls = std::ranges::find_if(
                    classes_, [&](const Class& c) { return iequals(c.name, r.name); });
@@ -75,32 +77,14 @@ std::vector<RestrictionList> RestrictionReader::read_classes() {
 
 bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth) {
   return std::ranges::any_of(list, [&](const Restriction& r) {
-    switch (r.check) {
-      case Check::reject_unknown_helo_hostname:
-      case Check::reject_unknown_sender_domain:
-      case Check::reject_unknown_recipient_domain:
-        return true;
-      case Check::restriction_class:
-        return depth > 20 || may_wait(classes[r.class_index], classes, depth + 1);
-      default:
-        return r.maps.blocking();
-    }
+    if (r.check == Check::restriction_class)
+      return depth > 20 || may_wait(classes[r.class_index], classes, depth + 1);
+    return r.waits == config::Waits::for_network || r.maps.blocking();
   });
 }
 
 bool guards_relaying(const RestrictionList& list) {
-  return std::ranges::any_of(list, [](const Restriction& r) {
-    switch (r.check) {
-      case Check::reject_unauth_destination:
-      case Check::defer_unauth_destination:
-      case Check::reject:
-      case Check::defer:
-      case Check::defer_if_permit:
-        return true;
-      default:
-        return false;
-    }
-  });
+  return std::ranges::any_of(list, &Restriction::guards_relaying);
 }
 
 }  // namespace pen::smtpd

@@ -22,6 +22,8 @@ using config::Check;
 
 struct Restriction {
   Check check = Check::unknown;
+  config::Waits waits = config::Waits::never;
+  bool guards_relaying = false;
   std::string name;             // as written
   map::MapList maps;            // check_*_access
   std::size_t class_index = 0;  // restriction_class

@@ -1,5 +1,6 @@
 #pragma once
-/// Every name that an smtpd_*_restrictions list may hold, and what it does here.
+/// Every name that an smtpd_*_restrictions list may hold, and what is known of it without asking anybody; made from
+/// restrictions.def, the one place where restrictions are declared.
 ///
 /// Use:     const RestrictionName* r = find_restriction(item);  // nullptr: a table, a restriction class, or a mistake
 /// Source:  Postfix postconf(5) smtpd_*_restrictions; ../smtpd evaluates them, `penstock check` reports what cannot act.
@@ -8,58 +9,30 @@
 
 namespace pen::config {
 
+/// In the order of the rows: smtpd finds a restriction's function by this number.
 enum class Check : std::uint8_t {
-  permit,
-  reject,
-  defer,
-  defer_if_permit,
-  defer_if_reject,
-  warn_if_reject,
-  permit_mynetworks,
-  permit_inet_interfaces,
-  permit_sasl_authenticated,
-  permit_tls_clientcerts,
-  permit_tls_all_clientcerts,
-  permit_auth_destination,
-  reject_unauth_destination,
-  defer_unauth_destination,
-  reject_invalid_helo_hostname,
-  reject_non_fqdn_helo_hostname,
-  reject_unknown_helo_hostname,
-  reject_unknown_client_hostname,
-  reject_unknown_reverse_client_hostname,
-  reject_non_fqdn_sender,
-  reject_non_fqdn_recipient,
-  reject_unknown_sender_domain,
-  reject_unknown_recipient_domain,
-  reject_unlisted_sender,
-  reject_unlisted_recipient,
-  reject_unauth_pipelining,
-  reject_multi_recipient_bounce,
-  reject_plaintext_session,
-  check_client_access,
-  check_reverse_client_hostname_access,
-  check_helo_access,
-  check_sender_access,
-  check_recipient_access,
-  check_ccert_access,
-  check_sasl_access,
-  reject_sender_login_mismatch,
-  reject_authenticated_sender_login_mismatch,
-  reject_known_sender_login_mismatch,
-  reject_unauthenticated_sender_login_mismatch,
+#define PEN_RESTRICTION(name, argument, waits, relaying) name,
+#define PEN_RESTRICTION_ALIAS(name, restriction)
+#define PEN_RESTRICTION_MISSING(name, argument)
+#include "lib/config/restrictions.def"
   restriction_class,
   unsupported,
   unknown,
 };
 
+/// What a restriction may have to wait for.
+enum class Waits : std::uint8_t { never, for_tables, for_network };
+
 struct RestrictionName {
+  enum Argument : std::uint8_t { none, table, text };
   std::string_view name;
   Check check;
-  bool takes_argument;  // the item after it belongs to it
+  Argument takes_argument;  // the item after it belongs to it
+  Waits waits;
+  bool guards_relaying;  // ends mail for destinations that are not ours
 };
 
-/// By name, in any case; nullptr: none has it.
+/// By name, in any case; of an alias the restriction that it stands for. nullptr: none has it.
 const RestrictionName* find_restriction(std::string_view name);
 
 }  // namespace pen::config

@@ -1,0 +1,134 @@
+/// Restrictions that ask neither DNS nor tables, and those about the HELO name.
+#include <fmt/format.h>
+
+#include "lib/mail/address.h"
+#include "smtpd/checks.h"
+
+namespace pen::smtpd {
+
+Checks::Answer Checks::permit(const Restriction&, const Name&) { return Answer::permit; }
+
+Checks::Answer Checks::reject(const Restriction&, const Name& name) {
+  return refuse(policy_.settings.reject_code, "5.7.1", name, "Access denied");
+}
+
+Checks::Answer Checks::defer(const Restriction&, const Name& name) {
+  return refuse(policy_.settings.defer_code, "4.3.2", name, "Try again later");
+}
+
+Checks::Answer Checks::defer_if_permit(const Restriction&, const Name&) {
+  return refuse_if_permitted(450, "4.7.0", Name{}, "Defer_if_permit requested");
+}
+
+Checks::Answer Checks::defer_if_reject(const Restriction&, const Name&) {
+  if_reject_ = true;
+  return Answer::dunno;
+}
+
+Checks::Answer Checks::warn_if_reject(const Restriction&, const Name&) {
+  warn_next_ = true;
+  return Answer::dunno;
+}
+
+async::Task<Checks::Answer> Checks::restriction_class(const Restriction& r, const Name& name) {
+  return run(policy_.classes[r.class_index], name);
+}
+
+Checks::Answer Checks::unsupported(const Restriction& r, const Name&) {
+  return server_error(fmt::format("restriction {} is not supported", r.name));
+}
+
+Checks::Answer Checks::unknown(const Restriction& r, const Name&) {
+  return server_error(fmt::format("unknown smtpd restriction: \"{}\"", r.name));
+}
+
+Checks::Answer Checks::reject_unauth_pipelining(const Restriction&, const Name& name) {
+  if (!subject_.improper_pipelining) return Answer::dunno;
+  return refuse(503, "5.5.0", name, "Improper use of SMTP command pipelining",
+                mail::ErrorClass::protocol);
+}
+
+Checks::Answer Checks::reject_multi_recipient_bounce(const Restriction&, const Name& name) {
+  if (subject_.sender != "" || subject_.recipient_count <= 1) return Answer::dunno;
+  return refuse(policy_.settings.multi_recipient_bounce_reject_code, "5.5.3", name,
+                "Multi-recipient bounce");
+}
+
+Checks::Answer Checks::reject_plaintext_session(const Restriction&, const Name&) {
+  if (subject_.tls) return Answer::dunno;
+  return refuse(policy_.settings.plaintext_reject_code, "4.7.1", Name{},
+                "Session encryption is required");
+}
+
+// The client.
+
+Checks::Answer Checks::permit_mynetworks(const Restriction&, const Name&) {
+  const Peer& peer = *subject_.peer;
+  if (!peer.trusted) return table_problem(peer.shown());
+  return *peer.trusted ? Answer::permit : Answer::dunno;
+}
+
+Checks::Answer Checks::permit_inet_interfaces(const Restriction&, const Name&) {
+  return subject_.peer->own_address ? Answer::permit : Answer::dunno;
+}
+
+Checks::Answer Checks::client_named(NameState state, std::string_view what) {
+  if (state == NameState::ok) return Answer::dunno;
+  return refuse(
+      state == NameState::temporary ? 450 : policy_.settings.unknown_client_reject_code, "4.7.25",
+      Name{},
+      fmt::format("Client host rejected: cannot find your {}, [{}]", what, subject_.peer->address));
+}
+
+Checks::Answer Checks::reject_unknown_client_hostname(const Restriction&, const Name&) {
+  return client_named(subject_.peer->name_state, "hostname");
+}
+
+Checks::Answer Checks::reject_unknown_reverse_client_hostname(const Restriction&, const Name&) {
+  return client_named(subject_.peer->reverse_state, "reverse hostname");
+}
+
+// Its HELO name.
+
+Checks::Answer Checks::reject_invalid_helo_hostname(const Restriction&, const Name&) {
+  return valid_helo();
+}
+
+Checks::Answer Checks::valid_helo() {
+  const std::string& helo = *subject_.helo;
+  if (helo.empty()) return Answer::dunno;
+  const auto& s = policy_.settings;
+  const bool valid = helo.front() == '[' ? mail::literal_address(helo).has_value()
+                                         : mail::valid_hostname(helo, s.smtputf8_enable) ||
+                                               mail::valid_address(helo);
+  if (valid) return Answer::dunno;
+  return refuse(s.invalid_hostname_reject_code, "5.5.2", helo_label(), "Invalid name");
+}
+
+Checks::Answer Checks::reject_non_fqdn_helo_hostname(const Restriction&, const Name&) {
+  const std::string& helo = *subject_.helo;
+  if (helo.empty()) return Answer::dunno;
+  const auto& s = policy_.settings;
+  const bool full = helo.front() == '[' ? mail::literal_address(helo).has_value()
+                                        : mail::fully_qualified(helo, s.smtputf8_enable);
+  if (full) return Answer::dunno;
+  return refuse(s.non_fqdn_reject_code, "5.5.2", helo_label(), "need fully-qualified hostname");
+}
+
+async::Task<Checks::Answer> Checks::reject_unknown_helo_hostname(const Restriction&, const Name&) {
+  const std::string helo = *subject_.helo;
+  if (helo.empty()) co_return Answer::dunno;
+  if (helo.front() == '[') co_return valid_helo();
+  const NameState state = co_await tools_.names.host(helo, {});
+  const auto& s = policy_.settings;
+  if (state == NameState::missing)
+    co_return refuse(s.unknown_hostname_reject_code, "4.7.1", helo_label(), "Host not found");
+  if (state == NameState::temporary) {
+    if (s.unknown_helo_hostname_tempfail_action == config::TempfailAction::defer)
+      co_return refuse(450, "4.7.1", helo_label(), "Host not found");
+    co_return refuse_if_permitted(450, "4.7.1", helo_label(), "Host not found");
+  }
+  co_return Answer::dunno;
+}
+
+}  // namespace pen::smtpd
