@@ -12,8 +12,8 @@ constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's
 
 }  // namespace
 
-Checks::Name Checks::client_name() const { return {subject_.peer->shown(), "Client host"}; }
-Checks::Name Checks::helo_label() const { return {*subject_.helo, "Helo command"}; }
+Checks::Name Checks::client_name() const { return {subject_.client->peer.shown(), "Client host"}; }
+Checks::Name Checks::helo_label() const { return {subject_.client->helo, "Helo command"}; }
 Checks::Name Checks::sender_label() const {
   return {subject_.sender.value_or(""), "Sender address"};
 }
@@ -24,12 +24,13 @@ Checks::Name Checks::recipient_label() const {
 void Checks::log_line(std::string_view verb, std::string_view reply) const {
   std::string line = fmt::format("{}: {}: {} from {}: {};",
                                  subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id, verb,
-                                 subject_.where, subject_.peer->shown(), reply);
+                                 subject_.where, subject_.client->peer.shown(), reply);
   if (subject_.sender) line += fmt::format(" from=<{}>", *subject_.sender);
   if (subject_.recipient) line += fmt::format(" to=<{}>", *subject_.recipient);
-  line += fmt::format(" proto={}", subject_.esmtp ? "ESMTP" : "SMTP");
-  if (!subject_.helo->empty()) line += fmt::format(" helo=<{}>", *subject_.helo);
-  if (subject_.login) line += fmt::format(" sasl_username=<{}>", subject_.login->username);
+  line += fmt::format(" proto={}", subject_.client->protocol());
+  if (!subject_.client->helo.empty()) line += fmt::format(" helo=<{}>", subject_.client->helo);
+  if (subject_.client->login)
+    line += fmt::format(" sasl_username=<{}>", subject_.client->login->username);
   log::info("{}", line);
 }
 
@@ -61,7 +62,7 @@ Checks::Answer Checks::table_problem(std::string_view subject) {
 }
 
 Checks::Answer Checks::server_error(std::string_view what) {
-  log::warning("{}: {}", subject_.peer->shown(), what);
+  log::warning("{}: {}", subject_.client->peer.shown(), what);
   reply_ = "451 4.3.5 Server configuration error";
   error_ = mail::ErrorClass::software;
   log_line("reject", reply_);
@@ -128,7 +129,7 @@ async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender)
   if (!policy_.client.empty() && co_await run(policy_.client, client_name()) == Answer::reject)
     co_return Answer::reject;
   if_reject_ = false;
-  if (!policy_.helo.empty() && !subject_.helo->empty() &&
+  if (!policy_.helo.empty() && !subject_.client->helo.empty() &&
       co_await run(policy_.helo, helo_label()) == Answer::reject)
     co_return Answer::reject;
   if_reject_ = false;

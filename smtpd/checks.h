@@ -15,39 +15,16 @@
 #include "lib/intake/effects.h"
 #include "lib/map/ask.h"
 #include "smtpd/access.h"
+#include "smtpd/client.h"
 #include "smtpd/names.h"
 #include "smtpd/policy.h"
 
 namespace pen::smtpd {
 
-/// The address of a client of which no more is known than that it came from somewhere.
-inline constexpr std::string_view kUnknownAddress = "unknown";
-
-/// The client of a session, as far as known.
-struct Peer {
-  std::string name = "unknown", reverse_name = "unknown";
-  std::string address;  // numeric; as XCLIENT may have it, kUnknownAddress
-  std::uint16_t port = 0;
-  NameState name_state = NameState::missing, reverse_state = NameState::missing;
-  /// In mynetworks; nullopt: a table could not be read.
-  std::optional<bool> trusted = false;
-  bool own_address = false;  // connects from one of this host's own addresses
-  bool show_port = false;    // smtpd_client_port_logging
-  std::string shown() const {
-    std::string text = name + "[" + address + "]";
-    if (show_port) text += ":" + std::to_string(port);
-    return text;
-  }
-};
-
 /// What is judged. Owned by value where it must outlive a pipelined batch.
 struct Subject {
-  const Peer* peer = nullptr;
-  const std::string* helo = nullptr;  // empty: none given
-  bool esmtp = false;
-  bool improper_pipelining = false;
-  const Login* login = nullptr;          // nullptr: nobody is logged in
-  const SecureClient* tls = nullptr;     // nullptr: clear text
+  explicit Subject(const ClientFacts& facts) : client(&facts) {}
+  const ClientFacts* client;
   std::optional<std::string> sender;     // of the transaction under way
   std::optional<std::string> recipient;  // the one asked about
   std::size_t recipient_count = 0;       // accepted so far

@@ -24,7 +24,7 @@ async::Task<map::AddressValue> Checks::look_up(map::MapList maps, std::string ke
 }
 
 async::Task<Checks::Answer> Checks::check_client_access(const Restriction& r, const Name&) {
-  const Peer& peer = *subject_.peer;
+  const Peer& peer = subject_.client->peer;
   const auto found = co_await tools_.tables.ask(
       [maps = r.maps, host = peer.name, address = peer.address, parents = policy_.parent_domains] {
         auto hit = map::find_access_name(maps, host, parents);
@@ -36,12 +36,12 @@ async::Task<Checks::Answer> Checks::check_client_access(const Restriction& r, co
 
 async::Task<Checks::Answer> Checks::check_reverse_client_hostname_access(const Restriction& r,
                                                                          const Name&) {
-  return name_access(r, subject_.peer->reverse_name, client_name());
+  return name_access(r, subject_.client->peer.reverse_name, client_name());
 }
 
 async::Task<Checks::Answer> Checks::check_helo_access(const Restriction& r, const Name&) {
-  if (subject_.helo->empty()) co_return Answer::dunno;
-  co_return co_await name_access(r, *subject_.helo, helo_label());
+  if (subject_.client->helo.empty()) co_return Answer::dunno;
+  co_return co_await name_access(r, subject_.client->helo, helo_label());
 }
 
 async::Task<Checks::Answer> Checks::name_access(const Restriction& r, std::string host, Name name) {
@@ -81,9 +81,9 @@ async::Task<Checks::Answer> Checks::check_ccert_access(const Restriction& r, con
 }
 
 async::Task<Checks::Answer> Checks::check_sasl_access(const Restriction& r, const Name&) {
-  if (!subject_.login) co_return Answer::dunno;
-  const auto found = co_await look_up(r.maps, subject_.login->username);
-  co_return co_await act_on(found, r, Name{subject_.login->username, "SASL login name"});
+  if (!subject_.client->login) co_return Answer::dunno;
+  const auto found = co_await look_up(r.maps, subject_.client->login->username);
+  co_return co_await act_on(found, r, Name{subject_.client->login->username, "SASL login name"});
 }
 
 async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const Restriction& r,
@@ -180,8 +180,8 @@ Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& na
   const bool too_late = action.kind == Kind::prepend && after_content_;
   const bool not_ours = action.kind != Kind::prepend && policy_.proxy;
   if (no_message || too_late || not_ours) {
-    log::warning("{}: {} {} for <{}> has no effect: {}", subject_.peer->shown(), word, action.text,
-                 name.value,
+    log::warning("{}: {} {} for <{}> has no effect: {}", subject_.client->peer.shown(), word,
+                 action.text, name.value,
                  no_message ? "there is no message yet (smtpd_delay_reject = no)"
                  : too_late ? "the message's header is complete"
                             : "the message goes to smtpd_proxy_filter");

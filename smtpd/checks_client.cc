@@ -43,7 +43,7 @@ Checks::Answer Checks::unknown(const Restriction& r, const Name&) {
 }
 
 Checks::Answer Checks::reject_unauth_pipelining(const Restriction&, const Name& name) {
-  if (!subject_.improper_pipelining) return Answer::dunno;
+  if (!subject_.client->improper_pipelining) return Answer::dunno;
   return refuse(503, "5.5.0", name, "Improper use of SMTP command pipelining",
                 mail::ErrorClass::protocol);
 }
@@ -55,7 +55,7 @@ Checks::Answer Checks::reject_multi_recipient_bounce(const Restriction&, const N
 }
 
 Checks::Answer Checks::reject_plaintext_session(const Restriction&, const Name&) {
-  if (subject_.tls) return Answer::dunno;
+  if (subject_.client->tls) return Answer::dunno;
   return refuse(policy_.settings.plaintext_reject_code, "4.7.1", Name{},
                 "Session encryption is required");
 }
@@ -63,29 +63,29 @@ Checks::Answer Checks::reject_plaintext_session(const Restriction&, const Name&)
 // The client.
 
 Checks::Answer Checks::permit_mynetworks(const Restriction&, const Name&) {
-  const Peer& peer = *subject_.peer;
+  const Peer& peer = subject_.client->peer;
   if (!peer.trusted) return table_problem(peer.shown());
   return *peer.trusted ? Answer::permit : Answer::dunno;
 }
 
 Checks::Answer Checks::permit_inet_interfaces(const Restriction&, const Name&) {
-  return subject_.peer->own_address ? Answer::permit : Answer::dunno;
+  return subject_.client->peer.own_address ? Answer::permit : Answer::dunno;
 }
 
 Checks::Answer Checks::client_named(NameState state, std::string_view what) {
   if (state == NameState::ok) return Answer::dunno;
-  return refuse(
-      state == NameState::temporary ? 450 : policy_.settings.unknown_client_reject_code, "4.7.25",
-      Name{},
-      fmt::format("Client host rejected: cannot find your {}, [{}]", what, subject_.peer->address));
+  return refuse(state == NameState::temporary ? 450 : policy_.settings.unknown_client_reject_code,
+                "4.7.25", Name{},
+                fmt::format("Client host rejected: cannot find your {}, [{}]", what,
+                            subject_.client->peer.address));
 }
 
 Checks::Answer Checks::reject_unknown_client_hostname(const Restriction&, const Name&) {
-  return client_named(subject_.peer->name_state, "hostname");
+  return client_named(subject_.client->peer.name_state, "hostname");
 }
 
 Checks::Answer Checks::reject_unknown_reverse_client_hostname(const Restriction&, const Name&) {
-  return client_named(subject_.peer->reverse_state, "reverse hostname");
+  return client_named(subject_.client->peer.reverse_state, "reverse hostname");
 }
 
 // Its HELO name.
@@ -95,7 +95,7 @@ Checks::Answer Checks::reject_invalid_helo_hostname(const Restriction&, const Na
 }
 
 Checks::Answer Checks::valid_helo() {
-  const std::string& helo = *subject_.helo;
+  const std::string& helo = subject_.client->helo;
   if (helo.empty()) return Answer::dunno;
   const auto& s = policy_.settings;
   const bool valid = helo.front() == '[' ? mail::literal_address(helo).has_value()
@@ -106,7 +106,7 @@ Checks::Answer Checks::valid_helo() {
 }
 
 Checks::Answer Checks::reject_non_fqdn_helo_hostname(const Restriction&, const Name&) {
-  const std::string& helo = *subject_.helo;
+  const std::string& helo = subject_.client->helo;
   if (helo.empty()) return Answer::dunno;
   const auto& s = policy_.settings;
   const bool full = helo.front() == '[' ? mail::literal_address(helo).has_value()
@@ -116,7 +116,7 @@ Checks::Answer Checks::reject_non_fqdn_helo_hostname(const Restriction&, const N
 }
 
 async::Task<Checks::Answer> Checks::reject_unknown_helo_hostname(const Restriction&, const Name&) {
-  const std::string helo = *subject_.helo;
+  const std::string helo = subject_.client->helo;
   if (helo.empty()) co_return Answer::dunno;
   if (helo.front() == '[') co_return valid_helo();
   const NameState state = co_await tools_.names.host(helo, {});

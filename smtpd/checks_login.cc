@@ -11,7 +11,8 @@
 namespace pen::smtpd {
 
 Checks::Answer Checks::permit_sasl_authenticated(const Restriction&, const Name&) {
-  const bool proved = subject_.login && !iequals(subject_.login->method, "ANONYMOUS");
+  const bool proved =
+      subject_.client->login && !iequals(subject_.client->login->method, "ANONYMOUS");
   return proved ? Answer::permit : Answer::dunno;
 }
 
@@ -21,13 +22,13 @@ async::Task<Checks::Answer> Checks::reject_sender_login_mismatch(const Restricti
 
 async::Task<Checks::Answer> Checks::reject_authenticated_sender_login_mismatch(const Restriction&,
                                                                                const Name&) {
-  if (!subject_.login) co_return Answer::dunno;
+  if (!subject_.client->login) co_return Answer::dunno;
   co_return co_await login_mismatch(false);
 }
 
 async::Task<Checks::Answer> Checks::reject_unauthenticated_sender_login_mismatch(const Restriction&,
                                                                                  const Name&) {
-  if (subject_.login) co_return Answer::dunno;
+  if (subject_.client->login) co_return Answer::dunno;
   co_return co_await login_mismatch(false);
 }
 
@@ -37,7 +38,7 @@ async::Task<Checks::Answer> Checks::reject_known_sender_login_mismatch(const Res
 }
 
 async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
-  const Login* login = subject_.login;
+  const Login* login = subject_.client->login.get();
   const auto& maps = policy_.auth.sender_logins;
   if (maps.empty() || !subject_.sender || subject_.sender->empty()) co_return Answer::dunno;
 

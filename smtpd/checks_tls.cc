@@ -5,8 +5,9 @@
 namespace pen::smtpd {
 
 async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& maps, Name& name) {
-  if (!subject_.tls || !subject_.tls->certificate) co_return std::nullopt;
-  for (const std::string* print : {&subject_.tls->fingerprint, &subject_.tls->key_fingerprint}) {
+  if (!subject_.client->tls || !subject_.client->tls->certificate) co_return std::nullopt;
+  for (const std::string* print :
+       {&subject_.client->tls->fingerprint, &subject_.client->tls->key_fingerprint}) {
     name = Name{*print, "Client certificate"};
     map::AddressValue found = co_await look_up(maps, *print);
     if (!found || *found) co_return found;
@@ -15,7 +16,7 @@ async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& m
 }
 
 Checks::Answer Checks::permit_tls_all_clientcerts(const Restriction&, const Name&) {
-  return subject_.tls && subject_.tls->trusted ? Answer::permit : Answer::dunno;
+  return subject_.client->tls && subject_.client->tls->trusted ? Answer::permit : Answer::dunno;
 }
 
 async::Task<Checks::Answer> Checks::permit_tls_clientcerts(const Restriction&, const Name&) {
@@ -23,7 +24,7 @@ async::Task<Checks::Answer> Checks::permit_tls_clientcerts(const Restriction&, c
   const map::AddressValue found = co_await look_up_certificate(policy_.relay_clientcerts, name);
   if (!found) {
     log::warning("relay_clientcerts: {}", found.error().message());
-    co_return table_problem(subject_.peer->shown());
+    co_return table_problem(subject_.client->peer.shown());
   }
   co_return *found ? Answer::permit : Answer::dunno;
 }

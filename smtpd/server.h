@@ -35,6 +35,10 @@ class Server {
   void stop() { stopping_.raise(); }
   bool stopping() const { return stopping_.raised(); }
   async::Cancel& stop_cancel() { return stopping_; }
+  /// For one wait for the client, or in its name.
+  async::Until until(const config::Settings& s) {
+    return {.deadline = loop.now() + s.smtpd_timeout, .cancel = &stopping_};
+  }
 
   async::Loop& loop;
   async::HandlerPool& pool;  // for files

@@ -22,39 +22,32 @@ using mail::Verb;
 
 }  // namespace
 
+namespace {
+
+Peer peer_at(const async::SocketAddress& from, const config::Settings& s) {
+  Peer peer;
+  peer.address = from.is_unix() ? std::string("127.0.0.1") : from.host;
+  if (istarts_with(peer.address, "::ffff:") && peer.address.find('.') != std::string::npos)
+    peer.address.erase(0, 7);  // IPv4 on an IPv6 socket
+  peer.port = from.port;
+  peer.show_port = s.smtpd_client_port_logging;
+  return peer;
+}
+
+}  // namespace
+
 Session::Session(Server& server, async::Stream stream, const async::SocketAddress& from)
-    : server_(server), policy_(server.policy()), stream_(std::move(stream)) {
-  peer_.address = from.is_unix() ? std::string("127.0.0.1") : from.host;
-  if (istarts_with(peer_.address, "::ffff:") && peer_.address.find('.') != std::string::npos)
-    peer_.address.erase(0, 7);  // IPv4 on an IPv6 socket
-  peer_.port = from.port;
-  peer_.show_port = settings().smtpd_client_port_logging;
-  counted_as_ = server.service + ":" +
-                sessions::client_block(peer_.address, settings().smtpd_client_ipv4_prefix_length,
-                                       settings().smtpd_client_ipv6_prefix_length);
+    : server_(server),
+      policy_(server.policy()),
+      stream_(std::move(stream)),
+      client_{.peer = peer_at(from, settings()),
+              .helo = {},
+              .login = nullptr,
+              .tls = nullptr,
+              .forwarded = nullptr},
+      limits_(server_, settings(), client_.peer) {
   if (server_.tell_postmaster && !policy_->told.empty())
     transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
-}
-
-async::Until Session::until() const {
-  return {.deadline = server_.loop.now() + settings().smtpd_timeout,
-          .cancel = &server_.stop_cancel()};
-}
-
-Subject Session::subject() const {
-  Subject s;
-  s.peer = &peer_;
-  s.helo = &helo_;
-  s.esmtp = esmtp_;
-  s.improper_pipelining = improper_pipelining_;
-  s.login = login_.get();
-  s.tls = tls_.get();
-  if (transaction_) {
-    s.sender = transaction_->message.envelope().sender;
-    s.recipient_count = transaction_->message.recipients();
-    s.queue_id = transaction_->message.queue_id();
-  }
-  return s;
 }
 
 void Server::tell_short_memory(const std::string& client) {
@@ -128,15 +121,15 @@ std::string Session::footer() const {
     }
     const std::string_view name = std::string_view(text).substr(start, end - start);
     if (name == "client")
-      out += peer_.shown();
+      out += client_.peer.shown();
     else if (name == "client_address")
-      out += peer_.address;
+      out += client_.peer.address;
     else if (name == "client_name")
-      out += peer_.name;
+      out += client_.peer.name;
     else if (name == "client_port")
-      out += std::to_string(peer_.port);
+      out += std::to_string(client_.peer.port);
     else if (name == "helo_name")
-      out += helo_;
+      out += client_.helo;
     else if (name == "server_name")
       out += settings().myhostname;
     else if (name == "localtime")
@@ -154,7 +147,7 @@ void Session::count(Verb verb, bool ok) {
 }
 
 void Session::log_disconnect() {
-  std::string line = "disconnect from " + peer_.shown();
+  std::string line = "disconnect from " + client_.peer.shown();
   std::uint32_t tried = 0, succeeded = 0;
   const auto add = [&](std::string_view name, std::uint32_t ok, std::uint32_t all) {
     if (ok == all)
@@ -186,26 +179,27 @@ async::Task<void> Session::serve(Server& server, async::Stream stream, async::So
 async::Task<void> Session::run() {
   const auto& s = settings();
   if (s.smtpd_peername_lookup) {
-    ClientName name = co_await server_.names.client(peer_.address, until());
-    peer_.name_state = name.verified;
-    peer_.reverse_state = name.reverse;
-    if (name.verified == NameState::ok) peer_.name = std::move(name.name);
-    if (name.reverse == NameState::ok) peer_.reverse_name = std::move(name.reverse_name);
+    ClientName name = co_await server_.names.client(client_.peer.address, until());
+    client_.peer.name_state = name.verified;
+    client_.peer.reverse_state = name.reverse;
+    if (name.verified == NameState::ok) client_.peer.name = std::move(name.name);
+    if (name.reverse == NameState::ok) client_.peer.reverse_name = std::move(name.reverse_name);
   }
-  log::info("connect from {}", peer_.shown());
+  log::info("connect from {}", client_.peer.shown());
   co_await learn_standing();
   if (auto own = async::local_address(stream_.fd()))
-    peer_.own_address = own->is_unix() || own->host == peer_.address;
+    client_.peer.own_address = own->is_unix() || own->host == client_.peer.address;
 
-  if (co_await too_many_connections()) {
+  if (co_await limits_.too_many_connections()) {
     went_wrong(mail::ErrorClass::policy);
     // Not worth a handshake; in clear text it would not be understood.
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
-                        peer_.address));
-  } else if (const auto place = co_await class_place(); !place.granted) {
+                        client_.peer.address));
+  } else if (const auto place = co_await limits_.class_place(); !place.granted) {
     log::warning("Session limit exceeded: {} sessions or more in class {} from {} for service {}",
-                 place.refused_by->refuse, place.refused_by->mask, peer_.shown(), server_.service);
+                 place.refused_by->refuse, place.refused_by->mask, client_.peer.shown(),
+                 server_.service);
     went_wrong(mail::ErrorClass::policy);
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
@@ -219,9 +213,22 @@ async::Task<void> Session::run() {
   log_disconnect();
 }
 
+async::Task<Session::Flow> Session::answer(Response response) {
+  for (const auto& line : response.before) reply(line);
+  if (response.kind == Response::Kind::refused)
+    co_return co_await refuse(response.text, response.error);
+  if (response.kind == Response::Kind::put_off) {
+    failed_ = true;
+    went_wrong(response.error);
+    if (response.counts) ++errors_;
+  }
+  reply(response.text);
+  co_return Flow::go_on;
+}
+
 async::Task<void> Session::say_goodbye() {
   const async::Until soon{.deadline = server_.loop.now() + seconds(5)};
-  if (secured())
+  if (client_.secured())
     (void)co_await stream_.shutdown(soon);  // with close_notify
   else
     (void)co_await stream_.flush(soon);
@@ -235,13 +242,13 @@ async::Task<void> Session::learn_standing() {
   };
   const Found found = co_await server_.intake.tables.ask([this] {
     const auto is_in = [this](const map::MatchList& list, bool when_unknown = false) {
-      return list.matches_host(peer_.name, peer_.address).value_or(when_unknown);
+      return list.matches_host(client_.peer.name, client_.peer.address).value_or(when_unknown);
     };
     Found out;
-    if (peer_.address != kUnknownAddress) {
-      out.trusted = policy_->mynetworks.matches_address(peer_.address);
+    if (client_.peer.address != kUnknownAddress) {
+      out.trusted = policy_->mynetworks.matches_address(client_.peer.address);
       out.standing.local =
-          policy_->local_rewrite_addresses.matches_address(peer_.address).value_or(false);
+          policy_->local_rewrite_addresses.matches_address(client_.peer.address).value_or(false);
     }
     out.standing.may_xclient = first_peer_ ? standing_.may_xclient : is_in(policy_->xclient_hosts);
     out.standing.may_xforward = is_in(policy_->xforward_hosts);
@@ -251,52 +258,18 @@ async::Task<void> Session::learn_standing() {
     return out;
   });
   if (!found.trusted) log::warning("mynetworks: {}", found.trusted.error().message());
-  peer_.trusted = found.trusted ? std::optional(*found.trusted) : std::nullopt;
+  limits_.exempt(found.standing.may_xclient || found.standing.unlimited);
+  client_.peer.trusted = found.trusted ? std::optional(*found.trusted) : std::nullopt;
   standing_ = found.standing;
   const auto bare_newline = settings().smtpd_forbid_bare_newline;
   any_end_of_data_ = bare_newline == config::BareNewline::no || found.bare_newline;
   forbid_bare_newline_ = bare_newline == config::BareNewline::reject && !any_end_of_data_;
 }
 
-async::Task<bool> Session::too_often(Event event, int limit) {
-  if (limit <= 0 || !client_limited()) co_return false;
-  const auto counted = co_await server_.clients->count(event, counted_as_, until());
-  co_return over_rate(event, counted.rate, limit);
-}
-
-bool Session::over_rate(Event event, std::uint32_t rate, int limit) const {
-  if (limit <= 0 || rate <= static_cast<std::uint32_t>(limit)) return false;
-  static constexpr std::string_view kNames[ipc::clients::kEvents] = {
-      "Connection", "Message delivery request", "Recipient address", "AUTH command",
-      "New TLS session"};
-  log::warning("{} rate limit exceeded: {} from {} for service {}",
-               kNames[static_cast<std::size_t>(event)], rate, peer_.shown(), server_.service);
-  return true;
-}
-
-async::Task<bool> Session::too_many_connections() {
-  const int count_limit = settings().smtpd_client_connection_count_limit;
-  const int rate_limit = settings().smtpd_client_connection_rate_limit;
-  if ((count_limit <= 0 && rate_limit <= 0) || !client_limited()) co_return false;
-  counted_.emplace(server_.clients, counted_as_);
-  const auto counted = co_await server_.clients->count(Event::connection, counted_as_, until());
-  if (count_limit > 0 && counted.live > static_cast<std::uint32_t>(count_limit)) {
-    log::warning("Connection concurrency limit exceeded: {} from {} for service {}", counted.live,
-                 peer_.shown(), server_.service);
-    co_return true;
-  }
-  co_return over_rate(Event::connection, counted.rate, rate_limit);
-}
-
-async::Task<sessions::Holder::Entry> Session::class_place() {
-  if (!server_.classes) co_return sessions::Holder::Entry{};
-  co_return co_await server_.classes->enter(peer_.name, peer_.address, until());
-}
-
 async::Task<Session::Flow> Session::greet() {
   // Early talker: bytes before the greeting (RFC 5321 section 4.3.1).
   if (stream_.poll_input() && improper_pipelining(Verb::helo, "CONNECT")) co_return Flow::close;
-  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, subject());
+  Checks checks(*policy_, tools(), subject());
   Verdict verdict = co_await checks.client();
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
@@ -312,7 +285,7 @@ async::Task<void> Session::commands() {
   for (;;) {
     if (!transaction_) limit_transcript();
     if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit) {
-      log::info("too many errors after {} from {}", last_command_, peer_.shown());
+      log::info("too many errors after {} from {}", last_command_, client_.peer.shown());
       went_wrong(mail::ErrorClass::protocol);
       aborted_ = "too many errors";
       reply(fmt::format("421 4.7.0 {} Error: too many errors", s.myhostname));
@@ -348,13 +321,13 @@ async::Task<void> Session::commands() {
 Session::Flow Session::read_failed(const Error& error) {
   const auto& s = settings();
   if (error.is(async::WaitError::timed_out)) {
-    log::info("timeout after {} from {}", last_command_, peer_.shown());
+    log::info("timeout after {} from {}", last_command_, client_.peer.shown());
     aborted_ = "timeout";
     reply(fmt::format("421 4.4.2 {} Error: timeout exceeded", s.myhostname));
   } else if (error.is(async::WaitError::cancelled)) {
     reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
   } else {
-    log::info("lost connection after {} from {}", last_command_, peer_.shown());
+    log::info("lost connection after {} from {}", last_command_, client_.peer.shown());
     aborted_ = "lost connection";
   }
   return Flow::close;
@@ -362,7 +335,7 @@ Session::Flow Session::read_failed(const Error& error) {
 
 Session::Flow Session::bare_newline() {
   const auto& s = settings();
-  log::info("bare <LF> received after {} from {}", last_command_, peer_.shown());
+  log::info("bare <LF> received after {} from {}", last_command_, client_.peer.shown());
   went_wrong(mail::ErrorClass::protocol);
   reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received",
                     s.smtpd_forbid_bare_newline_reject_code, s.myhostname));

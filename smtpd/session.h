@@ -1,5 +1,6 @@
 #pragma once
-/// One SMTP session, from connect to disconnect, as one coroutine that reads top to bottom.
+/// One SMTP session, from connect to disconnect, as one coroutine that reads top to bottom: lines, replies, TLS and
+/// login. What a message needs is a Transaction, what a client may do at all is in ClientLimits (docs/smtpd.md).
 ///
 /// Use:     loop.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 /// Order:   commands are answered in order; the replies of a pipelined batch leave in one write. RCPT TO of one batch
@@ -8,6 +9,7 @@
 /// Source:  RFC 5321 section 4, and the RFCs of the extensions; Postfix smtpd(8) for texts, limits and settings.
 /// Thread:  the loop's.
 #include <array>
+#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +20,9 @@
 #include "lib/mail/command.h"
 #include "lib/mail/transcript.h"
 #include "smtpd/checks.h"
+#include "smtpd/client_limits.h"
 #include "smtpd/server.h"
+#include "smtpd/transaction.h"
 
 namespace pen::smtpd {
 
@@ -32,35 +36,14 @@ class Session {
   Session(Server& server, async::Stream stream, const async::SocketAddress& from);
 
   enum class Flow : std::uint8_t { go_on, close };
-  /// How a verb is served: verb_rows() in session_verbs.cc has one for each.
+  /// How a verb is served; session_verbs.cc has one for each.
   struct VerbRow;
   static const VerbRow& row_of(mail::Verb verb);
-  struct Transaction {
-    intake::Message message;
-    mail::CommandOptions options;
-    bool smtputf8 = false;
-    bool local = false;                       // its header is completed, here or behind the filter
-    std::optional<std::uint64_t> announced;   // SIZE
-    std::size_t refused = 0;                  // RCPT commands beyond the recipient limit
-    std::unique_ptr<mail::BdatScanner> bdat;  // from the first BDAT on
-    bool bdat_failed = false;
-    std::unique_ptr<Proxy> proxy;  // while the filter is spoken to
-    bool proxy_failed = false;     // the one before, which could not be opened
-  };
-  struct RcptJob;
-  /// What XFORWARD has told, for the messages to come.
-  struct Forwarded {
-    mail::Client client;
-    std::string ident;          // the queue id at the sender's; empty: none
-    std::optional<bool> local;  // SOURCE
-  };
 
   // Clang puts the frame of an awaited coroutine into its parent's when it can inline its start: every idle session
   // would then carry room for the longest command. What is not running while a session idles is kept out of line.
   // session.cc
   async::Task<void> run();
-  /// A place in the client's session class, or a refusal.
-  [[gnu::noinline]] async::Task<sessions::Holder::Entry> class_place();
   /// Asks the lists about the client, once it is known who that is.
   [[gnu::noinline]] async::Task<void> learn_standing();
   [[gnu::noinline]] async::Task<Flow> greet();
@@ -96,8 +79,6 @@ class Session {
   // session_tls.cc
   /// Its certificate's or its key's fingerprint is in relay_clientcerts.
   [[gnu::noinline]] async::Task<bool> known_certificate();
-  /// The client has had as many full handshakes as it may in this time unit.
-  async::Task<bool> no_more_tls();
   /// TLS before anything else.
   [[gnu::noinline]] async::Task<Flow> wrap();
   /// The handshake; what was known of the client is forgotten.
@@ -107,59 +88,36 @@ class Session {
   /// The exchange. response: the initial one, base 64.
   [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism,
                                              std::optional<std::string> response);
+  sasl::Authenticator::Request login_request(std::string mechanism) const;
+  /// The client's answer to a challenge, base 64; or there is none, and how the session goes on. mechanism: for the log.
+  [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(
+      std::string_view mechanism);
+  [[gnu::noinline]] async::Task<Flow> end_log_in(sasl::Answer answer, std::string mechanism);
   /// The mechanisms that EHLO offers, with blanks between; empty: AUTH is not offered.
   [[gnu::noinline]] async::Task<std::string> auth_keyword();
 
   // session_mail.cc
-  async::Task<Flow> rcpt_batch(RcptJob& first);
-  void log_client(intake::Message& message) const;
-  std::unique_ptr<RcptJob> parse_rcpt(std::string_view args, std::size_t ahead);
-  async::Task<void> answer_rcpt(RcptJob& job);
-  static async::Task<void> judge(RcptJob* job, async::Event* done);
+  async::Task<Flow> rcpt_batch(Transaction::RcptJob& first);
+  async::Task<void> answer_rcpt(Transaction::RcptJob& job);
+  /// What EHLO has offered, as MAIL and RCPT may use it.
+  mail::CommandOptions offered_parameters() const;
+  /// Why a MAIL command that can be read is refused before any list is asked.
+  std::optional<Response> mail_refused(const mail::MailCommand& mail);
+  /// The client is in local_header_rewrite_clients.
+  [[gnu::noinline]] async::Task<bool> completes_header();
+  /// The client is this service's own connection to its filter.
+  bool proxy_loop() const;
 
   // session_forward.cc
   /// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
   std::string_view attributes_refused(bool permitted) const;
-  /// Puts the client that XFORWARD has told of into the message.
-  void take_forwarded(intake::Message& message) const;
-  /// The same for the line that begins with client=; empty: nothing was told.
-  std::string forwarded_shown() const;
-
-  // session_proxy.cc
-  bool proxied() const { return policy_->proxy.has_value(); }
-  /// Content goes to the filter as it comes.
-  bool streams_to_proxy() const { return transaction_->proxy != nullptr; }
-  /// Connects to the filter and says MAIL. size: bytes of the content; nullopt: not known. nullopt: the filter took it.
-  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> open_proxy(
-      std::optional<std::uint64_t> size);
-  /// Passes RCPT on, opening first; answers. True: the filter took the recipient.
-  [[gnu::noinline]] async::Task<bool> proxy_rcpt(const mail::Recipient& recipient);
-  /// Passes DATA on. nullopt: go on.
-  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> proxy_data();
-  /// The end of the content: the rest of it, or all of it, to the filter, and its word for the client.
-  [[gnu::noinline]] async::Task<Flow> end_by_proxy();
-  /// What smtpd_proxy_options = speed_adjust has put off.
-  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> catch_up();
-  async::Task<Flow> refuse_as(mail::Reply answer, const char* where);
-  /// Whose fault a refusal by the proxy is: its own word, or it does not work.
-  mail::ErrorClass proxy_error() const;
-  void log_proxy(std::string_view verb, const char* where, const mail::Reply& answer) const;
-  bool proxy_loop() const;
-  /// Writes what has gathered of the body to where it goes.
-  [[gnu::noinline]] async::Task<void> move_content();
 
   // session_data.cc
   /// message_size_limit is less than that.
   bool beyond_limit(std::uint64_t size) const;
-  async::Task<Flow> skip_chunk(mail::BdatCommand chunk, std::string_view answer,
-                               mail::ErrorClasses error = mail::ErrorClass::protocol);
-  async::Task<Flow> end_of_message();
-  async::Task<bool> may_start_content();
+  async::Task<Flow> skip_chunk(mail::BdatCommand chunk, Response response);
+  [[gnu::noinline]] async::Task<Flow> end_of_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);
-
-  /// To the end of the content.
-  static std::string reply_for(const intake::Commit& commit, const std::string& queue_id);
-  static mail::ErrorClass error_of(intake::Outcome outcome);
 
   // replies
   void reply(std::string_view text);
@@ -169,6 +127,8 @@ class Session {
   /// Counts an error, waits after too many; the session goes on. error: what the postmaster may be told of.
   [[gnu::noinline]] async::Task<Flow> refuse(std::string_view text,
                                              mail::ErrorClasses error = mail::ErrorClass::protocol);
+  /// Says what the transaction wants said.
+  async::Task<Flow> answer(Response response);
 
   // session_transcript.cc
   void heard(std::string_view line) {
@@ -191,54 +151,37 @@ class Session {
   void tell_postmaster();
   void reset_transaction() {
     transaction_.reset();
-    forwarded_.reset();  // it is told for each message
+    client_.forwarded.reset();  // it is told for each message
   }
-  using Event = sessions::ClientCounts::Event;
-  /// The smtpd_client_*_limit settings are for this client too.
-  bool client_limited() const {
-    // Who may say XCLIENT speaks for many, who would share the count of the one address that connects.
-    return server_.clients && !standing_.may_xclient && !standing_.unlimited;
-  }
-  /// Counts it for the client; true: it is more than `limit` (0: none), which has been logged.
-  [[gnu::noinline]] async::Task<bool> too_often(Event event, int limit);
-  bool over_rate(Event event, std::uint32_t rate, int limit) const;
-  /// Counts the session, as long as it lives; true: it is one too many, which has been logged.
-  [[gnu::noinline]] async::Task<bool> too_many_connections();
-  Subject subject() const;
-  bool secured() const { return tls_ != nullptr; }  // the connection is encrypted
-  async::Until until() const;
+  /// What the lists are asked about, with the transaction under way.
+  Subject subject() const { return transaction_ ? transaction_->subject() : Subject(client_); }
+  CheckTools tools() const { return {server_.loop, server_.intake.tables, server_.names}; }
+  async::Until until() const { return server_.until(settings()); }
   const config::Settings& settings() const { return policy_->settings; }
 
   Server& server_;
   std::shared_ptr<const Policy> policy_;
   async::Stream stream_;
-  Peer peer_;
-  /// In which lists the client is; peer_.trusted is the rest of it. What cannot be read is answered for safety.
+  ClientFacts client_;
+  ClientLimits limits_;  // of client_
+  /// In which lists the client is; client_.peer.trusted is the rest of it. What cannot be read is answered for safety.
   struct Standing {
-    bool may_xclient = false;   // who connected, whoever peer_ is now
+    bool may_xclient = false;   // who connected, whoever client_.peer is now
     bool may_xforward = false;  // smtpd_authorized_xforward_hosts
     bool unlimited = false;     // smtpd_client_event_limit_exceptions
     bool no_auth = true;        // smtpd_sasl_exceptions_networks
     bool local = false;         // local_header_rewrite_clients, its addresses and tables
   };
   Standing standing_;
-  std::string counted_as_;  // "service:address"
-  std::optional<sessions::ClientCounts::Place> counted_;
-  std::string helo_;
-  std::string access_denied_;          // without delay_reject: what the client was told at connect
-  std::unique_ptr<Login> login_;       // nullptr: nobody
-  std::unique_ptr<SecureClient> tls_;  // nullptr: clear text
+  std::string access_denied_;  // without delay_reject: what the client was told at connect
   std::unique_ptr<Transaction> transaction_;
-  std::unique_ptr<Forwarded> forwarded_;  // XFORWARD
   std::unique_ptr<mail::Transcript>
       transcript_;                        // nullptr: the postmaster wants to hear of nothing
   const char* aborted_ = "";              // why it ended, if not by QUIT
-  std::unique_ptr<Peer> first_peer_;      // who connected, once XCLIENT has put another in peer_
+  std::unique_ptr<Peer> first_peer_;      // who connected, once XCLIENT has put another in client_
   std::string last_command_ = "CONNECT";  // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
   std::uint32_t errors_ = 0, junk_ = 0;
-  bool esmtp_ = false;
-  bool improper_pipelining_ = false;
   bool failed_ = false;  // the command under way was refused
   bool forbid_bare_newline_ = true;
   bool any_end_of_data_ = false;  // LF.LF ends a message of this client

@@ -23,7 +23,7 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
   if (!attributes) {
     co_return co_await refuse("501 5.5.4 Bad XFORWARD attribute syntax");
   }
-  Forwarded next = forwarded_ ? *forwarded_ : Forwarded();
+  Forwarded next = client_.forwarded ? *client_.forwarded : Forwarded();
   for (const auto& a : *attributes) {
     const std::string value = a.kind == Kind::value ? a.value : std::string();
     if (a.name == "name") {
@@ -52,27 +52,9 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
           fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(a.name, 50)));
     }
   }
-  forwarded_ = std::make_unique<Forwarded>(std::move(next));
+  client_.forwarded = std::make_unique<Forwarded>(std::move(next));
   reply("250 2.0.0 Ok");
   co_return Flow::go_on;
-}
-
-void Session::take_forwarded(intake::Message& message) const {
-  if (!forwarded_) return;
-  mail::Client client = forwarded_->client;
-  if (client.name.empty()) client.name = "unknown";
-  message.speaks_for(std::move(client));
-}
-
-std::string Session::forwarded_shown() const {
-  if (!forwarded_) return {};
-  std::string line;
-  if (!forwarded_->ident.empty()) line += ", orig_queue_id=" + forwarded_->ident;
-  if (!forwarded_->client.address.empty())
-    line += fmt::format(", orig_client={}[{}]",
-                        forwarded_->client.name.empty() ? "unknown" : forwarded_->client.name,
-                        forwarded_->client.address);
-  return line;
 }
 
 async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
@@ -82,7 +64,7 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   if (!attributes) {
     co_return co_await refuse("501 5.5.4 Bad XCLIENT attribute syntax");
   }
-  Peer next = peer_;
+  Peer next = client_.peer;
   std::string helo;
   bool extended = false;
   std::unique_ptr<Login> login;
@@ -136,12 +118,12 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   }
   next.own_address = false;
   // Who may say so is whoever connected, whatever he has said since.
-  if (!first_peer_) first_peer_ = std::make_unique<Peer>(peer_);
-  peer_ = std::move(next);
-  helo_ = std::move(helo);
-  esmtp_ = extended;
-  login_ = std::move(login);
-  forwarded_.reset();
+  if (!first_peer_) first_peer_ = std::make_unique<Peer>(client_.peer);
+  client_.peer = std::move(next);
+  client_.helo = std::move(helo);
+  client_.esmtp = extended;
+  client_.login = std::move(login);
+  client_.forwarded.reset();
   access_denied_.clear();
   // As if that client had just connected.
   co_await learn_standing();

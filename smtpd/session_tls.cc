@@ -43,13 +43,13 @@ std::string trace_lines(const tls::SessionInfo& info, bool asked) {
 
 async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
   if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: STARTTLS");
-  if (tls_) co_return co_await refuse("503 5.5.1 Error: TLS already active");
+  if (client_.tls) co_return co_await refuse("503 5.5.1 Error: TLS already active");
   if (policy_->tls.level == TlsLevel::none ||
       (policy_->discarded_keywords & keyword::kStartTls) != 0)
     co_return co_await refuse("502 5.5.1 Error: command not implemented");
-  if (co_await no_more_tls())
+  if (co_await limits_.too_many_handshakes())
     co_return co_await refuse(
-        fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", peer_.address),
+        fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", client_.peer.address),
         mail::ErrorClass::policy);
   auto context = server_.tls ? server_.tls->context() : nullptr;
   if (!context)
@@ -59,7 +59,7 @@ async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
   // an error it was refused before we got here; where that is switched off it is dropped.
   if (!stream_.buffered().empty()) {
     log::info("{} bytes in clear text behind STARTTLS from {} are dropped",
-              stream_.buffered().size(), peer_.shown());
+              stream_.buffered().size(), client_.peer.shown());
     stream_.consume(stream_.buffered().size());
   }
   reply("220 2.0.0 Ready to start TLS");
@@ -69,32 +69,25 @@ async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
 }
 
 async::Task<bool> Session::known_certificate() {
-  if (!tls_ || !tls_->certificate) co_return false;
+  if (!client_.tls || !client_.tls->certificate) co_return false;
   co_return co_await server_.intake.tables.ask([this] {
     const auto& known = policy_->relay_clientcerts;
-    for (const std::string* print : {&tls_->fingerprint, &tls_->key_fingerprint})
+    for (const std::string* print : {&client_.tls->fingerprint, &client_.tls->key_fingerprint})
       if (const auto found = known.lookup(*print); found && *found) return true;
     return false;
   });
 }
 
-async::Task<bool> Session::no_more_tls() {
-  const int limit = settings().smtpd_client_new_tls_session_rate_limit;
-  if (limit <= 0 || !client_limited()) co_return false;
-  const auto seen = co_await server_.clients->look(Event::tls, counted_as_, until());
-  co_return seen.rate >= static_cast<std::uint32_t>(limit);
-}
-
 async::Task<Session::Flow> Session::wrap() {
-  if (co_await no_more_tls()) {
-    log::warning("New TLS session rate limit reached: {} is disconnected", peer_.shown());
+  if (co_await limits_.too_many_handshakes()) {
+    log::warning("New TLS session rate limit reached: {} is disconnected", client_.peer.shown());
     went_wrong(mail::ErrorClass::policy);
     stream_.close();
     co_return Flow::close;
   }
   if (auto context = server_.tls ? server_.tls->context() : nullptr)
     co_return co_await start_tls(std::move(context));
-  log::warning("TLS is not available: {} is disconnected", peer_.shown());
+  log::warning("TLS is not available: {} is disconnected", client_.peer.shown());
   went_wrong(mail::ErrorClass::software);
   stream_.close();
   co_return Flow::close;
@@ -110,10 +103,10 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
   if (!done) {
     // Nothing can be said any more: the client expects TLS.
     if (done.error().is(async::WaitError::timed_out)) {
-      log::info("timeout after {} from {}", last_command_, peer_.shown());
+      log::info("timeout after {} from {}", last_command_, client_.peer.shown());
     } else if (!done.error().is(async::WaitError::cancelled)) {
-      log::info("SSL_accept error from {}: {}", peer_.shown(), done.error().message());
-      log::info("lost connection after {} from {}", last_command_, peer_.shown());
+      log::info("SSL_accept error from {}: {}", client_.peer.shown(), done.error().message());
+      log::info("lost connection after {} from {}", last_command_, client_.peer.shown());
     }
     ++server_.counts.failed_handshakes;
     failed_ = true;
@@ -125,23 +118,24 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
   if (info.resumed)
     ++server_.counts.tls_resumed;
   else  // refused from the next one on: what this one cost is spent
-    (void)co_await too_often(Event::tls, s.smtpd_client_new_tls_session_rate_limit);
-  if (s.smtpd_tls_loglevel > 0) log::info("{}", tls::log_line(info, "from", peer_.shown()));
+    (void)co_await limits_.too_often(ClientLimits::Event::tls,
+                                     s.smtpd_client_new_tls_session_rate_limit);
+  if (s.smtpd_tls_loglevel > 0) log::info("{}", tls::log_line(info, "from", client_.peer.shown()));
   // What was said before counts for nothing (RFC 3207 section 4.2).
-  helo_.clear();
-  esmtp_ = false;
-  login_.reset();
+  client_.helo.clear();
+  client_.esmtp = false;
+  client_.login.reset();
   reset_transaction();
-  tls_.reset(new SecureClient{.trace = s.smtpd_tls_received_header
-                                           ? trace_lines(info, asked != Ask::unasked)
-                                           : std::string(),
-                              .certificate = info.peer_certificate,
-                              .trusted = info.trusted,
-                              .fingerprint = info.fingerprint,
-                              .key_fingerprint = info.key_fingerprint});
+  client_.tls.reset(new SecureClient{.trace = s.smtpd_tls_received_header
+                                                  ? trace_lines(info, asked != Ask::unasked)
+                                                  : std::string(),
+                                     .certificate = info.peer_certificate,
+                                     .trusted = info.trusted,
+                                     .fingerprint = info.fingerprint,
+                                     .key_fingerprint = info.key_fingerprint});
   if (asked == Ask::required && !info.trusted) {
-    log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", peer_.shown(),
-              info.why_not);
+    log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})",
+              client_.peer.shown(), info.why_not);
     failed_ = true;
     went_wrong(mail::ErrorClass::policy);
     reply(fmt::format("421 4.7.1 {} Error: Client certificate not trusted", s.myhostname));

@@ -18,7 +18,7 @@ void Session::tell_postmaster() {
   if (errors.empty()) return;
   ipc::session_errors::Session session;
   session.role = ipc::session_errors::Role::smtp_server;
-  session.peer = peer_.shown();
+  session.peer = client_.peer.shown();
   session.classes = errors.bits();
   session.transcript = transcript_->text();
   session.reason = aborted_;

@@ -56,10 +56,10 @@ const Session::VerbRow& Session::row_of(Verb verb) {
 }
 
 bool Session::improper_pipelining(Verb verb, std::string_view name) {
-  if (stream_.buffered().empty() || (esmtp_ && !row_of(verb).ends_group)) return false;
-  if (!improper_pipelining_) {
-    improper_pipelining_ = true;
-    log::info("improper command pipelining after {} from {}: {}", name, peer_.shown(),
+  if (stream_.buffered().empty() || (client_.esmtp && !row_of(verb).ends_group)) return false;
+  if (!client_.improper_pipelining) {
+    client_.improper_pipelining = true;
+    log::info("improper command pipelining after {} from {}: {}", name, client_.peer.shown(),
               printable(stream_.buffered().substr(0, 100), 100));
   }
   if (!settings().smtpd_forbid_unauth_pipelining) return false;
@@ -82,7 +82,7 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
 
   // A table that cannot be asked knows no command.
   if (verb == Verb::unknown && policy_->forbidden_commands.matches(line.word).value_or(false)) {
-    log::warning("non-SMTP command from {}: {}", peer_.shown(), printable(text, 100));
+    log::warning("non-SMTP command from {}: {}", client_.peer.shown(), printable(text, 100));
     count(verb, false);
     last_command_ = "UNKNOWN";
     went_wrong(mail::ErrorClass::protocol);
@@ -92,8 +92,9 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   if (!access_denied_.empty() && verb != Verb::quit) {
     count(verb, false);
     last_command_ = mail::verb_name(verb);
-    co_return co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", peer_.shown()),
-                              mail::ErrorClass::policy);
+    co_return co_await refuse(
+        fmt::format("503 5.7.0 Error: access denied for {}", client_.peer.shown()),
+        mail::ErrorClass::policy);
   }
   if (row.junk && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
   if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
@@ -101,7 +102,7 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
     count(verb, false);
     co_return Flow::close;
   }
-  if (policy_->tls.level == TlsLevel::encrypt && !secured() && !row.before_tls) {
+  if (policy_->tls.level == TlsLevel::encrypt && !client_.secured() && !row.before_tls) {
     last_command_ = mail::verb_name(verb);
     count(verb, false);
     co_return co_await refuse("530 5.7.0 Must issue a STARTTLS command first",
@@ -122,16 +123,16 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
     co_return co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname"
                                        : "501 5.5.4 Syntax: HELO hostname");
   if (name.size() > 255) co_return co_await refuse("501 5.5.4 Error: hostname too long");
-  const std::string before = std::exchange(helo_, std::move(name));
-  const bool esmtp_before = std::exchange(esmtp_, extended);
+  const std::string before = std::exchange(client_.helo, std::move(name));
+  const bool esmtp_before = std::exchange(client_.esmtp, extended);
   Subject about = subject();
   about.where = extended ? "EHLO" : "HELO";
   about.sender.reset();
-  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
+  Checks checks(*policy_, tools(), std::move(about));
   const Verdict verdict = co_await checks.helo();
   if (verdict.rejected()) {
-    helo_ = before;
-    esmtp_ = esmtp_before;
+    client_.helo = before;
+    client_.esmtp = esmtp_before;
     co_return co_await refuse(verdict.reply, verdict.error);
   }
   reset_transaction();
@@ -155,9 +156,10 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
   add(keyword::kSize,
       s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
-  if (policy_->tls.level != TlsLevel::none && !secured() && server_.tls && server_.tls->available())
+  if (policy_->tls.level != TlsLevel::none && !client_.secured() && server_.tls &&
+      server_.tls->available())
     add(keyword::kStartTls, "STARTTLS");
-  if (secured()) add(keyword::kRequireTls, "REQUIRETLS");
+  if (client_.secured()) add(keyword::kRequireTls, "REQUIRETLS");
   if (!mechanisms.empty()) {
     add(keyword::kAuth, fmt::format("AUTH {}", mechanisms));
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, fmt::format("AUTH={}", mechanisms));
@@ -209,7 +211,7 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
   Subject about = subject();
   about.where = "VRFY";
   about.recipient = *address;
-  Checks checks(*policy_, {server_.loop, server_.intake.tables, server_.names}, std::move(about));
+  Checks checks(*policy_, tools(), std::move(about));
   const Verdict verdict = co_await checks.recipient();
   if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
   reply("252 2.0.0 " + *address);

@@ -1,0 +1,156 @@
+/// MAIL and RCPT: the envelope of a transaction.
+#include "smtpd/transaction.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mail/command_refusal.h"
+
+namespace pen::smtpd {
+
+Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts& client,
+                         const mail::CommandOptions& options, mail::MailCommand mail,
+                         intake::Effects effects, bool local)
+    : server_(server),
+      policy_(policy),
+      client_(client),
+      message_(server.intake, std::move(mail.sender)),
+      options_(options),
+      smtputf8_(mail.smtputf8),
+      local_(local),
+      announced_(mail.size) {
+  message_.effects() = std::move(effects);
+  mail::Envelope& e = message_.envelope();
+  e.envid = std::move(mail.envid);
+  e.ret = mail.ret;
+  e.body_type = mail.body;
+  e.smtputf8 = mail.smtputf8;
+  if (mail.requiretls) e.requiretls = mail::RequireTls::yes;
+  // what was announced; replaced by the facts when the content has come
+  e.body.size = mail.size.value_or(0);
+  describe_client();
+  if (mail.auth != "<>") e.client.sasl_sender = printable(mail.auth);
+  // What is done on the way into the queue is done behind a proxy filter, which hears whether the client is local.
+  message_.unqueued(proxied());
+  message_.complete_header(local_ && !proxied());
+  if (client_.forwarded) {
+    mail::Client told = client_.forwarded->client;
+    if (told.name.empty()) told.name = "unknown";
+    message_.speaks_for(std::move(told));
+  }
+}
+
+void Transaction::describe_client() {
+  mail::Client& c = message_.envelope().client;
+  const Peer& peer = client_.peer;
+  c.name = peer.name;
+  c.reverse_name = peer.reverse_name;
+  c.address = peer.address;
+  c.port = peer.port;
+  c.helo = client_.helo;
+  c.protocol = client_.protocol();
+  if (client_.secured() && client_.esmtp) c.protocol += 'S';
+  if (client_.login) {
+    if (client_.esmtp) c.protocol += 'A';  // RFC 3848
+    c.sasl_method = client_.login->method;
+    c.sasl_username = client_.login->username;
+  }
+  if (client_.secured()) message_.trace_tls(client_.tls->trace);
+}
+
+Subject Transaction::subject() {
+  Subject about(client_);
+  about.sender = message_.envelope().sender;
+  about.recipient_count = message_.recipients();
+  about.queue_id = message_.queue_id();
+  return about;
+}
+
+void Transaction::log_client() {
+  const mail::Client& c = message_.envelope().client;
+  std::string line = (message_.queue_id().empty() ? "NOQUEUE" : message_.queue_id()) +
+                     ": client=" + client_.peer.shown();
+  if (!c.sasl_method.empty()) line += ", sasl_method=" + c.sasl_method;
+  if (!c.sasl_username.empty()) line += ", sasl_username=" + c.sasl_username;
+  if (!c.sasl_sender.empty()) line += ", sasl_sender=" + c.sasl_sender;
+  if (const Forwarded* told = client_.forwarded.get()) {
+    if (!told->ident.empty()) line += ", orig_queue_id=" + told->ident;
+    if (!told->client.address.empty())
+      line += fmt::format(", orig_client={}[{}]",
+                          told->client.name.empty() ? "unknown" : told->client.name,
+                          told->client.address);
+  }
+  log::info("{}", line);
+}
+
+std::unique_ptr<Transaction::RcptJob> Transaction::parse_rcpt(std::string_view args,
+                                                              std::size_t ahead) {
+  auto job = std::make_unique<RcptJob>();
+  auto parsed = mail::parse_rcpt(args, options_, smtputf8_);
+  if (!parsed) {
+    job->refusal = mail::command_refusal(parsed.error(), true);
+    job->done = true;
+    return job;
+  }
+  job->rcpt = *std::move(parsed);
+  if (message_.recipients() + ahead >= static_cast<std::size_t>(settings().smtpd_recipient_limit)) {
+    job->done = true;  // answered with 452 in its turn, unless those before it are refused
+    return job;
+  }
+  Subject about = subject();
+  about.recipient = job->rcpt.recipient;
+  about.recipient_count += ahead;
+  job->checks.emplace(policy_, tools(), std::move(about));
+  return job;
+}
+
+async::Task<void> Transaction::RcptJob::judge() {
+  verdict = co_await checks->recipient();
+  done = true;
+}
+
+async::Task<void> Transaction::RcptJob::judge_aside(RcptJob* job, async::Event* changed) {
+  co_await job->judge();
+  changed->set();
+}
+
+async::Task<Response> Transaction::take(RcptJob& job) {
+  const auto& s = settings();
+  if (message_.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
+    // Counts as an error only far beyond the limit: a client may well send the rest in another transaction.
+    const bool counts = ++too_many_ > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit);
+    co_return Response::put_off("452 4.5.3 Error: too many recipients", mail::ErrorClass::policy,
+                                counts);
+  }
+  if (message_.memory_is_short()) {
+    server_.tell_short_memory(client_.peer.shown());
+    co_return Response::put_off(
+        "452 4.3.1 Error: too many recipients of all clients, try again later",
+        mail::ErrorClass::resource);
+  }
+  if (!job.checks) {  // it was over the limit when it came in, and is not any more
+    Subject about = subject();
+    about.recipient = job.rcpt.recipient;
+    job.checks.emplace(policy_, tools(), std::move(about));
+    job.verdict = co_await job.checks->recipient();
+  }
+  if (job.verdict.rejected())
+    co_return Response::refused(std::move(job.verdict.reply), job.verdict.error);
+  mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
+                            .original = {},
+                            .orcpt = std::move(job.rcpt.orcpt),
+                            .notify = job.rcpt.notify};
+  Response response = Response::good("250 2.1.5 Ok");
+  if (proxied() && !policy_.proxy->speed_adjust) {
+    response = co_await proxy_rcpt(recipient);
+    if (response.kind != Response::Kind::good) co_return response;
+  }
+  const bool first = message_.recipients() == 0;
+  message_.add_recipient(std::move(recipient));
+  message_.effects().merge(std::move(job.verdict.effects));
+  if (first) log_client();
+  co_return response;
+}
+
+}  // namespace pen::smtpd

@@ -1,0 +1,164 @@
+/// DATA and BDAT: the content of a transaction, and its way into the queue.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "lib/base/log.h"
+#include "smtpd/content_clock.h"
+#include "smtpd/content_turn.h"
+#include "smtpd/transaction.h"
+
+namespace pen::smtpd {
+
+async::Task<std::optional<Response>> Transaction::start_content(const char* verb,
+                                                                std::uint64_t expected) {
+  if (message_.recipients() == 0)
+    co_return Response::refused("554 5.5.1 Error: no valid recipients");
+  if (!policy_.data.empty()) {
+    Checks checks(policy_, tools(), subject());
+    Verdict verdict = co_await checks.data();
+    if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error);
+    message_.effects().merge(std::move(verdict.effects));
+  }
+  message_.open_body(std::max(expected, message_.envelope().body.size));
+  if (auto no = co_await proxy_data()) co_return refused_by_proxy(*no, verb);
+  co_return std::nullopt;
+}
+
+async::Task<Result<void>> Transaction::receive_data(async::Stream& stream, bool any_end_of_data) {
+  intake::Body& body = *message_.body();
+  mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr,
+                             .any_end_of_data = any_end_of_data});
+  ContentClock clock(settings(), server_.loop);
+  ContentTurn turn(server_.loop, server_.scans, body.content());
+  while (!scanner.done()) {
+    if (stream.buffered().empty()) {
+      // One byte waits for more to come; the rest is taken from the buffer in place.
+      stream.limit_reads(server_.intake.bodies.read_limit());
+      auto first = co_await stream.read_some(1, clock.until(server_.until(settings())));
+      if (!first) co_return std::unexpected(std::move(first).error());
+      scanner.feed(*first, body.content());
+      clock.came(1 + stream.buffered().size());
+    }
+    stream.consume(co_await turn.feed(scanner, stream.buffered()));
+    if (body.must_drain()) {
+      stream.shrink_input();
+      co_await move_content();
+    }
+  }
+  bare_lf_ = scanner.bare_lf();
+  co_return Result<void>();
+}
+
+async::Task<std::optional<Response>> Transaction::start_chunk(const mail::BdatCommand& chunk) {
+  if (chunks_failed_) co_return Response::refused("503 5.5.1 Error: BDAT after failed BDAT");
+  if (!chunks_) {
+    auto no = co_await start_content("BDAT", chunk.size);
+    chunks_ = std::make_unique<mail::BdatScanner>(
+        mail::WirePolicy{.replace_bare_cr = server_.intake.settings.replace_bare_cr});
+    chunks_failed_ = no.has_value();
+    if (no) co_return no;
+  }
+  const auto limit = static_cast<std::uint64_t>(settings().message_size_limit);
+  constexpr auto kEndless = std::numeric_limits<std::uint64_t>::max();
+  const bool beyond = limit > 0 && (chunk.size > limit || received() + chunk.size > limit + 1024);
+  if (chunk.size != kEndless && !beyond) co_return std::nullopt;
+  // Clearly over the limit before a byte was read; the last word is had at the end.
+  chunks_failed_ = true;
+  co_return Response::refused("552 5.3.4 Chunk exceeds message size limit",
+                              mail::ErrorClass::policy);
+}
+
+async::Task<Result<void>> Transaction::receive_chunk(async::Stream& stream, std::uint64_t size) {
+  intake::Body& body = *message_.body();
+  ContentClock clock(settings(), server_.loop);
+  ContentTurn turn(server_.loop, server_.scans, body.content());
+  while (size > 0) {
+    const auto most =
+        static_cast<std::size_t>(std::min<std::uint64_t>(size, intake::Body::kDrainAt));
+    stream.limit_reads(server_.intake.bodies.read_limit());
+    auto part = co_await stream.read_some(most, clock.until(server_.until(settings())));
+    if (!part) co_return std::unexpected(std::move(part).error());
+    clock.came(part->size());
+    size -= part->size();
+    for (std::string_view rest = *part; !rest.empty();)
+      rest.remove_prefix(co_await turn.feed(*chunks_, rest));
+    if (body.must_drain()) {
+      stream.shrink_input();
+      co_await move_content();
+    }
+  }
+  co_return Result<void>();
+}
+
+async::Task<void> Transaction::move_content() {
+  intake::Body& body = *message_.body();
+  if (!streams_to_proxy())
+    co_await body.drain({.deadline = server_.loop.now() + settings().smtpd_timeout});
+  else if (body.problem() == intake::Body::Problem::none)
+    co_await proxy_->content(body.content().take());
+  else
+    (void)body.content().take();  // it is refused in the end, and the filter is left without one
+}
+
+async::Task<Response> Transaction::finish() {
+  if (chunks_) chunks_->finish(message_.body()->content());
+  if (!policy_.end_of_data.empty()) {
+    Checks checks(policy_, tools(), subject());
+    Verdict verdict = co_await checks.end_of_data();
+    if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error);
+    message_.effects().merge(std::move(verdict.effects));
+  }
+  // All is here, and nobody has been promised anything yet: what may still change the message has its place here.
+  if (proxied()) co_return co_await finish_by_proxy();
+  co_return co_await commit();
+}
+
+async::Task<Response> Transaction::commit() {
+  const std::string queue_id = message_.queue_id();
+  const std::string& id = message_.body()->content().summary().message_id_value;
+  log::info("{}: message-id={}", queue_id, id.empty() ? "<>" : std::string_view(id));
+  // Not to be called off by a drain: the message is all here.
+  const intake::Commit commit = co_await message_.commit(
+      {.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
+  if (commit.outcome == intake::Outcome::ok)
+    co_return Response::good("250 2.0.0 Ok: queued as " + queue_id);
+  Response response = not_taken(commit);
+  if (commit.outcome == intake::Outcome::refused) {
+    // said by the check that refused it
+  } else if (commit.text.empty())
+    log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id,
+              client_.peer.shown(), response.text, message_.envelope().sender, client_.protocol(),
+              client_.helo);
+  else
+    log::warning("{}: {}: {}", queue_id, commit.text, response.text);
+  co_return response;
+}
+
+Response Transaction::not_taken(const intake::Commit& commit) {
+  using intake::Outcome;
+  using mail::ErrorClass;
+  switch (commit.outcome) {
+    case Outcome::too_large:
+      return Response::refused("552 5.3.4 Error: message file too big", ErrorClass::bounce);
+    case Outcome::too_many_hops:
+      return Response::refused("554 5.4.0 Error: too many hops", ErrorClass::bounce);
+    case Outcome::expansion_limit:
+      return Response::refused("554 5.4.6 Error: alias expansion exceeds limit",
+                               ErrorClass::bounce);
+    case Outcome::refused:
+      return Response::refused((commit.text.starts_with('5') ? "550 " : "451 ") + commit.text,
+                               ErrorClass::policy);
+    case Outcome::no_space:
+      return Response::refused("452 4.3.1 Error: queue file write error", ErrorClass::resource);
+    case Outcome::lookup_failed:
+      return Response::refused("451 4.3.0 Error: queue file write error", ErrorClass::data);
+    case Outcome::unavailable:
+    case Outcome::spool_failed:
+    case Outcome::ok:
+      break;
+  }
+  return Response::refused("451 4.3.0 Error: queue file write error", ErrorClass::resource);
+}
+
+}  // namespace pen::smtpd

@@ -1,0 +1,152 @@
+/// smtpd_proxy_filter: a transaction with a content filter before the queue.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "lib/async/file.h"
+#include "lib/base/log.h"
+#include "smtpd/transaction.h"
+
+namespace pen::smtpd {
+namespace {
+constexpr std::uint64_t kPiece = 128 * 1024;
+// What the fields that are put in front of the client's content may need.
+constexpr std::uint64_t kOwnFields = 1024;
+
+/// The filter's reply as the client's.
+Response passed_on(const mail::Reply& reply) {
+  auto lines = lines_of(reply);
+  Response response = Response::good(std::move(lines.back()));
+  lines.pop_back();
+  response.before = std::move(lines);
+  return response;
+}
+
+}  // namespace
+
+void Transaction::log_proxy(std::string_view verb, const char* where, const mail::Reply& answer) {
+  const mail::Envelope& e = message_.envelope();
+  std::string line =
+      fmt::format("NOQUEUE: {}: {}: {}; from=<{}>", verb, where, answer.text, e.sender);
+  if (!e.recipients.empty()) line += fmt::format(" to=<{}>", e.recipients.front().address);
+  line += fmt::format(" proto={}", client_.protocol());
+  if (!client_.helo.empty()) line += fmt::format(" helo=<{}>", client_.helo);
+  log::info("{}", line);
+}
+
+Response Transaction::refused_by_proxy(const mail::Reply& reply, const char* where) {
+  log_proxy("proxy-reject", where, reply);
+  // Whose fault it is: the filter's own word, or it does not work.
+  const bool failed = proxy_ ? proxy_->failed() : proxy_failed_;
+  Response response = passed_on(reply);
+  response.kind = Response::Kind::refused;
+  response.error = failed ? mail::ErrorClass::software : mail::ErrorClass::policy;
+  return response;
+}
+
+async::Task<std::optional<mail::Reply>> Transaction::open_proxy(std::optional<std::uint64_t> size) {
+  proxy_ = std::make_unique<Proxy>(server_.loop, server_.names, *policy_.proxy, server_.proxy_ends);
+  const mail::Envelope& e = message_.envelope();
+  mail::Client client = client_.forwarded ? client_.forwarded->client : e.client;
+  mail::Reply answer = co_await proxy_->open(
+      std::move(client), client_.forwarded ? client_.forwarded->ident : "", local_);
+  if (answer.positive())
+    answer = co_await proxy_->mail({.sender = e.sender,
+                                    .size = size,
+                                    .body_type = e.body_type,
+                                    .smtputf8 = e.smtputf8,
+                                    .envid = e.envid,
+                                    .ret = e.ret,
+                                    .requiretls = e.requiretls == mail::RequireTls::yes});
+  if (answer.positive()) co_return std::nullopt;
+  proxy_failed_ = proxy_->failed();
+  proxy_.reset();  // the next recipient tries again
+  co_return answer;
+}
+
+async::Task<Response> Transaction::proxy_rcpt(const mail::Recipient& recipient) {
+  const char* where = "MAIL";
+  std::optional<mail::Reply> answer;
+  if (!proxy_) {
+    std::optional<std::uint64_t> size = announced_;
+    if (size) *size += std::min(kOwnFields, std::numeric_limits<std::uint64_t>::max() - *size);
+    answer = co_await open_proxy(size);
+  }
+  if (!answer) {
+    where = "RCPT";
+    answer = co_await proxy_->rcpt(recipient);
+  }
+  if (!answer->positive()) co_return refused_by_proxy(*answer, where);
+  co_return passed_on(*answer);
+}
+
+async::Task<std::optional<mail::Reply>> Transaction::proxy_data() {
+  if (!streams_to_proxy()) co_return std::nullopt;
+  mail::Reply answer = co_await proxy_->data();
+  if (answer.intermediate()) co_return std::nullopt;
+  co_return answer;
+}
+
+async::Task<std::optional<mail::Reply>> Transaction::catch_up() {
+  if (auto no = co_await open_proxy(message_.body()->facts().size)) co_return no;
+  Proxy& proxy = *proxy_;
+  for (const auto& recipient : message_.envelope().recipients) {
+    mail::Reply answer = co_await proxy.rcpt(recipient);
+    // The others would get a message that this one, who was promised it, does not.
+    if (!answer.positive()) co_return answer;
+  }
+  if (auto no = co_await proxy_data()) co_return no;
+  intake::Body& body = *message_.body();
+  if (body.lease() == nullptr) {
+    co_await proxy.content(std::string(body.text()));
+    co_return std::nullopt;
+  }
+  // A descriptor of its own: a read may outlive this task and the lease.
+  const async::File file(server_.pool, async::Fd(::fcntl(body.lease()->fd(), F_DUPFD_CLOEXEC, 0)));
+  const std::uint64_t size = body.facts().size;
+  for (std::uint64_t at = 0; at < size;) {
+    const auto want = static_cast<std::size_t>(std::min(kPiece, size - at));
+    auto piece = co_await file.pread(want, body.lease()->content_offset() + at);
+    if (!piece || piece->empty()) {
+      log::error("spool file: {}", piece ? "shorter than it was" : piece.error().message());
+      mail::Reply failed;
+      failed.code = 451;
+      failed.lines = {"4.3.0 Error: queue file write error"};
+      failed.text = "451 " + failed.lines.front();
+      co_return failed;
+    }
+    at += piece->size();
+    co_await proxy.content(*std::move(piece));
+  }
+  co_return std::nullopt;
+}
+
+async::Task<Response> Transaction::finish_by_proxy() {
+  intake::Body& body = *message_.body();
+  const bool streamed = streams_to_proxy();
+  // With speed_adjust a large body has its place in the spool until the filter has it.
+  if (streamed)
+    (void)body.content().finish();
+  else
+    co_await body.finish({.deadline = server_.loop.now() + settings().smtpd_timeout});
+  if (const intake::Commit bad = intake::outcome_of(body); bad.outcome != intake::Outcome::ok) {
+    Response response = not_taken(bad);
+    log::info("NOQUEUE: reject: END-OF-MESSAGE from {}: {}", client_.peer.shown(), response.text);
+    proxy_.reset();  // hangs up on the filter, which has had no end of data
+    co_return response;
+  }
+  std::optional<mail::Reply> answer;
+  if (streamed)
+    co_await proxy_->content(body.content().take());
+  else
+    answer = co_await catch_up();
+  if (!answer) answer = co_await proxy_->end_of_data();
+  if (!answer->positive()) co_return refused_by_proxy(*answer, "END-OF-MESSAGE");
+  log_proxy("proxy-accept", "END-OF-MESSAGE", *answer);
+  co_await proxy_->say_goodbye();
+  co_return passed_on(*answer);
+}
+
+}  // namespace pen::smtpd
