@@ -22,7 +22,7 @@ struct AccessAction {
     redirect,      // text: an address
     bcc,           // text: an address
     prepend,       // text: a header field
-    malformed,     // one of these without what it needs: text says what
+    malformed,     // an action without its argument: text says which
     restrictions,  // anything else: a list of restrictions and classes, in text
   };
   Kind kind = Kind::dunno;

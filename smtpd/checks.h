@@ -21,7 +21,7 @@
 
 namespace pen::smtpd {
 
-/// What is judged. Owned by value where it must outlive a pipelined batch.
+/// What the lists are asked about. A pipelined batch keeps a copy for each command.
 struct Subject {
   explicit Subject(const ClientFacts& facts) : client(&facts) {}
   const ClientFacts* client;
@@ -57,6 +57,8 @@ class Checks {
   async::Task<Verdict> recipient();  // at RCPT and VRFY
   async::Task<Verdict> data();       // at DATA or the first BDAT
   async::Task<Verdict> end_of_data();
+  /// One of these.
+  using AtStage = async::Task<Verdict> (Checks::*)();
 
   Subject& subject() { return subject_; }
 
@@ -66,12 +68,12 @@ class Checks {
     std::string value;
     std::string_view kind;  // "Client host", "Recipient address", …
   };
-  /// What a restriction's function gives: what it may have to wait for, it is awaited for.
+  /// What a restriction's function returns: a task where the row says that it may have to wait.
   template <config::Waits waits>
   using AnswerOf = std::conditional_t<waits == config::Waits::never, Answer, async::Task<Answer>>;
 
-  // One function for each row of restrictions.def, with its name. `about` is what the list is about: who is blamed in the
-  // reply by restrictions that are about nothing else.
+  // One function for each row of restrictions.def, with the row's name. `about` is the subject of the list: replies name it
+  // unless the restriction has a subject of its own.
 #define PEN_RESTRICTION(name, argument, waits, relaying) \
   AnswerOf<config::Waits::waits> name(const Restriction& r, const Name& about);
 #define PEN_RESTRICTION_ALIAS(name, restriction)
@@ -88,10 +90,10 @@ class Checks {
   [[gnu::noinline]] async::Task<Answer> run_lists_before_recipient(bool with_sender);
   Answer refuse(int code, std::string_view dsn, const Name& name, std::string_view text,
                 mail::ErrorClass error = mail::ErrorClass::policy);
-  /// Refuses for now, should the lists permit it in the end.
+  /// Notes a refusal (4xx) that counts only if the lists permit in the end.
   Answer refuse_if_permitted(int code, std::string_view dsn, const Name& name,
                              std::string_view text);
-  /// A table that is needed cannot be read.
+  /// Refuses because a table cannot be read.
   Answer table_problem(std::string_view subject);
   Answer server_error(std::string_view what);
 
@@ -101,13 +103,12 @@ class Checks {
                                                     Name name);
   [[gnu::noinline]] async::Task<Answer> address_access(const Restriction& r, std::string address,
                                                        Name name);
-  /// Does what was found in r's tables; `name` is what was looked for.
+  /// Acts on what r's tables returned for `name`.
   [[gnu::noinline]] async::Task<Answer> act_on(const map::AddressValue& found, const Restriction& r,
                                                Name name);
-  /// What a table's action means for `name`; not for those that the table itself is at fault for, or that name
-  /// restrictions.
+  /// Carries out an action that is neither malformed nor a list of restrictions.
   Answer act(const AccessAction& action, const Name& name);
-  /// One that changes what becomes of the message, if it can have an effect now.
+  /// Carries out an action on the whole message (HOLD, BCC, …), or warns that it comes too early or too late.
   Answer act_on_message(const AccessAction& action, const Name& name);
 
   // checks_client.cc
@@ -115,11 +116,11 @@ class Checks {
   Answer valid_helo();
 
   // checks_tls.cc
-  /// Looks for the fingerprints of the certificate and its key; `name` becomes the one looked for last.
+  /// Looks up the fingerprints of the certificate and its key. `name` becomes the last one asked about.
   [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps,
                                                                        Name& name);
   // checks_login.cc
-  /// owned_only: a client that is logged in may use an address that has no owner.
+  /// owned_only: a client that has logged in may use addresses without an owner.
   [[gnu::noinline]] async::Task<Answer> login_mismatch(bool owned_only);
 
   // checks_address.cc
@@ -133,10 +134,10 @@ class Checks {
   Answer unreadable(const std::string& given, const std::string& address, const Error& error);
   int unlisted_code(resolve::AddressClass cls) const;
   std::string unlisted_text(resolve::AddressClass cls) const;
-  /// Rejects with what relocated_maps says.
+  /// Refuses with the text of relocated_maps.
   [[gnu::noinline]] async::Task<Answer> moved_away(std::string given, std::string address,
                                                    Name name, bool sender);
-  /// Rejects where the routing tables lead to the transport error, with its text.
+  /// Refuses if the routing tables lead to the transport error, with its text.
   [[gnu::noinline]] async::Task<Result<Answer>> refused_by_route(std::string address, Name name,
                                                                  bool sender);
   [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name,

@@ -1,5 +1,5 @@
 #pragma once
-/// How much of one client's content is taken before other sessions have their turn.
+/// Limits how much content of one client is scanned before other sessions run.
 ///
 /// Use:     ContentTurn turn(loop, scans, body.content());
 ///          taken = co_await turn.feed(scanner, stream.buffered());   // of its beginning, as much as is good at once
@@ -19,7 +19,7 @@ class ContentTurn {
   ContentTurn(async::Loop& loop, async::HandlerPool& pool, intake::ContentBuilder& content)
       : loop_(loop), pool_(pool), content_(content) {}
 
-  /// How much of the text was taken: some of it, unless the content ended before.
+  /// Returns how many bytes were taken: at least one, unless the content had ended.
   template <class Scanner>
   async::Task<std::size_t> feed(Scanner& scanner, std::string_view text) {
     if (!content_.checked()) {

@@ -31,8 +31,7 @@ namespace pen::smtpd {
 
 struct ProxySettings {
   async::SocketAddress address;  // with a host: its port alone counts
-  std::string
-      host;  // a name to be looked up for each connection; empty: address is numeric or a path
+  std::string host;  // a name, looked up for each connection; empty: address is numeric or a path
   Families families;
   milliseconds timeout{seconds(100)};
   std::string helo;
@@ -51,7 +50,7 @@ using ProxyEnds = std::set<std::string>;
 
 class Proxy {
  public:
-  // A name's addresses tried for one connection, within one time-out: each has its part of what is left of it.
+  // Addresses of a name that are tried for one connection. They share one time-out: each gets a part of what is left.
   static constexpr std::size_t kMaxAddresses = 5;
 
   /// names must outlive it.
@@ -73,10 +72,10 @@ class Proxy {
   /// Stored form (CRLF lines, no dots doubled), in order. After a failure it is dropped: end_of_data() says so.
   async::Task<void> content(std::string text);
   async::Task<mail::Reply> end_of_data();
-  /// QUIT, whose reply nobody waits for.
+  /// Sends QUIT and does not wait for the reply.
   async::Task<void> say_goodbye();
 
-  /// It could not be spoken to, or did not keep to the protocol: the replies are made up.
+  /// The filter cannot be reached or broke the protocol: replies are ours, not the filter's.
   bool failed() const { return broken_; }
 
  private:

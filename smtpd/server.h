@@ -42,7 +42,7 @@ class Server {
 
   async::Loop& loop;
   async::HandlerPool& pool;  // for files
-  async::HandlerPool scans;  // for content checks that take long: files do not wait for them
+  async::HandlerPool scans;  // for slow content checks, so that files need not wait for them
   static constexpr std::size_t kScans = 2;
   Names& names;
   intake::Intake& intake;
@@ -57,10 +57,10 @@ class Server {
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 
-  /// Where sessions with errors are told that notify_classes asks for; empty: nowhere.
+  /// Takes the transcripts of sessions with errors that notify_classes names. Empty: nobody wants them.
   std::function<void(ipc::session_errors::Session)> tell_postmaster;
 
-  /// Connections to before-queue filters: how a loop is known.
+  /// Our ends of the connections to before-queue filters: a client that is one of them is a mail loop.
   std::shared_ptr<ProxyEnds> proxy_ends = std::make_shared<ProxyEnds>();
 
   struct Counts {
@@ -70,8 +70,8 @@ class Server {
   };
   Counts counts;
 
-  /// RCPT commands of groups that are judged ahead of their turn, all sessions together: each takes some kilobytes while
-  /// its look-ups are under way.
+  /// Counts the RCPT commands, of all sessions together, that are judged before their turn: each takes some kilobytes
+  /// while its look-ups run.
   class Judged {
    public:
     static constexpr std::size_t kMost = 10'000;
@@ -79,7 +79,7 @@ class Server {
     ~Judged() { server_.judged_ -= mine_; }
     Judged(const Judged&) = delete;
     Judged& operator=(const Judged&) = delete;
-    /// False: there are enough; this one has to wait for its turn.
+    /// False: there are too many, the command must wait for its turn.
     bool one_more() {
       if (server_.judged_ >= kMost) return false;
       ++server_.judged_;
@@ -91,7 +91,7 @@ class Server {
     Server& server_;
     std::size_t mine_ = 0;
   };
-  /// Logs, once a minute, that recipients are put off for want of memory.
+  /// Logs, at most once a minute, that recipients are put off because memory is short.
   void tell_short_memory(const std::string& client);
 
  private:

@@ -266,11 +266,15 @@ async::Task<void> Session::learn_standing() {
   forbid_bare_newline_ = bare_newline == config::BareNewline::reject && !any_end_of_data_;
 }
 
+async::Task<Verdict> Session::ask(Checks::AtStage stage, Subject about) {
+  Checks checks(*policy_, tools(), std::move(about));
+  co_return co_await (checks.*stage)();
+}
+
 async::Task<Session::Flow> Session::greet() {
   // Early talker: bytes before the greeting (RFC 5321 section 4.3.1).
   if (stream_.poll_input() && improper_pipelining(Verb::helo, "CONNECT")) co_return Flow::close;
-  Checks checks(*policy_, tools(), subject());
-  Verdict verdict = co_await checks.client();
+  const Verdict verdict = co_await ask(&Checks::client, subject());
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
     const Flow flow = co_await refuse(verdict.reply, verdict.error);

@@ -44,7 +44,7 @@ class Session {
   // would then carry room for the longest command. What is not running while a session idles is kept out of line.
   // session.cc
   async::Task<void> run();
-  /// Asks the lists about the client, once it is known who that is.
+  /// Looks the client up in the lists of hosts. Called when its name and address are known.
   [[gnu::noinline]] async::Task<void> learn_standing();
   [[gnu::noinline]] async::Task<Flow> greet();
   async::Task<void> commands();
@@ -56,7 +56,7 @@ class Session {
   void count(mail::Verb verb, bool ok);
   void log_disconnect();
 
-  // The verbs; their views die at the next read. session_verbs.cc has those that no other file is about.
+  // One function for each verb. The line dies at the next read. session_verbs.cc has the small ones.
   async::Task<Flow> hello(const mail::CommandLine& line);
   async::Task<Flow> rset(const mail::CommandLine& line);
   async::Task<Flow> noop(const mail::CommandLine& line);
@@ -73,27 +73,27 @@ class Session {
   async::Task<Flow> bdat(const mail::CommandLine& line);
   async::Task<Flow> xforward(const mail::CommandLine& line);
   async::Task<Flow> xclient(const mail::CommandLine& line);
-  /// The reply to EHLO, without PIPELINING and so on where they are discarded. mechanisms: auth_keyword().
+  /// The reply to EHLO, without discarded keywords. mechanisms: what auth_keyword() returned.
   std::string ehlo_reply(std::string_view mechanisms) const;
 
   // session_tls.cc
-  /// Its certificate's or its key's fingerprint is in relay_clientcerts.
+  /// Whether relay_clientcerts has the fingerprint of the client's certificate or of its key.
   [[gnu::noinline]] async::Task<bool> known_certificate();
-  /// TLS before anything else.
+  /// Wrapper mode: the handshake comes before the greeting.
   [[gnu::noinline]] async::Task<Flow> wrap();
-  /// The handshake; what was known of the client is forgotten.
+  /// Does the handshake, then forgets what the client said before it.
   [[gnu::noinline]] async::Task<Flow> start_tls(std::shared_ptr<const tls::Context> context);
 
   // session_auth.cc
-  /// The exchange. response: the initial one, base 64.
+  /// Runs one AUTH exchange. response: the initial response, base 64.
   [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism,
                                              std::optional<std::string> response);
   sasl::Authenticator::Request login_request(std::string mechanism) const;
-  /// The client's answer to a challenge, base 64; or there is none, and how the session goes on. mechanism: for the log.
+  /// Reads the client's answer to a challenge, base 64. Without one: how the session goes on. mechanism: for the log.
   [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(
       std::string_view mechanism);
   [[gnu::noinline]] async::Task<Flow> end_log_in(sasl::Answer answer, std::string mechanism);
-  /// The mechanisms that EHLO offers, with blanks between; empty: AUTH is not offered.
+  /// The mechanisms that EHLO offers, separated by blanks. Empty: AUTH is not offered.
   [[gnu::noinline]] async::Task<std::string> auth_keyword();
 
   // session_mail.cc
@@ -113,7 +113,7 @@ class Session {
   std::string_view attributes_refused(bool permitted) const;
 
   // session_data.cc
-  /// message_size_limit is less than that.
+  /// Whether `size` is above message_size_limit.
   bool beyond_limit(std::uint64_t size) const;
   async::Task<Flow> skip_chunk(mail::BdatCommand chunk, Response response);
   [[gnu::noinline]] async::Task<Flow> end_of_content();
@@ -124,10 +124,10 @@ class Session {
   /// Lines with their CRLF.
   void write_reply(std::string_view lines);
   std::string footer() const;
-  /// Counts an error, waits after too many; the session goes on. error: what the postmaster may be told of.
+  /// Counts an error, waits if there were too many, replies. error: its class, for notify_classes.
   [[gnu::noinline]] async::Task<Flow> refuse(std::string_view text,
                                              mail::ErrorClasses error = mail::ErrorClass::protocol);
-  /// Says what the transaction wants said.
+  /// Writes the transaction's response.
   async::Task<Flow> answer(Response response);
 
   // session_transcript.cc
@@ -140,21 +140,23 @@ class Session {
   void went_wrong(mail::ErrorClasses error) {
     if (transcript_) transcript_->error(error);
   }
-  /// A message was taken: what led to it is forgotten, and so is what went wrong with others before it. A list's
-  /// delivery nearly always has a recipient that is refused.
+  /// Called when a message was accepted. Drops the transcript with the errors in it: mail of a list nearly always has a
+  /// refused recipient.
   void forget_transcript() {
     if (transcript_) transcript_->clear();
   }
-  /// Between messages: a long transcript is told, if there is something to tell, and begins anew.
+  /// Called between messages. Reports a long transcript if it has errors, then starts a new one.
   void limit_transcript();
-  /// The session ends.
+  /// Reports the transcript if it has errors that notify_classes names.
   void tell_postmaster();
   void reset_transaction() {
     transaction_.reset();
-    client_.forwarded.reset();  // it is told for each message
+    client_.forwarded.reset();  // XFORWARD holds for one message
   }
   /// What the lists are asked about, with the transaction under way.
   Subject subject() const { return transaction_ ? transaction_->subject() : Subject(client_); }
+  /// Asks the lists of a stage.
+  [[gnu::noinline]] async::Task<Verdict> ask(Checks::AtStage stage, Subject about);
   CheckTools tools() const { return {server_.loop, server_.intake.tables, server_.names}; }
   async::Until until() const { return server_.until(settings()); }
   const config::Settings& settings() const { return policy_->settings; }
@@ -164,21 +166,22 @@ class Session {
   async::Stream stream_;
   ClientFacts client_;
   ClientLimits limits_;  // of client_
-  /// In which lists the client is; client_.peer.trusted is the rest of it. What cannot be read is answered for safety.
+  /// The lists that the client is in, mynetworks apart (client_.peer.trusted). A list that cannot be read gives the
+  /// safe answer.
   struct Standing {
-    bool may_xclient = false;   // who connected, whoever client_.peer is now
+    bool may_xclient = false;   // about the host that connected, whatever XCLIENT has said
     bool may_xforward = false;  // smtpd_authorized_xforward_hosts
     bool unlimited = false;     // smtpd_client_event_limit_exceptions
     bool no_auth = true;        // smtpd_sasl_exceptions_networks
     bool local = false;         // local_header_rewrite_clients, its addresses and tables
   };
   Standing standing_;
-  std::string access_denied_;  // without delay_reject: what the client was told at connect
+  std::string access_denied_;  // the refusal at connect (smtpd_delay_reject = no)
   std::unique_ptr<Transaction> transaction_;
-  std::unique_ptr<mail::Transcript>
-      transcript_;                        // nullptr: the postmaster wants to hear of nothing
-  const char* aborted_ = "";              // why it ended, if not by QUIT
-  std::unique_ptr<Peer> first_peer_;      // who connected, once XCLIENT has put another in client_
+  std::unique_ptr<mail::Transcript> transcript_;  // nullptr: nothing is reported to the postmaster
+  const char* aborted_ = "";                      // why it ended, if not by QUIT
+  std::unique_ptr<Peer>
+      first_peer_;  // the host that connected; set when XCLIENT has replaced client_.peer
   std::string last_command_ = "CONNECT";  // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
   std::uint32_t errors_ = 0, junk_ = 0;

@@ -83,8 +83,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
     Subject about = subject();
     about.sender = mail->sender;
-    Checks checks(*policy_, tools(), std::move(about));
-    Verdict verdict = co_await checks.sender();
+    Verdict verdict = co_await ask(&Checks::sender, std::move(about));
     if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
     effects = std::move(verdict.effects);
   }

@@ -128,8 +128,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
   Subject about = subject();
   about.where = extended ? "EHLO" : "HELO";
   about.sender.reset();
-  Checks checks(*policy_, tools(), std::move(about));
-  const Verdict verdict = co_await checks.helo();
+  const Verdict verdict = co_await ask(&Checks::helo, std::move(about));
   if (verdict.rejected()) {
     client_.helo = before;
     client_.esmtp = esmtp_before;
@@ -211,8 +210,7 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
   Subject about = subject();
   about.where = "VRFY";
   about.recipient = *address;
-  Checks checks(*policy_, tools(), std::move(about));
-  const Verdict verdict = co_await checks.recipient();
+  const Verdict verdict = co_await ask(&Checks::recipient, std::move(about));
   if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
   reply("252 2.0.0 " + *address);
   co_return Flow::go_on;

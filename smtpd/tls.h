@@ -51,7 +51,7 @@ class ServerTls {
   std::shared_ptr<const tls::Context> context();
   /// To be logged once at start. Emptied.
   std::vector<std::string> take_warnings();
-  /// Why session tickets cannot be shared, if they cannot; empty: they are.
+  /// Why session tickets cannot be shared between processes; empty: they are.
   const std::string& ticket_problem();
 
  private:

@@ -74,6 +74,8 @@ class Transaction {
 
  private:
   const config::Settings& settings() const { return policy_.settings; }
+  /// Asks the lists of a stage about the message; what they ask for beside is kept for the commit. nullopt: go on.
+  [[gnu::noinline]] async::Task<std::optional<Response>> ask(Checks::AtStage stage);
   CheckTools tools() const { return {server_.loop, server_.intake.tables, server_.names}; }
   void describe_client();
   void log_client();

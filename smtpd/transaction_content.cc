@@ -10,16 +10,20 @@
 
 namespace pen::smtpd {
 
+async::Task<std::optional<Response>> Transaction::ask(Checks::AtStage stage) {
+  Checks checks(policy_, tools(), subject());
+  Verdict verdict = co_await (checks.*stage)();
+  if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error);
+  message_.effects().merge(std::move(verdict.effects));
+  co_return std::nullopt;
+}
+
 async::Task<std::optional<Response>> Transaction::start_content(const char* verb,
                                                                 std::uint64_t expected) {
   if (message_.recipients() == 0)
     co_return Response::refused("554 5.5.1 Error: no valid recipients");
-  if (!policy_.data.empty()) {
-    Checks checks(policy_, tools(), subject());
-    Verdict verdict = co_await checks.data();
-    if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error);
-    message_.effects().merge(std::move(verdict.effects));
-  }
+  if (!policy_.data.empty())
+    if (auto no = co_await ask(&Checks::data)) co_return no;
   message_.open_body(std::max(expected, message_.envelope().body.size));
   if (auto no = co_await proxy_data()) co_return refused_by_proxy(*no, verb);
   co_return std::nullopt;
@@ -103,12 +107,8 @@ async::Task<void> Transaction::move_content() {
 
 async::Task<Response> Transaction::finish() {
   if (chunks_) chunks_->finish(message_.body()->content());
-  if (!policy_.end_of_data.empty()) {
-    Checks checks(policy_, tools(), subject());
-    Verdict verdict = co_await checks.end_of_data();
-    if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error);
-    message_.effects().merge(std::move(verdict.effects));
-  }
+  if (!policy_.end_of_data.empty())
+    if (auto no = co_await ask(&Checks::end_of_data)) co_return *std::move(no);
   // All is here, and nobody has been promised anything yet: what may still change the message has its place here.
   if (proxied()) co_return co_await finish_by_proxy();
   co_return co_await commit();

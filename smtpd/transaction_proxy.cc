@@ -1,17 +1,15 @@
 /// smtpd_proxy_filter: a transaction with a content filter before the queue.
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "lib/async/file.h"
 #include "lib/base/log.h"
+#include "smtpd/held_content.h"
 #include "smtpd/transaction.h"
 
 namespace pen::smtpd {
 namespace {
-constexpr std::uint64_t kPiece = 128 * 1024;
 // What the fields that are put in front of the client's content may need.
 constexpr std::uint64_t kOwnFields = 1024;
 
@@ -98,29 +96,20 @@ async::Task<std::optional<mail::Reply>> Transaction::catch_up() {
     if (!answer.positive()) co_return answer;
   }
   if (auto no = co_await proxy_data()) co_return no;
-  intake::Body& body = *message_.body();
-  if (body.lease() == nullptr) {
-    co_await proxy.content(std::string(body.text()));
-    co_return std::nullopt;
-  }
-  // A descriptor of its own: a read may outlive this task and the lease.
-  const async::File file(server_.pool, async::Fd(::fcntl(body.lease()->fd(), F_DUPFD_CLOEXEC, 0)));
-  const std::uint64_t size = body.facts().size;
-  for (std::uint64_t at = 0; at < size;) {
-    const auto want = static_cast<std::size_t>(std::min(kPiece, size - at));
-    auto piece = co_await file.pread(want, body.lease()->content_offset() + at);
-    if (!piece || piece->empty()) {
-      log::error("spool file: {}", piece ? "shorter than it was" : piece.error().message());
+  HeldContent content(server_.pool, *message_.body());
+  for (;;) {
+    auto piece = co_await content.next();
+    if (!piece) {
+      log::error("spool file: {}", piece.error().message());
       mail::Reply failed;
       failed.code = 451;
       failed.lines = {"4.3.0 Error: queue file write error"};
       failed.text = "451 " + failed.lines.front();
       co_return failed;
     }
-    at += piece->size();
+    if (piece->empty()) co_return std::nullopt;
     co_await proxy.content(*std::move(piece));
   }
-  co_return std::nullopt;
 }
 
 async::Task<Response> Transaction::finish_by_proxy() {

@@ -1,0 +1,38 @@
+#pragma once
+/// A message's content when all of it is here and nobody has been promised it yet: read in pieces, for whoever has to
+/// see it before it is committed.
+///
+/// Use:     HeldContent content(pool, body);      // after body.finish()
+///          for (;;) { auto piece = co_await content.next();  if (!piece) …;  if (piece->empty()) break;  … }
+/// Form:    as stored: our fields in front, CRLF lines, no dots doubled.
+/// Errors:  of the spool file; HeldContentError::cut_short where it has become shorter.
+/// Thread:  the loop's; a large body's file is read by the pool. The body must outlive it.
+#include <optional>
+#include <string>
+
+#include "lib/async/file.h"
+#include "lib/intake/body.h"
+
+namespace pen::smtpd {
+
+enum class HeldContentError { cut_short = 1 };
+inline std::string_view error_module(HeldContentError) { return "content"; }
+inline std::string_view describe(HeldContentError) { return "shorter than it was"; }
+
+class HeldContent {
+ public:
+  // so that a piece costs little per byte
+  static constexpr std::uint64_t kPiece = 128 * 1024;
+
+  HeldContent(async::HandlerPool& pool, const intake::Body& body);
+  /// The piece behind the last one; empty: there is no more.
+  async::Task<Result<std::string>> next();
+
+ private:
+  const intake::Body& body_;
+  std::optional<async::File>
+      file_;  // a descriptor of its own: a read may outlive the task and the lease
+  std::uint64_t at_ = 0;
+};
+
+}  // namespace pen::smtpd
