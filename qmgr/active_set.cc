@@ -25,7 +25,8 @@ SourceNumber source_of(const mail::Envelope& e) {
 
 Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler,
                  Ports& ports, const Clock& clock)
-    : options_(options),
+    : around_{std::move(options), log, scheduler, ports, clock},
+      options_(around_.options),
       log_(log),
       scheduler_(scheduler),
       ports_(ports),
@@ -36,8 +37,8 @@ Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& sc
   active_.reserve(expected);
   by_id_.reserve(expected);
   accepting_ = log_.has_space();
-  runners_[queue_log::kHold].look = false;  // nothing runs there
-  enter();
+  runners_[queue_log::kHold].look = false;       // nothing runs there
+  const Turn turn(turns_, Turn::Then::nothing);  // the scheduler has a time from the start
 }
 Manager::~Manager() = default;
 
@@ -52,6 +53,7 @@ bool Manager::may_admit() const { return has_room() && log_.may_begin(); }
 
 void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
                       std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
+  const Turn turn(turns_);
   using ipc::enqueue::Outcome;
   const auto unused = [&] {
     if (spool_file != 0) ports_.release_body(spool_file, envelope.queue_id);
@@ -380,6 +382,7 @@ bool Manager::run_order() {
 }
 
 void Manager::flush_all() {
+  const Turn turn(turns_);
   forgive();
   flushed_at_ = now();
   log_.make_due();
@@ -388,6 +391,7 @@ void Manager::flush_all() {
 }
 
 void Manager::look_again() {
+  const Turn turn(turns_);
   for (std::size_t id = queue_log::kFirstRetry; id < runners_.size(); ++id)
     runners_[id].look = true;
 }
@@ -404,7 +408,7 @@ void Manager::when_durable(queue_log::Ticket ticket, std::move_only_function<voi
 }
 
 void Manager::committed(queue_log::Ticket ticket) {
-  enter();
+  const Turn turn(turns_);
   while (!waiting_.empty() && waiting_.front().first <= ticket) {
     auto then = std::move(waiting_.front().second);
     waiting_.pop_front();
@@ -425,7 +429,7 @@ void Manager::committed(queue_log::Ticket ticket) {
 }
 
 void Manager::settle() {
-  enter();
+  const Turn turn(turns_, Turn::Then::nothing);
   known_routes_ = 0;
   if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
   if (!when_recovered_.empty() && log_.recovery() == queue_log::Recovery::done)

@@ -13,7 +13,6 @@ void BounceFeed::notify(const ipc::bounce::Notify& request, async::Fd body) {
     // Only a message with an immense envelope: it can never be reported in one frame.
     loop().post([this, number = request.request, why = sent.error().message()] {
       manager().notified({number, false, {}, why});
-      poke();
     });
   }
 }

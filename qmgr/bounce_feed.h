@@ -1,6 +1,5 @@
 #pragma once
 /// The conversation with bounce: reports out, answers in. Connects when the first report is due.
-#include <functional>
 #include <string>
 
 #include "lib/ipc/bounce.h"
@@ -10,8 +9,8 @@ namespace pen::qmgr {
 
 class BounceFeed final : public Feed<ipc::bounce::FromBounce, ipc::bounce::ToBounce> {
  public:
-  BounceFeed(async::Loop& loop, std::string path, std::function<void()> poke)
-      : Feed(loop, std::move(path), ipc::bounce::kName, std::move(poke)) {}
+  BounceFeed(async::Loop& loop, std::string path)
+      : Feed(loop, std::move(path), ipc::bounce::kName) {}
   /// Without a connection the request is forgotten here; once there is one, or none can be had, the manager is told
   /// and asks again or lets the message wait.
   void notify(const ipc::bounce::Notify& request, async::Fd body);

@@ -12,11 +12,10 @@ namespace pen::qmgr {
 using ipc::delivery::Stage;
 
 DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
-                             std::function<void()> poke, Manager& manager)
+                             Manager& manager)
     : loop_(loop),
       transport_(std::move(transport)),
       path_(std::move(path)),
-      poke_(std::move(poke)),
       manager_(manager),
       wanted_(loop) {
   loop_.spawn("delivery agent " + transport_, run());
@@ -83,7 +82,6 @@ void DeliveryAgent::hand(ipc::delivery::Job& job, async::Fd body) {
       result.job = number;
       log::error("a job for {} cannot be sent: {}", transport_, why);
       take(result);
-      poke_();
     });
   }
 }
@@ -172,7 +170,6 @@ async::Task<void> DeliveryAgent::run() {
       if (failures++ == 0) log::warning("connect to {}: {}", path_, why);
       died(false, why);
       if (failures > 1) manager_.transport_failed(transport_, "mail transport unavailable");
-      poke_();
       static_cast<void>(co_await loop_.sleep(pace.next()));
       continue;
     }
@@ -182,7 +179,6 @@ async::Task<void> DeliveryAgent::run() {
     for (const auto& open : std::exchange(to_open_, {})) static_cast<void>(channel_->send(open));
     if (failures > 0) manager_.transport_up(transport_, true);
     failures = 0;
-    poke_();
     std::string why;
     for (;;) {
       auto received = co_await channel_->receive();
@@ -192,13 +188,11 @@ async::Task<void> DeliveryAgent::run() {
       }
       if (!std::holds_alternative<ipc::delivery::ConnectionClosed>(received->message)) pace.reset();
       std::visit([this](auto& m) { take(m); }, received->message);
-      poke_();
     }
     log::warning("{}: {}", path_, why);
     channel_.reset();
     died(true, why);
     failures = 1;
-    poke_();
     static_cast<void>(co_await loop_.sleep(pace.next()));
   }
 }

@@ -24,8 +24,7 @@ namespace pen::qmgr {
 
 class DeliveryAgent {
  public:
-  DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
-                std::function<void()> poke, Manager& manager);
+  DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager);
   ~DeliveryAgent() = default;
   DeliveryAgent(const DeliveryAgent&) = delete;
   DeliveryAgent& operator=(const DeliveryAgent&) = delete;
@@ -61,7 +60,6 @@ class DeliveryAgent {
 
   async::Loop& loop_;
   std::string transport_, path_;
-  std::function<void()> poke_;
   Manager& manager_;
   std::optional<Channel> channel_;
   async::Event wanted_;

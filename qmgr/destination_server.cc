@@ -48,15 +48,13 @@ bool fits(const std::string& name, const destdb::Facts& facts) {
 
 DestinationServer::DestinationServer(async::Loop& loop, Manager& manager,
                                      destdb::DestDb& destinations, SharedDestinations* shared,
-                                     Limits limits, SessionClasses session_classes,
-                                     std::function<void()> poke, Write write)
+                                     Limits limits, SessionClasses session_classes, Write write)
     : loop_(loop),
       manager_(manager),
       destinations_(destinations),
       shared_(shared),
       limits_(std::move(limits)),
       session_classes_(std::move(session_classes)),
-      poke_(std::move(poke)),
       write_(std::move(write)) {}
 
 Backend DestinationServer::backend(std::uint64_t request) const {
@@ -170,7 +168,6 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
     done.outcome = Outcome::not_found;
   } else {
     if (m.verb != Verb::forget) manager_.look([](Scheduler& s) { s.suspensions_changed(); });
-    poke_();
     if (auto written = co_await write_(); !written) {
       done.outcome = Outcome::failed;
       done.text = "it acts now, but could not be written: " + written.error().message();
@@ -291,7 +288,6 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
       static_cast<void>(channel.send(at));
     }
   }
-  poke_();
   static_cast<void>(channel.send(Done{m.request, Outcome::ok, count, {}}));
 }
 

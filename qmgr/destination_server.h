@@ -33,7 +33,7 @@ class DestinationServer {
   /// shared: what other hosts share (nullptr: nothing is shared).
   DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations,
                     SharedDestinations* shared, Limits limits, SessionClasses session_classes,
-                    std::function<void()> poke, Write write);
+                    Write write);
   /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for root and
   /// the mail system, who may give orders.
   async::Task<void> serve(ipc::Opening opening, Guests::Guest* guest);
@@ -64,7 +64,6 @@ class DestinationServer {
   SharedDestinations* shared_;
   Limits limits_;
   SessionClasses session_classes_;
-  std::function<void()> poke_;
   Write write_;
   std::weak_ptr<Counts> asked_;  // of who asks
 };

@@ -119,9 +119,9 @@ void Manager::act(const CloseConnection& a) {
 void Manager::session_answer(ConnectionNumber connection, bool granted) {
   const auto at = session_asked_.find(connection);
   if (at == session_asked_.end()) return;
+  const Turn turn(turns_);
   OpenConnection open = std::move(at->second);
   session_asked_.erase(at);
-  enter();
   if (granted) {
     scheduler_.session_granted(connection);
     open.session_class.reset();
@@ -132,12 +132,12 @@ void Manager::session_answer(ConnectionNumber connection, bool granted) {
 }
 
 void Manager::session_room(std::uint32_t session_class) {
-  enter();
+  const Turn turn(turns_);
   scheduler_.session_room(session_class);
 }
 
 bool Manager::yield_session(std::uint32_t session_class) {
-  enter();
+  const Turn turn(turns_);
   return scheduler_.yield_session(session_class);
 }
 
@@ -234,6 +234,7 @@ void Manager::act(const DeferRecipients& a) {
 
 std::uint64_t Manager::look_up(const std::string& recipient, const std::string& sender,
                                LookedUp then) {
+  const Turn turn(turns_);
   const std::uint64_t request = next_request_++;
   looked_up_[request] = std::move(then);
   ports_.route({.request = request, .recipient = recipient, .sender = sender, .flushed = true});
@@ -241,7 +242,7 @@ std::uint64_t Manager::look_up(const std::string& recipient, const std::string& 
 }
 
 void Manager::routed(ipc::route::Routed& answer) {
-  enter();
+  const Turn turn(turns_);
   if (const auto tool = looked_up_.find(answer.request); tool != looked_up_.end()) {
     const LookedUp then = std::move(tool->second);
     looked_up_.erase(tool);
@@ -269,7 +270,7 @@ void Manager::routed(ipc::route::Routed& answer) {
 }
 
 void Manager::router_lost(std::uint64_t last_sent) {
-  enter();
+  const Turn turn(turns_);
   routes_.clear();
   while (!looked_up_.empty() && looked_up_.begin()->first <= last_sent) {
     const LookedUp then = std::move(looked_up_.begin()->second);
@@ -309,12 +310,12 @@ void Manager::router_lost(std::uint64_t last_sent) {
 
 void Manager::connection_opened(ConnectionNumber connection,
                                 const ipc::delivery::Features& features) {
-  enter();
+  const Turn turn(turns_);
   scheduler_.opened(connection, features);
 }
 
 void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
-  enter();
+  const Turn turn(turns_);
   for (const auto job : closed.unstarted) jobs_.erase(job);
   if (closed.out_of_step) scheduler_.out_of_step(closed.connection);
   scheduler_.closed(closed.connection, closed.opened, closed.trouble, closed.status,
@@ -322,6 +323,7 @@ void Manager::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
 }
 
 void Manager::job_survived_death(JobNumber job) {
+  const Turn turn(turns_);
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;
   ports_.readers_lost();
@@ -347,7 +349,7 @@ void Manager::job_survived_death(JobNumber job) {
 }
 
 void Manager::job_result(ipc::delivery::JobResult& result) {
-  enter();
+  const Turn turn(turns_);
   const auto it = jobs_.find(result.job);
   if (it == jobs_.end()) return;
   const JobInHand job = std::move(it->second);
@@ -403,13 +405,13 @@ void Manager::soften(const Active& m, mail::DeliveryStatus& status) const {
 }
 
 void Manager::transport_up(const std::string& transport, bool up) {
-  enter();
+  const Turn turn(turns_);
   scheduler_.transport_up(transport, up);
 }
 
 void Manager::transport_failed(const std::string& transport, const std::string& why) {
+  const Turn turn(turns_);
   if (draining_) return;
-  enter();
   scheduler_.transport_failed(transport, {mail::Action::deferred, "4.3.0", why, {}, {}});
 }
 

@@ -10,12 +10,8 @@ using ipc::enqueue::Outcome;
 using ipc::enqueue::QueueState;
 
 EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool,
-                             std::size_t inline_limit, std::function<void()> poke)
-    : loop_(loop),
-      manager_(manager),
-      spool_(spool),
-      inline_limit_(inline_limit),
-      poke_(std::move(poke)) {}
+                             std::size_t inline_limit)
+    : loop_(loop), manager_(manager), spool_(spool), inline_limit_(inline_limit) {}
 
 std::size_t EnqueueServer::leases() const {
   std::size_t n = 0;
@@ -47,7 +43,6 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
     }
     if (closed_) continue;  // the end of the process is the answer; earlier ones must still leave
     std::visit([&](auto& m) { take(session, m); }, received->message);
-    poke_();
     if (session->unanswered > kMaxUnanswered) {
       session->drained.reset();
       static_cast<void>(co_await session->drained.wait());

@@ -16,8 +16,7 @@ namespace pen::qmgr {
 
 class EnqueueServer {
  public:
-  EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool, std::size_t inline_limit,
-                std::function<void()> poke);
+  EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool, std::size_t inline_limit);
   /// Serves one receiver until it goes. A coroutine of this object: it must outlive it.
   async::Task<void> serve(ipc::Opening opening);
   /// New mail can or cannot be taken: tells everyone.
@@ -54,7 +53,6 @@ class EnqueueServer {
   Manager& manager_;
   spool::Spool* spool_;  // nullptr: large bodies are refused for want of space
   std::size_t inline_limit_;
-  std::function<void()> poke_;
   std::set<std::shared_ptr<Session>> sessions_;
   std::size_t unanswered_ = 0;
   bool draining_ = false, closed_ = false;

@@ -4,7 +4,6 @@
 ///
 /// Use:     derive; send by channel() while connected(), else keep what is to be said and want().
 /// Thread:  the loop's.
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,14 +20,9 @@ namespace pen::qmgr {
 template <class In, class Out>
 class Feed {
  public:
-  /// path: of the socket. poke: ask for a settle() in this turn. conversation: a constant.
-  Feed(async::Loop& loop, std::string path, std::string_view conversation,
-       std::function<void()> poke)
-      : loop_(loop),
-        path_(std::move(path)),
-        conversation_(conversation),
-        poke_(std::move(poke)),
-        wanted_(loop) {}
+  /// path: of the socket. conversation: a constant.
+  Feed(async::Loop& loop, std::string path, std::string_view conversation)
+      : loop_(loop), path_(std::move(path)), conversation_(conversation), wanted_(loop) {}
   virtual ~Feed() = default;
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
@@ -46,7 +40,6 @@ class Feed {
   Channel& channel() { return *channel_; }
   Manager& manager() { return *manager_; }
   async::Loop& loop() { return loop_; }
-  void poke() { poke_(); }
 
   virtual void on_connected() = 0;
   /// No connection could be had; want() again if one is still needed.
@@ -68,7 +61,6 @@ class Feed {
         channel_.emplace(*std::move(channel));
         wanted_.reset();
         on_connected();
-        poke_();
         for (;;) {
           auto received = co_await channel_->receive();
           if (!received) {
@@ -77,7 +69,6 @@ class Feed {
           }
           pace.reset();
           on_message(received->message);
-          poke_();
         }
         channel_.reset();
         on_lost();
@@ -86,7 +77,6 @@ class Feed {
           log::warning("connect to {}: {}", path_, channel.error().message());
         on_refused(channel.error());
       }
-      poke_();
       static_cast<void>(co_await loop_.sleep(pace.next()));
     }
   }
@@ -94,7 +84,6 @@ class Feed {
   async::Loop& loop_;
   std::string path_;
   std::string_view conversation_;
-  std::function<void()> poke_;
   Manager* manager_ = nullptr;
   std::optional<Channel> channel_;
   async::Event wanted_;

@@ -6,8 +6,9 @@
 /// records; when they are durable and nothing is outstanding the round ends (conclude()): the message is finished,
 /// a report goes to bounce, or a replacement goes to a retry log, from where the runner brings it back.
 /// Use:     edges (enqueue_server, router_feed, delivery_agent, bounce_feed, queue_server) call the events; the
-///          Manager calls its Ports. After every event the edge calls settle(), and work() when wake_at() has come.
-///          The edge that owns the writer thread takes batches (queue_log::Writer in Program) and calls committed().
+///          Manager calls its Ports. Every event opens a Turn, at whose end Ports::settle_soon() asks for settle().
+///          settle() is wanted as well when wake_at() has come. The edge that owns the writer thread takes batches
+///          (queue_log::Writer in Program) and calls committed().
 /// Rules:   nothing is acknowledged before its record is durable; the active set is bounded in messages and bytes;
 ///          io_error of the log ends the process (Ports::fatal).
 /// Source:  design.md "The queue log", seed 001; log lines as Postfix's qmgr.
@@ -33,63 +34,10 @@
 #include "qmgr/message.h"
 #include "qmgr/route_cache.h"
 #include "qmgr/scheduler/scheduler.h"
+#include "qmgr/surroundings.h"
+#include "qmgr/turn.h"
 
 namespace pen::qmgr {
-
-struct ManagerOptions {
-  std::size_t active_messages = 20'000;  // qmgr_message_active_limit
-  std::size_t active_bytes = 64U << 20;  // envelopes in memory (not bodies); beyond it runners wait
-  // bodies kept in memory; beyond it they are read again when handed out
-  std::size_t body_bytes = 16U << 20;
-  std::size_t inline_limit = 16384;  // queue_inline_limit
-  // more than any receiver may send: a malformed request
-  std::size_t message_recipients = 1'000'000;
-  seconds backoff_min{300}, backoff_max{4000};
-  seconds lifetime{432'000}, bounce_lifetime{432'000};
-  seconds delay_warning{0};            // delay_warning_time; 0: none
-  bool confirm_delay_cleared = false;  // tell a sender who was warned of the delivery as well
-  bool double_bounces = false;  // notify_classes has 2bounce: undeliverable notices are reported
-  /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
-  std::string double_bounce_sender = {};
-  bool soft_bounce = false;  // refused mail is tried again
-  bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
-  std::string default_filter_nexthop = {};
-  // messages read from the log in one settle(): keeps the loop alive
-  std::size_t runner_slice = 64;
-  /// Makes the permits of reports: not to be guessed by a program that was not given one.
-  std::function<std::uint64_t()> new_permit = secure_random_u64;
-};
-
-/// What the manager asks of the edges. Calls never wait and never call back into the manager.
-class Ports {
- public:
-  virtual ~Ports() = default;
-  virtual void route(const ipc::route::Route& request) = 0;
-  /// key and limit of the destination: OpenConnection in scheduler.h.
-  virtual void open_connection(const std::string& transport,
-                               const ipc::delivery::OpenConnection& open, const std::string& key,
-                               std::uint32_t limit) = 0;
-  virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
-  /// The slot is the edge's to fill. body: open when the body is not inline.
-  virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) = 0;
-  virtual void notify(const ipc::bounce::Notify& request, async::Fd body) = 0;
-  /// A lease of the session class for a connection to this host, answered by Manager::session_answer(). Only with session
-  /// classes.
-  virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/,
-                           const ipc::Destination&) {}
-  /// The connection is closed, or wanted no more; it may have no lease.
-  virtual void release_session(ConnectionNumber) {}
-  /// A descriptor on a spooled body, for reading.
-  virtual Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
-  /// A program is gone without an answer for the bodies that it was given: something of it may read on.
-  virtual void readers_lost() {}
-  /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.
-  virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
-  /// New mail can or cannot be taken.
-  virtual void queue_state(bool accepting) = 0;
-  /// The queue log failed: the process ends, and recovery reads what is really there.
-  [[noreturn]] virtual void fatal(const Error& why) = 0;
-};
 
 class Manager {
  public:
@@ -166,6 +114,18 @@ class Manager {
   int orders_for_many = 0;
   /// Calls fn once when the next commit is back.
   void after_commit(std::function<void()> fn) { after_commit_.push_back(std::move(fn)); }
+  /// Looks for these queue ids in the queue log; none: for every message that is stored.
+  std::unique_ptr<queue_log::Scan> find_stored(
+      std::vector<std::string> queue_ids,
+      queue_log::InTransit transit = queue_log::InTransit::left_out) {
+    const Turn turn(turns_);
+    return log_.find(std::move(queue_ids), transit);
+  }
+  /// Records that nobody waits for are written as well.
+  void flush_log() {
+    const Turn turn(turns_);
+    log_.flush();
+  }
   /// Calls fn in a settle() once recovery has ended: before that no order can be given.
   void when_recovered(std::function<void()> fn);
   /// Messages in memory: for listings.
@@ -179,20 +139,21 @@ class Manager {
   /// Nothing more is handed out. What waits then waits for the next start, which tries it at once: a transport that is
   /// gone now was told to go, so transport_failed() has no effect any more.
   void drain() {
+    const Turn turn(turns_);
     draining_ = true;
     scheduler_.drain();
   }
   /// A flush: destinations that wait for their retry time may be tried at once.
   void forgive() {
-    enter();
+    const Turn turn(turns_);
     routes_.clear();
     scheduler_.forgive();
   }
 
-  /// Calls the scheduler with the time set.
+  /// Calls the scheduler in a turn.
   template <class Do>
   void look(Do&& with) {
-    enter();
+    const Turn turn(turns_);
     with(scheduler_);
   }
 
@@ -201,7 +162,7 @@ class Manager {
     std::size_t active = 0, active_bytes = 0, kept_body_bytes = 0;
   };
   Figures figures() const;
-  Scheduler& scheduler() { return scheduler_; }
+  const Scheduler& scheduler() const { return scheduler_; }
   queue_log::QueueLog& log() { return log_; }
 
  private:
@@ -308,14 +269,14 @@ class Manager {
   void when_durable(queue_log::Ticket ticket, std::move_only_function<void()> then);
   template <class T>
   T must(Result<T> r) {
-    if (!r) ports_.fatal(r.error());
-    if constexpr (!std::is_void_v<T>) return *std::move(r);
+    return around_.must(std::move(r));
   }
   Active* find(MessageNumber n);
   WallTime now() const { return clock_.wall_now(); }
-  void enter() { scheduler_.set_time(clock_.now(), clock_.wall_now()); }
 
-  ManagerOptions options_;
+  Surroundings around_;
+  Turns turns_{around_};
+  const ManagerOptions& options_;
   std::vector<Action> actions_;  // being carried out; their memory serves the next ones
   static constexpr std::size_t kKeptActions =
       2000;  // some hundred bytes each; a flood's memory goes

@@ -274,6 +274,7 @@ class Qmgr : public Ports {
     manager_->job_result(result);
   }
 
+  void settle_soon() override { ++settles_asked; }
   void route(const ipc::route::Route& r) override {
     ++routes_asked;
     ways_asked.push_back(std::string(r.transport));
@@ -334,7 +335,7 @@ class Qmgr : public Ports {
   std::vector<std::string> ways_asked;  // the transports that routes were asked for
   std::vector<std::string>
       handed;  // the ids of the jobs, in the order in which they were handed out
-  std::size_t routes_asked = 0;
+  std::size_t routes_asked = 0, settles_asked = 0;
   bool routes_for_domains = false;
   std::size_t padding = 0;       // bytes of a body beyond its few words
   bool hosts_silent = false;     // connections that are being opened stay so

@@ -203,7 +203,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
                     Tries tries) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;
-  enter();
+  const Turn turn(turns_);
   const auto report = [done_with](bool obeyed) {
     done_with(obeyed ? Outcome::ok : Outcome::failed);
   };

@@ -43,8 +43,8 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       pool_(loop, 1),
       random_(options_.seed),
       writer_(loop, log, storage, [this](const Error& e) { fatal(e); }),
-      router_(loop, options_.path(ipc::kRewriteSocket), [this] { poke(); }),
-      bounce_(loop, options_.path(ipc::kBounceSocket), [this] { poke(); }),
+      router_(loop, options_.path(ipc::kRewriteSocket)),
+      bounce_(loop, options_.path(ipc::kBounceSocket)),
       shared_(options_.cluster
                   ? std::make_unique<SharedDestinations>(loop, *options_.cluster, destinations)
                   : nullptr),
@@ -52,18 +52,17 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
           options_.scheduler, options_.limits,
           shared_ ? static_cast<destdb::Table&>(*shared_) : destinations, random_)),
       manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
-      enqueue_(loop, *manager_, spool, options_.manager.inline_limit, [this] { poke(); }),
+      enqueue_(loop, *manager_, spool, options_.manager.inline_limit),
       queue_(
           loop, *manager_, Maildrop(pool_, options_.path("maildrop")), options_.orders_only,
-          [this] { poke(); }, [this] { return status(); },
+          [this] { return status(); },
           [this](std::uint64_t file, const std::string& id) -> Result<async::Fd> {
             if (spool_ == nullptr) return fail_errno(id, ENOENT);
             return spool_->open_apart(file);
           }),
-      destination_server_(
-          loop, *manager_, destinations, shared_.get(), options_.limits,
-          {options_.classes, options_.path(ipc::kAnvilSocket)}, [this] { poke(); },
-          [this] { return write_destinations(); }),
+      destination_server_(loop, *manager_, destinations, shared_.get(), options_.limits,
+                          {options_.classes, options_.path(ipc::kAnvilSocket)},
+                          [this] { return write_destinations(); }),
       guests_(loop, options_.guests),
       committed_(loop) {}
 
@@ -73,17 +72,12 @@ void Program::start_sessions() {
   if (!options_.classes) return;
   sessions_ = std::make_shared<sessions::Holder>(
       loop_, options_.path(ipc::kAnvilSocket), options_.classes,
-      sessions::Holder::Events{.room =
-                                   [this](std::uint32_t session_class) {
-                                     manager_->session_room(session_class);
-                                     poke();
-                                   },
-                               .wanted =
-                                   [this](std::uint32_t session_class) {
-                                     const bool closing = manager_->yield_session(session_class);
-                                     poke();
-                                     return closing;
-                                   }},
+      sessions::Holder::Events{
+          .room = [this](std::uint32_t session_class) { manager_->session_room(session_class); },
+          .wanted =
+              [this](std::uint32_t session_class) {
+                return manager_->yield_session(session_class);
+              }},
       sessions::Holder::Options{});
   loop_.spawn("anvil", sessions::Holder::keep_connected(sessions_));
 }
@@ -96,7 +90,6 @@ void Program::ask_session(ConnectionNumber connection, std::uint32_t session_cla
                       destination.address, [this, connection](bool granted) {
                         if (!granted) leases_.erase(connection);
                         manager_->session_answer(connection, granted);
-                        poke();
                       });
 }
 
@@ -112,7 +105,6 @@ void Program::start() {
     committed_.set();
     manager_->committed(log_.committed());
     if (spool_ != nullptr) spool_->reclaim(log_.last_save());
-    poke();
   });
   loop_.spawn("recovery", recover());
   loop_.spawn("flush", keep_flushing());
@@ -120,12 +112,10 @@ void Program::start() {
   router_.start(*manager_);
   bounce_.start(*manager_);
   if (shared_) {
-    shared_->start(
-        *manager_,
-        [this](const std::string& transport, const ipc::delivery::OpenConnection& open) {
-          agent(transport).open(open);
-        },
-        [this] { poke(); });
+    shared_->start(*manager_,
+                   [this](const std::string& transport, const ipc::delivery::OpenConnection& open) {
+                     agent(transport).open(open);
+                   });
   }
   start_sessions();
   loop_.spawn("destinations", keep_destinations());
@@ -136,11 +126,11 @@ void Program::fatal(const Error& why) {
   log::fatal("{}", why.message());
 }
 
-void Program::poke() {
-  if (poked_) return;
-  poked_ = true;
+void Program::settle_soon() {
+  if (settling_soon_) return;
+  settling_soon_ = true;
   loop_.post([this] {
-    poked_ = false;
+    settling_soon_ = false;
     settle();
   });
 }
@@ -160,7 +150,7 @@ void Program::set_timer() {
     return;
   }
   if (at <= loop_.clock().now()) {
-    poke();
+    settle_soon();
     return;
   }
   if (timer_ && timer_at_ <= at) return;  // it fires earlier, and looks again
@@ -168,7 +158,7 @@ void Program::set_timer() {
   timer_ = loop_.call_at(at, [this] {
     timer_at_ = kNever;
     timer_.reset();
-    poke();
+    settle_soon();
   });
 }
 
@@ -215,7 +205,7 @@ async::Task<void> Program::recover() {
     loop_.spawn("orphans", find_orphans());
     loop_.spawn("hold log", keep_hold_log_short());
   }
-  poke();
+  settle_soon();
 }
 
 void Program::report_damage() {
@@ -305,7 +295,6 @@ async::Task<void> Program::keep_destinations() {
       manager_->look([&](Scheduler& s) {
         for (const auto& key : gone) s.forgotten(key);
       });
-      poke();
     }
     if (!destinations_.changed()) continue;
     auto done = co_await write_destinations();
@@ -339,8 +328,8 @@ async::Task<Result<void>> Program::write_destinations() {
 DeliveryAgent& Program::agent(const std::string& transport) {
   auto& slot = agents_[transport];
   if (!slot) {
-    slot = std::make_unique<DeliveryAgent>(
-        loop_, transport, options_.path("private/" + transport), [this] { poke(); }, *manager_);
+    slot = std::make_unique<DeliveryAgent>(loop_, transport, options_.path("private/" + transport),
+                                           *manager_);
     if (shared_) slot->gone = [this](ConnectionNumber connection) { shared_->gone(connection); };
   }
   return *slot;

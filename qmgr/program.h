@@ -69,9 +69,8 @@ class Program final : public Ports {
   std::vector<ipc::queue::StatusLine> status() const;
   Manager& manager() { return *manager_; }
   bool recovered() const { return log_.recovery() == queue_log::Recovery::done; }
-  /// Asks for a settle() at the end of this turn.
-  void poke();
 
+  void settle_soon() override;
   void route(const ipc::route::Route& request) override { router_.route(request); }
   void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
                        const std::string& key, std::uint32_t limit) override;
@@ -134,7 +133,7 @@ class Program final : public Ports {
   std::map<std::string, std::unique_ptr<DeliveryAgent>> agents_;
   std::shared_ptr<sessions::Holder> sessions_;  // nullptr: no session classes
   std::unordered_map<ConnectionNumber, sessions::Holder::Lease> leases_;
-  bool poked_ = false;
+  bool settling_soon_ = false;
   SteadyTime timer_at_ = kNever;
   async::Loop::TimerHandle timer_;
   async::Event committed_;

@@ -147,8 +147,7 @@ async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& ru
   while (!scan.settled()) {
     auto committed = std::make_shared<async::Event>(loop_);
     manager_.after_commit([committed] { committed->set(); });
-    manager_.log().flush();
-    poke_();
+    manager_.flush_log();
     static_cast<void>(co_await committed->wait({.deadline = loop_.now() + kProgressEvery}));
     if (!co_await report_progress(s, request, run)) co_return false;
   }
@@ -181,7 +180,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
   const QueueFilter filter(m.filter, m.site, began);
   const std::size_t wanted = ids.size();
   std::unordered_set<std::string> met;  // of the ids asked for
-  auto scan = manager_.log().find(std::move(ids));
+  auto scan = manager_.find_stored(std::move(ids));
   bool there = co_await settle(s, m.request, *run, *scan);
   bool second = false;
   while (there && !scan->done() && (wanted == 0 || met.size() < wanted)) {
@@ -214,7 +213,6 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
       }
       while (there && run->full()) {
         run->moved.reset();
-        poke_();
         static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
         there = co_await report_progress(s, m.request, *run);
       }
@@ -224,11 +222,9 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
     // What this pass ordered is remembered before the next one begins.
     while (there && scan->second_pass() && !second && run->window > 0) {
       run->moved.reset();
-      poke_();
       static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
       there = co_await report_progress(s, m.request, *run);
     }
-    poke_();
     there = there && co_await report_progress(s, m.request, *run);
     co_await loop_.yield();
   }
@@ -315,7 +311,6 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
   } else if (m.verb == Verb::flush && m.all && !by_id && filter.empty() && !m.dry_run) {
     co_await recovered();
     manager_.flush_all();
-    poke_();
   } else {
     co_await recovered();
     if (m.verb == Verb::flush && !m.dry_run) manager_.forgive();
@@ -323,7 +318,6 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     co_await carry_out(*s, m, run);
     if (!m.dry_run && run->count > 0) {
       manager_.look_again();
-      poke_();
     }
     done.count = run->count;
     if (run->why != Outcome::ok) {

@@ -96,13 +96,11 @@ Entry to_entry(const submission::Dropped& d) {
 }
 
 QueueServer::QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
-                         std::function<void()> poke,
                          std::function<std::vector<StatusLine>()> status, OpenBody open_body)
     : loop_(loop),
       manager_(manager),
       maildrop_(std::move(maildrop)),
       orders_only_(orders_only),
-      poke_(std::move(poke)),
       status_(std::move(status)),
       open_body_(std::move(open_body)) {}
 
@@ -138,7 +136,7 @@ async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vect
   const WallTime began = loop_.clock().wall_now();
   std::optional<WallTime> second;
   const std::size_t wanted = ids.size();
-  auto scan = manager_.log().find(std::move(ids), queue_log::InTransit::shown);
+  auto scan = manager_.find_stored(std::move(ids), queue_log::InTransit::shown);
   // Besides what was shown: those that may move while the scan runs, the active ones.
   auto& seen = shown.ids;
   std::size_t found = 0;
@@ -146,7 +144,6 @@ async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vect
     if (scan->second_pass() && !second) second = loop_.clock().wall_now();
     auto some = scan->step(kSlice);
     if (!some) co_return fail(std::move(some).error());
-    poke_();
     if (loop_.now() - reported >= kProgressEvery) {
       reported = loop_.now();
       const auto progress = scan->progress();
@@ -368,7 +365,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
   }
   co_await recovered();
   std::unordered_map<std::string, queue_log::Listed> places;
-  auto scan = manager_.log().find(ids, queue_log::InTransit::shown);
+  auto scan = manager_.find_stored(ids, queue_log::InTransit::shown);
   while (!scan->done() && places.size() < ids.size()) {
     auto some = scan->step(kSlice);
     if (!some) {
@@ -377,7 +374,6 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
       break;
     }
     for (auto& l : *some) places.insert_or_assign(l.queue_id, std::move(l));
-    poke_();
     co_await loop_.yield();
   }
   for (const std::string& id : ids) {

@@ -32,7 +32,6 @@ class QueueServer {
   using OpenBody =
       std::function<Result<async::Fd>(std::uint64_t spool_file, const std::string& queue_id)>;
   QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
-              std::function<void()> poke,
               std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body);
   /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for root and
   /// the mail system.
@@ -95,7 +94,6 @@ class QueueServer {
   Manager& manager_;
   Maildrop maildrop_;
   bool orders_only_;
-  std::function<void()> poke_;
   std::function<std::vector<ipc::queue::StatusLine>()> status_;
   OpenBody open_body_;
 };

@@ -175,7 +175,7 @@ bool Manager::start_report(Active& m) {
 }
 
 void Manager::notified(const ipc::bounce::Notified& answer) {
-  enter();
+  const Turn turn(turns_);
   const auto it = reports_asked_.find(answer.request);
   if (it == reports_asked_.end()) return;
   const ReportAsked asked = std::move(it->second);
@@ -290,7 +290,7 @@ void Manager::find_discharges() {
 }
 
 void Manager::bounce_lost() {
-  enter();
+  const Turn turn(turns_);
   if (reports_asked_.empty()) return;
   ports_.readers_lost();
   std::vector<MessageNumber> lost;
@@ -303,12 +303,13 @@ void Manager::bounce_lost() {
 }
 
 void Manager::bounce_ready() {
+  const Turn turn(turns_);
   bounce_lost();
   if (!reports_waiting_.empty()) report_again_ = clock_.now();
 }
 
 void Manager::bounce_unavailable(const std::string& why) {
-  enter();
+  const Turn turn(turns_);
   std::vector<std::uint64_t> requests;
   for (const auto& [request, asked] : reports_asked_) requests.push_back(request);
   std::sort(requests.begin(), requests.end());

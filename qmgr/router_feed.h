@@ -3,7 +3,6 @@
 ///
 /// Requests wait here while there is no connection; the scheduler bounds how many are under way.
 #include <deque>
-#include <functional>
 #include <string>
 
 #include "lib/ipc/route.h"
@@ -13,8 +12,8 @@ namespace pen::qmgr {
 
 class RouterFeed final : public Feed<ipc::route::FromRewrite, ipc::route::ToRewrite> {
  public:
-  RouterFeed(async::Loop& loop, std::string path, std::function<void()> poke)
-      : Feed(loop, std::move(path), ipc::route::kName, std::move(poke)) {}
+  RouterFeed(async::Loop& loop, std::string path)
+      : Feed(loop, std::move(path), ipc::route::kName) {}
   void route(const ipc::route::Route& request);
 
  private:

@@ -44,10 +44,9 @@ SharedDestinations::SharedDestinations(async::Loop& loop, Options options, destd
 
 SharedDestinations::~SharedDestinations() = default;
 
-void SharedDestinations::start(Manager& manager, Open open, std::function<void()> poke) {
+void SharedDestinations::start(Manager& manager, Open open) {
   manager_ = &manager;
   open_ = std::move(open);
-  poke_ = std::move(poke);
   since_ = loop_.clock().wall_now();
   why_down_ = "not reached yet";
   client_.start();
@@ -172,7 +171,6 @@ void SharedDestinations::run() {
   for (auto& effect : effects) carry_out(effect);
   if (!leaving_)  // nothing is said after the farewell
     for (const auto& request : sharing_.take_requests()) send(request);
-  if (!effects.empty()) poke_();
   const SteadyTime at = std::min(sharing_.next_wake(), alive_again_);
   if (at == timer_at_) return;
   timer_at_ = at;

@@ -5,7 +5,7 @@
 /// for is asked of the redis server first, for a fifth of a second at most; without a server nothing is asked. The core is
 /// lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager.
 ///
-/// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager, open, poke);
+/// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager, open);
 ///          open() for every connection that is to be opened, close() for one that is to be closed, gone() for one that
 ///          is closed; leave() at the end, so that the others need not wait for the leases to run out.
 /// Owns:    the connection to the server. loop, own and the manager must outlive it.
@@ -43,7 +43,7 @@ class SharedDestinations final : public destdb::Table {
 
   SharedDestinations(async::Loop& loop, Options options, destdb::DestDb& own);
   ~SharedDestinations() override;
-  void start(Manager& manager, Open open, std::function<void()> poke);
+  void start(Manager& manager, Open open);
 
   std::optional<destdb::Facts> find(std::string_view key) override { return own_.find(key); }
   void put(std::string_view key, const destdb::Facts& facts) override;
@@ -92,7 +92,6 @@ class SharedDestinations final : public destdb::Table {
   redis::Client client_;
   Manager* manager_ = nullptr;
   Open open_;
-  std::function<void()> poke_;
   std::unordered_map<ConnectionNumber, Waiting> waiting_;
   std::string lease_script_, facts_script_, host_script_;
   std::uint64_t hosts_ = 0;

@@ -1,0 +1,102 @@
+#pragma once
+/// For tests of one part of the manager: its surroundings over memory storage, and edges that note what they are asked.
+///
+/// Use:     BOOST_FIXTURE_TEST_SUITE(name, PartsFixture)
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+#include <vector>
+
+#include "lib/destdb/facts.h"
+#include "lib/testing/fault_storage.h"
+#include "lib/testing/manual_clock.h"
+#include "qmgr/surroundings.h"
+
+namespace pen::qmgr {
+
+/// Edges that do nothing but remember.
+struct NotedPorts final : Ports {
+  int settles = 0, readers_gone = 0;
+  std::vector<ipc::route::Route> routes;
+  std::vector<std::string> asked;  // recipients of the routes
+  std::vector<ipc::delivery::Job> jobs;
+  std::vector<ipc::bounce::Notify> notices;
+  std::vector<std::uint64_t> released;  // spool files
+  bool spool_opens = true;
+
+  void settle_soon() override { ++settles; }
+  void route(const ipc::route::Route& r) override {
+    routes.push_back(r);
+    asked.emplace_back(r.recipient);
+  }
+  void open_connection(const std::string&, const ipc::delivery::OpenConnection&, const std::string&,
+                       std::uint32_t) override {}
+  void close_connection(const std::string&, ConnectionNumber) override {}
+  void hand_job(const std::string&, ipc::delivery::Job& job, async::Fd) override {
+    jobs.push_back(job);
+    jobs.back().inline_body = {};
+  }
+  void notify(const ipc::bounce::Notify& n, async::Fd) override {
+    notices.push_back(n);
+    notices.back().inline_body = {};
+  }
+  Result<async::Fd> open_body(std::uint64_t, const std::string&) override {
+    if (!spool_opens) return fail_errno("open", EIO);
+    return async::Fd();
+  }
+  void readers_lost() override { ++readers_gone; }
+  void release_body(std::uint64_t spool_file, const std::string&) override {
+    released.push_back(spool_file);
+  }
+  void queue_state(bool) override {}
+  [[noreturn]] void fatal(const Error& why) override {
+    BOOST_FAIL("fatal: " << why.message());
+    std::abort();
+  }
+};
+
+struct PartsFixture {
+  testing::ManualClock clock;
+  testing::FaultStorage disk;
+  Random random{7};
+  destdb::MemoryTable destinations;
+  std::unique_ptr<queue_log::QueueLog> log = open();
+  Scheduler scheduler{{}, [](std::string_view) { return TransportLimits{}; }, destinations, random};
+  NotedPorts ports;
+  Surroundings around{{}, *log, scheduler, ports, clock};
+
+  std::unique_ptr<queue_log::QueueLog> open() {
+    queue_log::Options options;
+    options.segment_size = 32768;
+    options.intervals = queue_log::retry_ladder(seconds(300), seconds(4000));
+    options.reserve = 65536;
+    auto opened = queue_log::QueueLog::open(disk, options, clock, random);
+    BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().message()));
+    return std::move(*opened);
+  }
+  void recover() {
+    for (int i = 0; i < 10000; ++i) {
+      auto step = log->recover_step(4096);
+      BOOST_REQUIRE(step.has_value());
+      while (commit()) {
+      }
+      if (*step == queue_log::Recovery::done) return;
+    }
+    BOOST_FAIL("recovery does not end");
+  }
+  bool commit() {
+    auto batch = log->next_batch();
+    if (!batch) return false;
+    auto done = batch->execute(disk);
+    BOOST_REQUIRE(log->complete(std::move(*batch), done).has_value());
+    return true;
+  }
+  /// Everything appended so far is on the disk afterwards.
+  void sync() {
+    log->flush();
+    while (commit()) {
+    }
+  }
+};
+
+}  // namespace pen::qmgr

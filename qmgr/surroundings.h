@@ -1,0 +1,93 @@
+#pragma once
+/// What every part of the manager works with: the settings, the queue log, the scheduler, the edges and the clock.
+///
+/// Use:     Surroundings is made once, by the Manager, and given to each of its parts by reference.
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "lib/async/fd.h"
+#include "lib/base/random.h"
+#include "lib/base/time.h"
+#include "lib/ipc/bounce.h"
+#include "lib/ipc/delivery.h"
+#include "lib/ipc/route.h"
+#include "lib/queue_log/queue_log.h"
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::qmgr {
+
+struct ManagerOptions {
+  std::size_t active_messages = 20'000;  // qmgr_message_active_limit
+  std::size_t active_bytes = 64U << 20;  // envelopes in memory (not bodies); beyond it runners wait
+  // bodies kept in memory; beyond it they are read again when handed out
+  std::size_t body_bytes = 16U << 20;
+  std::size_t inline_limit = 16384;  // queue_inline_limit
+  // more than any receiver may send: a malformed request
+  std::size_t message_recipients = 1'000'000;
+  seconds backoff_min{300}, backoff_max{4000};
+  seconds lifetime{432'000}, bounce_lifetime{432'000};
+  seconds delay_warning{0};            // delay_warning_time; 0: none
+  bool confirm_delay_cleared = false;  // tell a sender who was warned of the delivery as well
+  bool double_bounces = false;  // notify_classes has 2bounce: undeliverable notices are reported
+  /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
+  std::string double_bounce_sender = {};
+  bool soft_bounce = false;  // refused mail is tried again
+  bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
+  std::string default_filter_nexthop = {};
+  // messages read from the log in one settle(): keeps the loop alive
+  std::size_t runner_slice = 64;
+  /// Makes the permits of reports: not to be guessed by a program that was not given one.
+  std::function<std::uint64_t()> new_permit = secure_random_u64;
+};
+
+/// What the manager asks of the edges. Calls never wait and never call back into the manager.
+class Ports {
+ public:
+  virtual ~Ports() = default;
+  /// An event has ended: Manager::settle() is wanted in this turn of the loop, once for all its events.
+  virtual void settle_soon() = 0;
+  virtual void route(const ipc::route::Route& request) = 0;
+  /// key and limit of the destination: OpenConnection in scheduler.h.
+  virtual void open_connection(const std::string& transport,
+                               const ipc::delivery::OpenConnection& open, const std::string& key,
+                               std::uint32_t limit) = 0;
+  virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
+  /// The slot is the edge's to fill. body: open when the body is not inline.
+  virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) = 0;
+  virtual void notify(const ipc::bounce::Notify& request, async::Fd body) = 0;
+  /// A lease of the session class for a connection to this host, answered by Manager::session_answer(). Only with session
+  /// classes.
+  virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/,
+                           const ipc::Destination&) {}
+  /// The connection is closed, or wanted no more; it may have no lease.
+  virtual void release_session(ConnectionNumber) {}
+  /// A descriptor on a spooled body, for reading.
+  virtual Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
+  /// A program is gone without an answer for the bodies that it was given: something of it may read on.
+  virtual void readers_lost() {}
+  /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.
+  virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
+  /// New mail can or cannot be taken.
+  virtual void queue_state(bool accepting) = 0;
+  /// The queue log failed: the process ends, and recovery reads what is really there.
+  [[noreturn]] virtual void fatal(const Error& why) = 0;
+};
+
+struct Surroundings {
+  ManagerOptions options;
+  queue_log::QueueLog& log;
+  Scheduler& scheduler;
+  Ports& ports;
+  const Clock& clock;
+
+  WallTime now() const { return clock.wall_now(); }
+  /// What the queue log answers where only its failure can be an error: that ends the process.
+  template <class T>
+  T must(Result<T> r) const {
+    if (!r) ports.fatal(r.error());
+    if constexpr (!std::is_void_v<T>) return *std::move(r);
+  }
+};
+
+}  // namespace pen::qmgr
