@@ -1,222 +1,85 @@
-/// Who is in the active set: new mail from memory, the runners' messages, and how they leave again.
+#include "qmgr/active_set.h"
+
 #include <algorithm>
-#include <functional>
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
-#include "qmgr/manager.h"
 
 namespace pen::qmgr {
 
-using queue_log::kJournal;
 using queue_log::QueueLogError;
 
-namespace {
-constexpr std::size_t kKeptBuffer = 256 * 1024;  // more is given back after a large message
-
-/// For the scheduler's fairness: a sender, as one client names him, so that nobody can forge his way into another's turns.
-/// 0, nobody in particular, for notifications. Two that get the same number only share their turns.
-SourceNumber source_of(const mail::Envelope& e) {
-  if (e.sender.empty()) return 0;
-  const std::hash<std::string_view> hash;
-  return (hash(e.sender) ^ (hash(e.client.address) * 3)) | 1U;
-}
-}  // namespace
-
-Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler,
-                 Ports& ports, const Clock& clock)
-    : around_{std::move(options), log, scheduler, ports, clock},
-      options_(around_.options),
-      log_(log),
-      scheduler_(scheduler),
-      ports_(ports),
-      clock_(clock),
-      runners_(log.log_count()) {
+ActiveSet::ActiveSet(const Surroundings& around) : around_(around) {
   // Tables that grow as mail comes would stop it for milliseconds each time.
-  const std::size_t expected = std::min<std::size_t>(options_.active_messages, 1U << 20U);
-  active_.reserve(expected);
+  const std::size_t expected = std::min<std::size_t>(around_.options.active_messages, 1U << 20U);
+  messages_.reserve(expected);
   by_id_.reserve(expected);
-  accepting_ = log_.has_space();
-  runners_[queue_log::kHold].look = false;       // nothing runs there
-  const Turn turn(turns_, Turn::Then::nothing);  // the scheduler has a time from the start
-}
-Manager::~Manager() = default;
-
-bool Manager::accepting() const { return accepting_; }
-
-bool Manager::has_room() const {
-  return active_.size() + pending_new_ < options_.active_messages &&
-         active_bytes_ < options_.active_bytes;
 }
 
-bool Manager::may_admit() const { return has_room() && log_.may_begin(); }
-
-void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
-                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
-  const Turn turn(turns_);
-  using ipc::enqueue::Outcome;
-  const auto unused = [&] {
-    if (spool_file != 0) ports_.release_body(spool_file, envelope.queue_id);
-  };
-  if (envelope.queue_id.empty() || envelope.recipients.empty() ||
-      envelope.recipients.size() > options_.message_recipients) {
-    unused();
-    answer(Outcome::refused, "no queue id, no recipients, or too many");
-    return;
-  }
-  if (spool_file == 0 && envelope.body.size != inline_body.size()) {
-    answer(Outcome::refused, "the body is not as long as the envelope says");
-    return;
-  }
-  // Whoever may name any report could make any failure go unreported.
-  if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
-                   [&](const mail::Discharge& d) { return may_discharge(d, permit); })) {
-    unused();
-    answer(Outcome::refused, "discharges a report that its sender was not asked for");
-    return;
-  }
-  Beginning beginning = beginning_of(envelope, now());
-  if (beginning.remaining.empty()) {
-    unused();
-    answer(Outcome::refused, "nobody to deliver to");
-    return;
-  }
-  to_log(envelope, beginning, inline_body, spool_file, spool_offset, appended_);
-  // What becomes of the recipients will have to fit beside it.
-  if (appended_.payload.size() + envelope.recipients.size() * kLeastNote >
-      queue_log::QueueLog::kMaxMessage) {
-    appended_.payload = {};
-    unused();
-    answer(Outcome::refused, "the envelope is too large");
-    return;
-  }
-  auto appended = log_.append(appended_);
-  if (appended_.payload.capacity() > kKeptBuffer) appended_.payload = {};
-  if (!appended) {
-    const Error& e = appended.error();
-    unused();
-    if (e.is(QueueLogError::no_space)) {
-      answer(Outcome::no_space, e.message());
-    } else if (e.is(QueueLogError::too_large)) {
-      answer(Outcome::refused, e.message());
-    } else {
-      ports_.fatal(e);
-    }
-    return;
-  }
-  std::unique_ptr<Active> fresh;
-  std::vector<mail::Discharge> discharges = envelope.discharges;
-  if (appended->duplicate) {
-    unused();  // the first one's body stands
-  } else {
-    ++figures_.accepted;
-    if (may_admit() && log_.recovery() == queue_log::Recovery::done) {
-      fresh = std::make_unique<Active>();
-      fresh->place = appended->place;
-      fresh->replacement_bytes = appended->bytes;
-      fresh->remaining = std::move(beginning.remaining);
-      for (auto& n : beginning.notes) fresh->notes[n.ordinal] = std::move(n);
-      fresh->set_envelope(std::move(envelope));
-      fresh->body = inline_body;
-      fresh->spool_file = spool_file;
-      fresh->spool_offset = spool_offset;
-      ++pending_new_;
-    }
-  }
-  when_durable(appended->ticket,
-               [this, fresh = std::move(fresh), duplicate = appended->duplicate,
-                answer = std::move(answer), discharges = std::move(discharges)] mutable {
-                 for (const auto& d : discharges) discharge(d);
-                 answer(Outcome::ok, {});
-                 if (fresh) {
-                   durable_new_.push_back(std::move(fresh));
-                 } else if (!duplicate) {
-                   runners_[kJournal].look = true;
-                 }
-               });
-}
-
-void Manager::admit_new() {
-  while (!durable_new_.empty()) {
-    auto m = std::move(durable_new_.front());
-    durable_new_.pop_front();
-    --pending_new_;
-    if (!begun(m->id(), kJournal, log_.start(m->id(), m->place, m->replacement_bytes))) continue;
-    admit(std::move(m));
-    pack_envelopes();
-  }
-}
-
-MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
+Active& ActiveSet::add(std::unique_ptr<Active> owned) {
   Active& m = *owned;
   m.number = next_number_++;
-  m.active = now();
-  const bool hold = m.envelope().hold;
-  if (hold) {  // the copy in the hold log is there to be released
-    mail::Envelope envelope = m.take_envelope();
-    envelope.hold = false;
-    m.set_envelope(std::move(envelope));
-  }
   m.bytes = sizeof(Active) + 256 * m.envelope().recipients.size() + m.envelope().client.helo.size();
-  active_bytes_ += m.bytes;
+  bytes_ += m.bytes;
   if (!m.body.empty()) {
     body_bytes_ += m.body.size();
-    body_order_.push_back(m.number);
+    bodies_.push_back(m.number);
   }
   by_id_[m.id()] = &m;
-  active_.emplace(m.number, std::move(owned));
+  messages_.emplace(m.number, std::move(owned));
   m.keep_in(unpacked_);
-  // Bodies beyond the bound are read again from the log when their job is handed out.
-  while (body_bytes_ > options_.body_bytes && !body_order_.empty()) {
-    if (Active* old = find(body_order_.front())) drop_body(*old);
-    body_order_.pop_front();
+  while (body_bytes_ > around_.options.body_bytes && !bodies_.empty()) {
+    if (Active* old = find(bodies_.front())) drop_body(*old);
+    bodies_.pop_front();
   }
-  while (!body_order_.empty() && find(body_order_.front()) == nullptr) body_order_.pop_front();
-  const auto left = m.remaining.count();
-  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender,
-            m.envelope().body.size, left);
-  m.outstanding = left;
-  if (left == 0) to_conclude_.push_back(m.number);
-  Ordinals wanted;
-  wanted.reserve(left);
-  for (const auto& range : m.remaining.ranges()) {
-    for (std::uint32_t i = range.first; i < range.end; ++i) wanted.push_back(i);
-  }
-  scheduler_.admit(m.number, wanted, source_of(m.envelope()));
-  for (const auto& [ordinal, count] : m.seldom().deaths)
-    if (count >= kDeathsAlone) {
-      scheduler_.isolate_message(m.number);
-      break;
-    }
-  if (hold) give_order(m, Active::Order::hold, {});
-  return m.number;
+  while (!bodies_.empty() && find(bodies_.front()) == nullptr) bodies_.pop_front();
+  return m;
 }
 
-void Manager::leave(Active& m) {
-  scheduler_.forget(m.number);
+void ActiveSet::remove(Active& m) {
+  around_.scheduler.forget(m.number);
   drop_body(m);
-  active_bytes_ -= m.bytes;
+  bytes_ -= m.bytes;
   by_id_.erase(m.id());
-  active_.erase(m.number);
+  messages_.erase(m.number);
 }
 
-void Manager::drop_body(Active& m) {
+void ActiveSet::drop_body(Active& m) {
   body_bytes_ -= m.body.size();
   m.body_kept = m.body_kept && m.body.empty();
   m.body = std::string();
 }
 
-void Manager::pack_envelopes() {
-  while (unpacked_.count > kUnpacked) find(unpacked_.first().number)->pack();
+Active* ActiveSet::find(MessageNumber number) {
+  const auto at = messages_.find(number);
+  return at == messages_.end() ? nullptr : at->second.get();
+}
+Active* ActiveSet::find(std::string_view queue_id) {
+  const auto at = by_id_.find(queue_id);
+  return at == by_id_.end() ? nullptr : at->second;
+}
+const Active* ActiveSet::find(std::string_view queue_id) const {
+  const auto at = by_id_.find(queue_id);
+  return at == by_id_.end() ? nullptr : at->second;
+}
+Active& ActiveSet::at(MessageNumber number) {
+  Active* m = find(number);
+  PEN_CHECK(m != nullptr, "a message that is not in the active set");
+  return *m;
 }
 
-std::optional<std::string> Manager::body_of(Active& m) {
+bool ActiveSet::has_room() const {
+  return messages_.size() + promised_ < around_.options.active_messages &&
+         bytes_ < around_.options.active_bytes;
+}
+
+std::optional<std::string> ActiveSet::body_of(const Active& m) const {
   if (m.spool_file != 0) return std::string();
   if (m.body_kept) return m.body;
-  auto stored = log_.read(m.place);
+  auto stored = around_.log.read(m.place);
   if (!stored && !stored.error().is(QueueLogError::damaged) &&
       !stored.error().is(QueueLogError::not_found))
-    ports_.fatal(stored.error());
+    around_.ports.fatal(stored.error());
   auto again = stored ? from_log(*std::move(stored)) : nullptr;
   if (!again) {
     log::error("{}: the queue log no longer holds the message's content", m.id());
@@ -225,274 +88,26 @@ std::optional<std::string> Manager::body_of(Active& m) {
   return std::move(again->body);
 }
 
-void Manager::lose(Active& m) {
-  log::error(
-      "{}: lost to damage of the queue log, as the lines before say; what the disk still holds of "
-      "it is kept as damaged-segment-NNNNNNNN in queue_log_directory",
-      m.id());
-  must(log_.finish(m.id()));
-  for (const auto& waits : m.rare().ordered_by) waits(false);
-  leave(m);
-}
-
-bool Manager::begun(const std::string& id, queue_log::LogId log, Result<void> started) {
-  if (started) return true;
-  const Error& e = started.error();
-  Runner& r = runners_[log];
-  r.look = false;
-  if (e.is(QueueLogError::superseded)) {
-    // Its spool file, if it has one of its own, is found to be nobody's by the next start: until its mark is on the disk a
-    // crash may bring this version back.
-    log::info(
-        "{}: another version of this message is in the queue, and counts; this one is dropped", id);
-    r.look = true;
-  } else if (e.is(QueueLogError::not_found)) {
-    r.after_commit = true;  // on its way to another log
-  } else if (e.is(QueueLogError::no_space)) {
-    r.next = now() + seconds(1);
-  } else {
-    ports_.fatal(e);
-  }
-  return false;
-}
-
-Active* Manager::find(MessageNumber n) {
-  auto it = active_.find(n);
-  return it == active_.end() ? nullptr : it->second.get();
-}
-const Active* Manager::find(std::string_view queue_id) const {
-  auto it = by_id_.find(queue_id);
-  return it == by_id_.end() ? nullptr : it->second;
-}
-void Manager::each_active(const std::function<void(const Active&)>& see) const {
-  for (const auto& [number, m] : active_) see(*m);
-}
-
-std::unique_ptr<Active> Manager::read_begun(queue_log::Stored&& stored) {
-  const std::string id = stored.envelope.queue_id;
-  const queue_log::Envelope as_it_is = stored.envelope;
-  auto m = from_log(std::move(stored));
-  if (!m) {
-    // Kept for a person to look at: neither lost nor tried for ever.
-    log::error("{}: the stored message cannot be read; placed on hold", id);
-    must(log_.hold(id, as_it_is));
-  }
-  return m;
-}
-
-bool Manager::take_stored(queue_log::LogId log, queue_log::Stored&& stored) {
-  const std::string& id = stored.envelope.queue_id;
-  if (!begun(id, log, log_.start(stored))) return runners_[log].look;
-  const bool flushed = stored.appended <= flushed_at_ && stored.place.log != kJournal;
-  auto m = read_begun(std::move(stored));
-  if (!m) return true;
-  // A notification from before a restart may be gone when its message asks what is still owed.
-  if (known_discharges_.size() < kMaxKnownDischarges) {
-    for (const auto& d : m->envelope().discharges) known_discharges_[d.queue_id].push_back(d);
-  }
-  const MessageNumber number = admit(std::move(m));
-  if (flushed) scheduler_.override_deferral(number);
-  return true;
-}
-
-bool Manager::run_log(queue_log::LogId id) {
-  Runner& r = runners_[id];
-  auto due = log_.next_due(id, now());
-  if (!due) {
-    if (due.error().is(QueueLogError::recovering)) return false;
-    ports_.fatal(due.error());
-  }
-  r.look = due->more || due->message.has_value();
-  r.next = due->next;
-  if (!due->message) return due->more;
-  return take_stored(id, *std::move(due->message));
-}
-
-void Manager::run_runners() {
-  // New and deferred mail are admitted alternately; the retry logs take turns among themselves.
-  if (log_.recovery() != queue_log::Recovery::done) return;
-  const WallTime t = now();
-  const auto wanted = [&](const Runner& r) { return r.look || (r.next && *r.next <= t); };
-  for (std::size_t i = 0; i < options_.runner_slice && may_admit(); ++i) {
-    if ((order_turn_ = !order_turn_) && run_order()) continue;
-    bool ran = false;
-    for (int side = 0; side < 2 && !ran; ++side) {
-      journal_turn_ = !journal_turn_;
-      if (journal_turn_) {
-        if (wanted(runners_[kJournal])) ran = run_log(kJournal);
-        continue;
-      }
-      const std::size_t logs = runners_.size() - queue_log::kFirstRetry;
-      for (std::size_t k = 0; k < logs && !ran; ++k) {
-        retry_turn_ = (retry_turn_ + 1) % logs;
-        const auto id = static_cast<queue_log::LogId>(queue_log::kFirstRetry + retry_turn_);
-        if (!wanted(runners_[id])) continue;
-        ran = run_log(id);
-        Runner& r = runners_[id];
-        if (!ran && r.next && *r.next <= t) {
-          // Due now and not shown: it waits for the sync that was just asked for.
-          r.next.reset();
-          r.after_commit = true;
-        }
-      }
-    }
-    pack_envelopes();
-    if (!ran && orders_waiting_.empty()) return;
-  }
-}
-
-bool Manager::others_wait() const {
-  if (!orders_waiting_.empty()) return true;
-  const WallTime t = now();
-  return std::any_of(runners_.begin(), runners_.end(),
-                     [t](const Runner& r) { return r.look || (r.next && *r.next <= t); });
-}
-
-void Manager::park_excess() {
-  if (has_room() || log_.recovery() != queue_log::Recovery::done || !scheduler_.crowded() ||
-      !others_wait())
+void ActiveSet::renew(Active& m) {
+  auto body = body_of(m);
+  if (!body) return;
+  auto renewed = around_.log.renew(m.id(), to_log(m, *body));
+  if (!renewed) {
+    if (!renewed.error().is(QueueLogError::no_space)) around_.ports.fatal(renewed.error());
     return;
-  for (std::size_t i = 0; i < options_.runner_slice; ++i) {
-    const auto number = scheduler_.excess();
-    if (!number) return;
-    Active& m = *find(*number);
-    const Ordinals back = scheduler_.withdraw(*number);
-    PEN_CHECK(m.outstanding >= back.size() && !back.empty());
-    m.outstanding -= back.size();
-    m.parked = true;
-    ++figures_.parked;
-    to_conclude_.push_back(*number);
-    if (clock_.now() - parked_told_ >= seconds(60)) {
-      parked_told_ = clock_.now();
-      log::info(
-          "the active set is full: messages for slow destinations with more than "
-          "active_share_limit of it make room for others ({} so far)",
-          figures_.parked);
-    }
+  }
+  m.place = *renewed;
+  ++m.generation;
+  if (!m.body_kept) {
+    // Not in the file yet: the body stays in memory for the rest of the round.
+    m.body = *std::move(body);
+    m.body_kept = true;
+    body_bytes_ += m.body.size();
   }
 }
 
-/// The oldest order that waits for room.
-bool Manager::run_order() {
-  if (orders_waiting_.empty()) return false;
-  OrderWaits next = std::move(orders_waiting_.front());
-  orders_waiting_.pop_front();
-  order(next.where, next.verb, std::move(next.done));
-  return true;
-}
-
-void Manager::flush_all() {
-  const Turn turn(turns_);
-  forgive();
-  flushed_at_ = now();
-  log_.make_due();
-  for (Runner& r : runners_) r.look = true;
-  runners_[queue_log::kHold].look = false;
-}
-
-void Manager::look_again() {
-  const Turn turn(turns_);
-  for (std::size_t id = queue_log::kFirstRetry; id < runners_.size(); ++id)
-    runners_[id].look = true;
-}
-
-void Manager::when_recovered(std::function<void()> fn) { when_recovered_.push_back(std::move(fn)); }
-
-void Manager::when_durable(queue_log::Ticket ticket, std::move_only_function<void()> then) {
-  if (ticket <= log_.committed()) {
-    // Never inside the caller's call: answers come in order of the tickets.
-    ticket = log_.committed();
-  }
-  if (!waiting_.empty()) ticket = std::max(ticket, waiting_.back().first);
-  waiting_.emplace_back(ticket, std::move(then));
-}
-
-void Manager::committed(queue_log::Ticket ticket) {
-  const Turn turn(turns_);
-  while (!waiting_.empty() && waiting_.front().first <= ticket) {
-    auto then = std::move(waiting_.front().second);
-    waiting_.pop_front();
-    then();
-    pack_envelopes();
-  }
-  for (const auto& then : std::exchange(after_commit_, {})) then();
-  for (Runner& r : runners_) {
-    r.look = r.look || r.after_commit;
-    r.after_commit = false;
-  }
-  while (auto id = log_.stale()) {
-    const auto it = by_id_.find(*id);
-    if (it == by_id_.end()) break;
-    renew(*it->second);
-    break;  // one per commit: renewing moves the head as well
-  }
-}
-
-void Manager::settle() {
-  const Turn turn(turns_, Turn::Then::nothing);
-  known_routes_ = 0;
-  if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
-  if (!when_recovered_.empty() && log_.recovery() == queue_log::Recovery::done)
-    for (const auto& fn : std::exchange(when_recovered_, {})) fn();
-  do {
-    while (!waiting_.empty() && waiting_.front().first <= log_.committed())
-      committed(log_.committed());
-    admit_new();
-    do_actions();
-    while (!to_conclude_.empty()) {
-      const MessageNumber n = to_conclude_.front();
-      to_conclude_.pop_front();
-      if (Active* m = find(n)) maybe_conclude(*m);
-      pack_envelopes();
-    }
-    if (report_again_ <= clock_.now()) {
-      report_again_ = kNever;
-      for (const MessageNumber n : std::exchange(reports_waiting_, {})) {
-        if (Active* m = find(n)) {
-          m->reporting = false;
-          to_conclude_.push_back(n);
-        }
-      }
-      continue;
-    }
-    park_excess();
-    if (!to_conclude_.empty()) continue;
-    run_runners();
-    find_discharges();
-    do_actions();
-  } while (!to_conclude_.empty());
-  if (const bool space = log_.has_space(); space != accepting_) {
-    accepting_ = space;
-    ports_.queue_state(space);
-  }
-}
-
-SteadyTime Manager::wake_at() const {
-  SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
-  if (!waiting_.empty() && waiting_.front().first <= log_.committed()) return clock_.now();
-  if (!durable_new_.empty() || discharge_scan_) return clock_.now();
-  if ((has_room() ? !log_.may_begin() : scheduler_.crowded()) && others_wait())
-    at = std::min(at, clock_.now() + seconds(1));
-  if (log_.recovery() == queue_log::Recovery::done && may_admit()) {
-    if (!orders_waiting_.empty()) return clock_.now();
-    const WallTime t = clock_.wall_now();
-    for (const Runner& r : runners_) {
-      if (r.look) return clock_.now();
-      // At most a minute at once: the wall clock may be set meanwhile.
-      if (r.next)
-        at = std::min(
-            at, clock_.now() + std::clamp<microseconds>(*r.next - t, microseconds(0), seconds(60)));
-    }
-  }
-  return at;
-}
-
-Manager::Figures Manager::figures() const {
-  Figures f = figures_;
-  f.active = active_.size();
-  f.active_bytes = active_bytes_;
-  f.kept_body_bytes = body_bytes_;
-  return f;
+void ActiveSet::pack() {
+  while (unpacked_.count > kUnpacked) find(unpacked_.first().number)->pack();
 }
 
 }  // namespace pen::qmgr

@@ -50,7 +50,7 @@ void Manager::do_actions() {
     }
     for (auto& a : actions_) {
       std::visit([this](auto& x) { act(x); }, a);
-      pack_envelopes();
+      active_.pack();
     }
   }
 }
@@ -71,7 +71,7 @@ void Manager::unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus 
 }
 
 void Manager::act(const RouteRecipient& a) {
-  Active& m = *find(a.message);
+  Active& m = active_.at(a.message);
   if (may_be_option(m.envelope().recipients[a.ordinal].address))
     return unroutable(m, a.ordinal, bad_syntax());
   const std::string way = way_of(m.envelope(), options_.default_filter_nexthop);
@@ -142,7 +142,7 @@ bool Manager::yield_session(std::uint32_t session_class) {
 }
 
 void Manager::act(HandJob& a) {
-  Active& m = *find(a.message);
+  Active& m = active_.at(a.message);
   ipc::delivery::Job job;
   job.job = a.job;
   job.connection = a.connection;
@@ -188,7 +188,7 @@ void Manager::act(HandJob& a) {
   } else if (m.body_kept) {
     job.inline_body = m.body;
   } else {
-    auto body = body_of(m);
+    auto body = active_.body_of(m);
     if (!body) {
       deferred(m, a.ordinals,
                {mail::Action::deferred, "4.3.0", "cannot read the message's content", {}, {}});
@@ -204,7 +204,7 @@ void Manager::act(HandJob& a) {
 
 void Manager::act(const DeferRecipients& a) {
   jobs_.erase(a.job);
-  Active& m = *find(a.message);
+  Active& m = active_.at(a.message);
   if (a.withdrawn && m.parked) {  // nothing happened to them
     PEN_CHECK(m.outstanding >= a.ordinals.size());
     m.outstanding -= a.ordinals.size();
@@ -254,7 +254,7 @@ void Manager::routed(ipc::route::Routed& answer) {
   const auto [number, ordinal] = it->second;
   routes_asked_.erase(it);
   route_deaths_.erase({number, ordinal});
-  Active& m = *find(number);
+  Active& m = active_.at(number);
   if (auto* resolved = std::get_if<ipc::route::Resolved>(&answer.answer)) {
     if (may_be_option(resolved->recipient)) return unroutable(m, ordinal, bad_syntax());
     if (!resolved->recipient.empty() &&
@@ -288,7 +288,7 @@ void Manager::router_lost(std::uint64_t last_sent) {
     const std::uint8_t deaths = ++route_deaths_[{asked.message, asked.ordinal}];
     if (deaths >= kDeathsHeld) {
       route_deaths_.erase({asked.message, asked.ordinal});
-      Active& m = *find(asked.message);
+      Active& m = active_.at(asked.message);
       log::error("{}: looking up <{}> ended trivial-rewrite {} times; it is asked no more", m.id(),
                  m.envelope().recipients[asked.ordinal].address, deaths);
       scheduler_.unroutable(asked.message, asked.ordinal);
@@ -327,7 +327,7 @@ void Manager::job_survived_death(JobNumber job) {
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;
   ports_.readers_lost();
-  Active& m = *find(it->second.message);
+  Active& m = active_.at(it->second.message);
   std::uint8_t most = 0;
   for (const std::uint32_t ordinal : it->second.ordinals)
     most = std::max(most, ++m.rare().deaths[ordinal]);
@@ -354,7 +354,7 @@ void Manager::job_result(ipc::delivery::JobResult& result) {
   if (it == jobs_.end()) return;
   const JobInHand job = std::move(it->second);
   jobs_.erase(it);
-  Active& m = *find(job.message);
+  Active& m = active_.at(job.message);
   Ordinals left = job.ordinals;
   JobEnd end = result.own_fault   ? JobEnd::own_fault
                : result.cut_short ? JobEnd::cut_short

@@ -31,6 +31,8 @@
 #include "lib/ipc/route.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
+#include "qmgr/acknowledgements.h"
+#include "qmgr/active_set.h"
 #include "qmgr/message.h"
 #include "qmgr/route_cache.h"
 #include "qmgr/scheduler/scheduler.h"
@@ -55,7 +57,7 @@ class Manager {
                std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer);
   bool accepting() const;
   /// The active set can take another message.
-  bool room() const { return has_room(); }
+  bool room() const { return active_.has_room(); }
 
   // --- trivial-rewrite ---
   void routed(ipc::route::Routed& answer);
@@ -95,8 +97,8 @@ class Manager {
   void bounce_unavailable(const std::string& why);
 
   // --- the log's writer ---
-  /// Everything up to this ticket is durable.
-  void committed(queue_log::Ticket ticket);
+  /// A commit is back: more is durable.
+  void committed();
 
   // --- tools ---
   /// Orders for one message, wherever it is. done(outcome) is called when the order is durable. A flush, which
@@ -128,9 +130,8 @@ class Manager {
   }
   /// Calls fn in a settle() once recovery has ended: before that no order can be given.
   void when_recovered(std::function<void()> fn);
-  /// Messages in memory: for listings.
-  void each_active(const std::function<void(const Active&)>& see) const;
-  const Active* find(std::string_view queue_id) const;
+  /// A message that is being worked on: for listings.
+  const Active* find(std::string_view queue_id) const { return active_.find(queue_id); }
 
   // --- turning ---
   void settle();
@@ -180,20 +181,11 @@ class Manager {
     Ordinals ordinals;
   };
 
-  // active_set.cc
-  bool has_room() const;
+  // manager.cc
   /// Whether one more message may be begun: the disk has room for the replacements of all of them as well.
   bool may_admit() const;
   MessageNumber admit(std::unique_ptr<Active> m);
   void admit_new();
-  void leave(Active& m);
-  void drop_body(Active& m);
-  /// Packs the envelopes that were unpacked first, but for the last kUnpacked. Between two events only: it ends the life
-  /// of references into them.
-  void pack_envelopes();
-  static constexpr std::size_t kUnpacked = 256;
-  /// nullopt: the disk does not give it back; said in the log.
-  std::optional<std::string> body_of(Active& m);
   /// The end of a message of which the disk has kept too little.
   void lose(Active& m);
   void run_runners();
@@ -253,8 +245,6 @@ class Manager {
   void give_up_reports(Active& m);
   bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
   void discharge(const mail::Discharge& d);
-  /// Writes the message as it stands to the journal, if there is space.
-  void renew(Active& m);
   /// Looks through the queue, a slice at a time, for notifications made before a restart.
   void find_discharges();
 
@@ -266,12 +256,10 @@ class Manager {
   };
   void order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, Tries tries);
 
-  void when_durable(queue_log::Ticket ticket, std::move_only_function<void()> then);
   template <class T>
   T must(Result<T> r) {
     return around_.must(std::move(r));
   }
-  Active* find(MessageNumber n);
   WallTime now() const { return clock_.wall_now(); }
 
   Surroundings around_;
@@ -285,15 +273,9 @@ class Manager {
   Ports& ports_;
   const Clock& clock_;
 
+  ActiveSet active_{around_};
+  Acknowledgements acknowledgements_{around_.log};
   queue_log::Envelope appended_;  // its memory serves the next one
-  MessageNumber next_number_ = 1;
-  Unpacked unpacked_;
-  std::unordered_map<MessageNumber, std::unique_ptr<Active>> active_;
-  std::unordered_map<std::string_view, Active*> by_id_;  // the messages own the ids
-  std::size_t pending_new_ = 0;                          // accepted, and to be admitted from memory
-  std::size_t active_bytes_ = 0, body_bytes_ = 0;
-  std::deque<MessageNumber> body_order_;  // bodies in memory, oldest first
-
   std::uint64_t next_request_ = 1;
   std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
   RouteCache routes_;
@@ -322,7 +304,6 @@ class Manager {
   // beyond it a notice may be sent twice, none is lost
   static constexpr std::size_t kMaxKnownDischarges = 100'000;
 
-  std::deque<std::pair<queue_log::Ticket, std::move_only_function<void()>>> waiting_;
   // New mail that is durable and was answered for: admitted by settle(), so that no answer waits for that work.
   std::deque<std::unique_ptr<Active>> durable_new_;
   std::vector<std::function<void()>> after_commit_;

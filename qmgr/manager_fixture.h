@@ -133,7 +133,7 @@ class Qmgr : public Ports {
     auto done = batch->execute(storage_);
     auto ticket = log_->complete(std::move(*batch), done);
     BOOST_REQUIRE(ticket.has_value());
-    manager_->committed(*ticket);
+    manager_->committed();
     return true;
   }
 

@@ -51,18 +51,19 @@ void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStat
   PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
   m.outstanding -= ordinals.size();
   ++m.syncing;
-  when_durable(ticket, [this, number = m.number,
-                        said = log::debug_enabled() ? set : queue_log::OrdinalSet()] {
-    Active* later = find(number);
-    PEN_CHECK(later != nullptr && later->syncing > 0);
-    --later->syncing;
-    for (const auto& range : said.ranges()) {
-      for (std::uint32_t i = range.first; i < range.end; ++i)
-        log::debug("{}: to=<{}>, result synced", later->id(),
-                   later->envelope().recipients[i].address);
-    }
-    to_conclude_.push_back(number);
-  });
+  acknowledgements_.when_durable(
+      ticket,
+      [this, number = m.number, said = log::debug_enabled() ? set : queue_log::OrdinalSet()] {
+        Active* later = active_.find(number);
+        PEN_CHECK(later != nullptr && later->syncing > 0);
+        --later->syncing;
+        for (const auto& range : said.ranges()) {
+          for (std::uint32_t i = range.first; i < range.end; ++i)
+            log::debug("{}: to=<{}>, result synced", later->id(),
+                       later->envelope().recipients[i].address);
+        }
+        to_conclude_.push_back(number);
+      });
 }
 
 void Manager::maybe_conclude(Active& m) {
@@ -119,7 +120,7 @@ void Manager::finish(Active& m) {
   log::info("{}: removed", m.id());
   ++figures_.finished;
   if (m.spool_file != 0) ports_.release_body(m.spool_file, m.id());
-  leave(m);
+  active_.remove(m);
 }
 
 seconds Manager::next_delay(const Active& m, seconds usual) const {
@@ -151,14 +152,14 @@ void Manager::defer(Active& m) {
   const auto age = std::chrono::duration_cast<seconds>(now() - m.envelope().arrival);
   const auto usual = std::clamp(age, options_.backoff_min, options_.backoff_max);
   const auto log = log_.retry_log_for(m.parked ? seconds(0) : next_delay(m, usual));
-  const auto body = body_of(m);
+  const auto body = active_.body_of(m);
   if (!body) return lose(m);
   must(log_.defer(m.id(), log, to_log(m, *body)));
   Runner& r = runners_[log];
   const WallTime due = now() + log_.interval(log);
   r.next = r.next ? std::min(*r.next, due) : due;
   if (!m.parked) ++figures_.deferred;
-  leave(m);
+  active_.remove(m);
 }
 
 void Manager::give_order(Active& m, Active::Order order, std::function<void(bool)> done_with) {
@@ -178,7 +179,7 @@ void Manager::obey(Active& m) {
     log::info("{}: removed", m.id());
     if (m.spool_file != 0) ports_.release_body(m.spool_file, m.id());
     ++figures_.finished;
-  } else if (const auto body = body_of(m); !body) {
+  } else if (const auto body = active_.body_of(m); !body) {
     return lose(m);
   } else if (m.order == Active::Order::hold) {
     ticket = must(log_.hold(m.id(), to_log(m, *body)));
@@ -188,11 +189,11 @@ void Manager::obey(Active& m) {
     runners_[queue_log::kJournal].look = true;
     log::info("{}: {}", m.id(), m.order == Active::Order::expire ? "expired" : "requeued");
   }
-  when_durable(ticket, [this, waiting = std::move(m.rare().ordered_by)] {
+  acknowledgements_.when_durable(ticket, [this, waiting = std::move(m.rare().ordered_by)] {
     for (const auto& w : waiting) w(true);
     runners_[queue_log::kJournal].look = true;
   });
-  leave(m);
+  active_.remove(m);
 }
 
 void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done done_with) {
@@ -207,9 +208,8 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   const auto report = [done_with](bool obeyed) {
     done_with(obeyed ? Outcome::ok : Outcome::failed);
   };
-  const auto it = by_id_.find(where.queue_id);
-  if (it != by_id_.end()) {
-    Active& m = *it->second;
+  if (Active* active = active_.find(where.queue_id)) {
+    Active& m = *active;
     switch (verb) {
       case Verb::remove:
         give_order(m, Active::Order::remove, report);
@@ -244,7 +244,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
   if (verb == Verb::remove && where.stored >= where.size && where.size <= options_.inline_limit) {
     if (auto ticket = log_.remove(where.place, where.queue_id, where.generation)) {
       log::info("{}: removed", where.queue_id);
-      when_durable(*ticket, [report] { report(true); });
+      acknowledgements_.when_durable(*ticket, [report] { report(true); });
       return;
     }
   }
@@ -282,7 +282,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     }
     log::info("{}: removed", id);
     if (m && m->spool_file != 0) ports_.release_body(m->spool_file, id);
-    when_durable(*ticket, [report] { report(true); });
+    acknowledgements_.when_durable(*ticket, [report] { report(true); });
     return;
   }
   const bool held = where.place.log == queue_log::kHold;
@@ -324,7 +324,7 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     if (verb == Verb::requeue) log::info("{}: requeued", id);
     if (held && !stays_held) log::info("{}: released from hold", id);
     runners_[queue_log::kJournal].look = true;
-    when_durable(ticket, [this, report] {
+    acknowledgements_.when_durable(ticket, [this, report] {
       runners_[queue_log::kJournal].look = true;
       report(true);
     });

@@ -10,6 +10,7 @@
 #include "lib/destdb/facts.h"
 #include "lib/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
+#include "qmgr/message.h"
 #include "qmgr/surroundings.h"
 
 namespace pen::qmgr {
@@ -65,6 +66,8 @@ struct PartsFixture {
   NotedPorts ports;
   Surroundings around{{}, *log, scheduler, ports, clock};
 
+  PartsFixture() { recover(); }
+
   std::unique_ptr<queue_log::QueueLog> open() {
     queue_log::Options options;
     options.segment_size = 32768;
@@ -90,6 +93,34 @@ struct PartsFixture {
     auto done = batch->execute(disk);
     BOOST_REQUIRE(log->complete(std::move(*batch), done).has_value());
     return true;
+  }
+  /// A message that is in the journal, and whose work has begun.
+  std::unique_ptr<Active> begun(const std::string& id,
+                                const std::vector<std::string>& to = {"r@x.example"},
+                                const std::string& body = "body\r\n",
+                                const std::string& from = "s@x.example") {
+    mail::Envelope e;
+    e.queue_id = id;
+    e.arrival = clock.wall_now();
+    e.sender = from;
+    for (const auto& a : to)
+      e.recipients.push_back({.address = a, .original = {}, .orcpt = {}, .notify = 0});
+    e.body.size = body.size();
+    Beginning beginning = beginning_of(e, clock.wall_now());
+    queue_log::Envelope stored;
+    to_log(e, beginning, body, 0, 0, stored);
+    const auto appended = log->append(stored);
+    BOOST_REQUIRE(appended.has_value());
+    sync();
+    BOOST_REQUIRE(log->start(id, appended->place, appended->bytes).has_value());
+    sync();
+    auto m = std::make_unique<Active>();
+    m->place = appended->place;
+    m->remaining = std::move(beginning.remaining);
+    m->outstanding = m->remaining.count();
+    m->set_envelope(std::move(e));
+    m->body = body;
+    return m;
   }
   /// Everything appended so far is on the disk afterwards.
   void sync() {

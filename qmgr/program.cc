@@ -103,7 +103,7 @@ void Program::release_session(ConnectionNumber connection) {
 void Program::start() {
   writer_.on_commit([this] {
     committed_.set();
-    manager_->committed(log_.committed());
+    manager_->committed();
     if (spool_ != nullptr) spool_->reclaim(log_.last_save());
   });
   loop_.spawn("recovery", recover());

@@ -150,7 +150,7 @@ bool Manager::start_report(Active& m) {
   }
   notify.envelope = m.envelope();
   notify.envelope.recipients.clear();
-  const auto body = body_of(m);
+  const auto body = active_.body_of(m);
   if (!body) {
     m.report_refused = true;
     return false;
@@ -179,7 +179,7 @@ void Manager::notified(const ipc::bounce::Notified& answer) {
   const auto it = reports_asked_.find(answer.request);
   if (it == reports_asked_.end()) return;
   const ReportAsked asked = std::move(it->second);
-  Active* m = find(asked.message);
+  Active* m = active_.find(asked.message);
   reports_asked_.erase(it);
   if (m == nullptr) return;
   m->reporting = false;
@@ -214,8 +214,8 @@ bool Manager::may_discharge(const mail::Discharge& d, std::uint64_t permit) cons
            const ReportAsked& asked = r.second;
            if (asked.permit != permit || d.kind != static_cast<std::uint8_t>(asked.kind))
              return false;
-           const auto m = by_id_.find(d.queue_id);
-           return m != by_id_.end() && m->second->number == asked.message &&
+           const Active* m = active_.find(d.queue_id);
+           return m != nullptr && m->number == asked.message &&
                   std::all_of(d.ordinals.begin(), d.ordinals.end(),
                               [&](std::uint32_t o) { return asked.ordinals.contains(o); });
          });
@@ -223,40 +223,22 @@ bool Manager::may_discharge(const mail::Discharge& d, std::uint64_t permit) cons
 
 void Manager::discharge(const mail::Discharge& d) {
   // The notification is durable: its report is no longer owed, whatever becomes of the program that made it.
-  const auto it = by_id_.find(d.queue_id);
-  if (it == by_id_.end()) return;
-  Active& m = *it->second;
+  Active* found = active_.find(d.queue_id);
+  if (found == nullptr) return;
+  Active& m = *found;
   queue_log::OrdinalSet ordinals;
   for (const std::uint32_t ordinal : d.ordinals) ordinals.add(ordinal);
   told(m, ordinals, static_cast<ipc::bounce::Kind>(d.kind));
   if (!m.remaining.empty() || m.owes()) {
     // What is left goes to a retry log, which is synced later than the notification's own deliveries: say it here, in
     // the journal, before they begin. Without space the price is a second notice after a crash.
-    renew(m);
+    active_.renew(m);
   }
   if (m.owes() || !m.reporting) return;
   m.reporting = false;
   std::erase_if(reports_asked_, [&](const auto& r) { return r.second.message == m.number; });
   ++figures_.bounced;
   to_conclude_.push_back(m.number);
-}
-
-void Manager::renew(Active& m) {
-  auto body = body_of(m);
-  if (!body) return;
-  auto renewed = log_.renew(m.id(), to_log(m, *body));
-  if (!renewed) {
-    if (!renewed.error().is(queue_log::QueueLogError::no_space)) ports_.fatal(renewed.error());
-    return;
-  }
-  m.place = *renewed;
-  ++m.generation;
-  if (!m.body_kept) {
-    // Not in the file yet: the body stays in memory for the rest of the round.
-    m.body = *std::move(body);
-    m.body_kept = true;
-    body_bytes_ += m.body.size();
-  }
 }
 
 void Manager::find_discharges() {
@@ -282,7 +264,7 @@ void Manager::find_discharges() {
     discharges_known_ = true;
   }
   for (const MessageNumber n : std::exchange(recovered_reports_, {})) {
-    if (Active* m = find(n)) {
+    if (Active* m = active_.find(n)) {
       m->reporting = false;
       to_conclude_.push_back(n);
     }

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(each_event_of_the_manager_is_settled) {
     BOOST_TEST(qmgr->settles_asked == before + 1, what);
   };
   settled("enqueue", [&](Manager&) { qmgr->send("A1", "s@x.example", {"ok@a.example"}); });
-  settled("committed", [](Manager& m) { m.committed(1); });
+  settled("committed", [](Manager& m) { m.committed(); });
   settled("routed", [](Manager& m) {
     ipc::route::Routed answer;
     m.routed(answer);
