@@ -9,7 +9,7 @@ namespace {
 struct Set : PartsFixture {
   ActiveSet active{around};
   Active& add(const std::string& id, const std::string& body = "body\r\n") {
-    Active& m = active.add(begun(id, {"r@x.example"}, body));
+    Active& m = active.add(begun(envelope(id), body));
     scheduler.admit(m.number, {});
     return m;
   }

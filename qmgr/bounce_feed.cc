@@ -12,16 +12,18 @@ void BounceFeed::notify(const ipc::bounce::Notify& request, async::Fd body) {
   if (auto sent = channel().send(request, with); !sent) {
     // Only a message with an immense envelope: it can never be reported in one frame.
     loop().post([this, number = request.request, why = sent.error().message()] {
-      manager().notified({number, false, {}, why});
+      manager().event()->reports.notified({number, false, {}, why});
     });
   }
 }
 
-void BounceFeed::on_connected() { manager().bounce_ready(); }
-void BounceFeed::on_refused(const Error& why) { manager().bounce_unavailable(why.message()); }
-void BounceFeed::on_message(ipc::bounce::FromBounce& message) {
-  manager().notified(std::get<ipc::bounce::Notified>(message));
+void BounceFeed::on_connected() { manager().event()->reports.ready(); }
+void BounceFeed::on_refused(const Error& why) {
+  manager().event()->reports.unavailable(why.message());
 }
-void BounceFeed::on_lost() { manager().bounce_lost(); }
+void BounceFeed::on_message(ipc::bounce::FromBounce& message) {
+  manager().event()->reports.notified(std::get<ipc::bounce::Notified>(message));
+}
+void BounceFeed::on_lost() { manager().event()->reports.lost(); }
 
 }  // namespace pen::qmgr

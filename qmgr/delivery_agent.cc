@@ -99,7 +99,7 @@ void DeliveryAgent::take(ipc::delivery::ConnectionOpened& m) {
   // As many jobs as there are slots can be in hand at once; a share of them for each connection.
   m.features.window = std::clamp(m.features.window, 1U, 1024U);
   if (free_slots_.size() < kSlots / 4) m.features.window = 1;
-  manager_.connection_opened(m.connection, m.features);
+  manager_.event()->scheduler.opened(m.connection, m.features);
 }
 
 void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
@@ -115,18 +115,19 @@ void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
   for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
   forget(m.connection, m.lingers);
   // The next program is there when this one has hung up: until then its jobs wait.
-  if (m.trouble == ipc::delivery::Trouble::replaced) manager_.transport_up(transport_, false);
-  manager_.connection_closed(m);
+  if (m.trouble == ipc::delivery::Trouble::replaced)
+    manager_.event()->scheduler.transport_up(transport_, false);
+  manager_.event()->jobs.connection_closed(m);
 }
 
 void DeliveryAgent::take(ipc::delivery::JobResult& m) {
   if (!jobs_.contains(m.job)) return;
   release(m.job);
-  manager_.job_result(m);
+  manager_.event()->jobs.result(m);
 }
 
 void DeliveryAgent::died(bool was_connected, const std::string& why) {
-  manager_.transport_up(transport_, false);
+  manager_.event()->scheduler.transport_up(transport_, false);
   std::vector<ConnectionNumber> lost;
   for (const auto& [connection, jobs] : connections_) lost.push_back(connection);
   std::sort(lost.begin(), lost.end());
@@ -134,7 +135,7 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
     std::vector<JobNumber> in_hand;
     for (const auto& [job, handed] : jobs_) in_hand.push_back(job);
     std::sort(in_hand.begin(), in_hand.end());
-    for (const JobNumber job : in_hand) manager_.job_survived_death(job);
+    for (const JobNumber job : in_hand) manager_.event()->jobs.survived_death(job);
   }
   for (const ConnectionNumber connection : lost) {
     ipc::delivery::ConnectionClosed closed;
@@ -146,7 +147,7 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
     }
     for (const JobNumber job : std::vector<JobNumber>(connections_[connection])) release(job);
     forget(connection);
-    manager_.connection_closed(closed);
+    manager_.event()->jobs.connection_closed(closed);
   }
   for (const ConnectionNumber connection : std::exchange(lingering_, {})) released(connection);
   connections_.clear();
@@ -169,7 +170,8 @@ async::Task<void> DeliveryAgent::run() {
       const std::string why = channel ? page.error().message() : channel.error().message();
       if (failures++ == 0) log::warning("connect to {}: {}", path_, why);
       died(false, why);
-      if (failures > 1) manager_.transport_failed(transport_, "mail transport unavailable");
+      if (failures > 1)
+        manager_.event()->jobs.transport_failed(transport_, "mail transport unavailable");
       static_cast<void>(co_await loop_.sleep(pace.next()));
       continue;
     }
@@ -177,7 +179,7 @@ async::Task<void> DeliveryAgent::run() {
     async::Fd fds[] = {async::Fd(::dup(page_fd_.get()))};
     static_cast<void>(channel_->send(ipc::delivery::StagePage{kSlots}, fds));
     for (const auto& open : std::exchange(to_open_, {})) static_cast<void>(channel_->send(open));
-    if (failures > 0) manager_.transport_up(transport_, true);
+    if (failures > 0) manager_.event()->scheduler.transport_up(transport_, true);
     failures = 0;
     std::string why;
     for (;;) {

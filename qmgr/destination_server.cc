@@ -103,11 +103,9 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
   if (!m.name.empty()) {
     for (auto& key : manager_.scheduler().destinations_of(m.name)) wanted.insert(std::move(key));
   }
-  manager_.look([&](Scheduler& scheduler) {
-    scheduler.each_destination([&](const DestinationState& s) {
-      if (!m.name.empty() && !wanted.contains(s.key) && !fits(m.name, s.facts)) return;
-      found.push_back(entry(m.request, s));
-    });
+  manager_.event()->scheduler.each_destination([&](const DestinationState& s) {
+    if (!m.name.empty() && !wanted.contains(s.key) && !fits(m.name, s.facts)) return;
+    found.push_back(entry(m.request, s));
   });
   static_cast<void>(channel.send(backend(m.request)));
   std::uint64_t count = 0;
@@ -157,7 +155,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
       for (const std::string& key :
            destinations_.keys_if([&](const destdb::Facts& f) { return fits(*name, f); })) {
         destinations_.forget(key);
-        manager_.look([&](Scheduler& s) { s.forgotten(key); });
+        manager_.event()->scheduler.forgotten(key);
         if (shared_ != nullptr) shared_->forgotten(key);
         ++done.count;
       }
@@ -167,7 +165,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
   if (done.count == 0) {
     done.outcome = Outcome::not_found;
   } else {
-    if (m.verb != Verb::forget) manager_.look([](Scheduler& s) { s.suspensions_changed(); });
+    if (m.verb != Verb::forget) manager_.event()->scheduler.suspensions_changed();
     if (auto written = co_await write_(); !written) {
       done.outcome = Outcome::failed;
       done.text = "it acts now, but could not be written: " + written.error().message();
@@ -231,12 +229,12 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   };
   auto looked = std::make_shared<Looked>(loop_);
   const std::uint64_t request =
-      manager_.look_up(m.recipient, m.sender, [looked](ipc::route::Routed* routed) {
+      manager_.event()->routes.look_up(m.recipient, m.sender, [looked](ipc::route::Routed* routed) {
         if (routed != nullptr) looked->answer = std::move(routed->answer);
         looked->event.set();
       });
   static_cast<void>(co_await looked->event.wait({.deadline = loop_.now() + kRouteWait}));
-  manager_.forget_look_up(request);
+  manager_.event()->routes.forget_look_up(request);
   if (!looked->answer) {
     static_cast<void>(
         channel.send(Done{m.request, Outcome::failed, 0, "trivial-rewrite does not answer"}));
@@ -255,8 +253,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   }
   auto& route = std::get<ipc::route::Resolved>(*looked->answer);
   if (route.recipient.empty()) route.recipient = m.recipient;
-  Explanation found;
-  manager_.look([&](Scheduler& s) { found = s.explain(route); });
+  const Explanation found = manager_.event()->scheduler.explain(route);
   const TransportLimits limits = limits_(route.transport);
   e.recipient = route.recipient;
   e.transport = route.transport;

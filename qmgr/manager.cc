@@ -61,7 +61,7 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
   }
   // Whoever may name any report could make any failure go unreported.
   if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
-                   [&](const mail::Discharge& d) { return may_discharge(d, permit); })) {
+                   [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); })) {
     unused();
     answer(Outcome::refused, "discharges a report that its sender was not asked for");
     return;
@@ -117,7 +117,7 @@ void Manager::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
   acknowledgements_.when_durable(
       appended->ticket, [this, fresh = std::move(fresh), duplicate = appended->duplicate,
                          answer = std::move(answer), discharges = std::move(discharges)] mutable {
-        for (const auto& d : discharges) discharge(d);
+        for (const auto& d : discharges) reports_.discharge(d);
         answer(Outcome::ok, {});
         if (fresh) {
           durable_new_.push_back(std::move(fresh));
@@ -151,7 +151,7 @@ MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
   log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender,
             m.envelope().body.size, left);
   m.outstanding = left;
-  if (left == 0) to_conclude_.push_back(m.number);
+  if (left == 0) rounds_.look_at(m.number);
   Ordinals wanted;
   wanted.reserve(left);
   for (const auto& range : m.remaining.ranges()) {
@@ -163,18 +163,8 @@ MessageNumber Manager::admit(std::unique_ptr<Active> owned) {
       scheduler_.isolate_message(m.number);
       break;
     }
-  if (hold) give_order(m, Active::Order::hold, {});
+  if (hold) rounds_.end_by_order(m, Active::Order::hold);
   return m.number;
-}
-
-void Manager::lose(Active& m) {
-  log::error(
-      "{}: lost to damage of the queue log, as the lines before say; what the disk still holds of "
-      "it is kept as damaged-segment-NNNNNNNN in queue_log_directory",
-      m.id());
-  must(log_.finish(m.id()));
-  for (const auto& waits : m.rare().ordered_by) waits(false);
-  active_.remove(m);
 }
 
 bool Manager::begun(const std::string& id, queue_log::LogId log, Result<void> started) {
@@ -186,7 +176,8 @@ bool Manager::begun(const std::string& id, queue_log::LogId log, Result<void> st
     // Its spool file, if it has one of its own, is found to be nobody's by the next start: until its mark is on the disk a
     // crash may bring this version back.
     log::info(
-        "{}: another version of this message is in the queue, and counts; this one is dropped", id);
+        "{}: another version of this message is in the queue, and counts; this one is dropped",
+        id);
     r.look = true;
   } else if (e.is(QueueLogError::not_found)) {
     r.after_commit = true;  // on its way to another log
@@ -216,10 +207,8 @@ bool Manager::take_stored(queue_log::LogId log, queue_log::Stored&& stored) {
   const bool flushed = stored.appended <= flushed_at_ && stored.place.log != kJournal;
   auto m = read_begun(std::move(stored));
   if (!m) return true;
-  // A notification from before a restart may be gone when its message asks what is still owed.
-  if (known_discharges_.size() < kMaxKnownDischarges) {
-    for (const auto& d : m->envelope().discharges) known_discharges_[d.queue_id].push_back(d);
-  }
+  // A notice from before a restart may be gone when its message asks what is still owed.
+  reports_.seen(m->envelope());
   const MessageNumber number = admit(std::move(m));
   if (flushed) scheduler_.override_deferral(number);
   return true;
@@ -287,11 +276,10 @@ void Manager::park_excess() {
     if (!number) return;
     Active& m = active_.at(*number);
     const Ordinals back = scheduler_.withdraw(*number);
-    PEN_CHECK(m.outstanding >= back.size() && !back.empty());
-    m.outstanding -= back.size();
+    PEN_CHECK(!back.empty());
     m.parked = true;
     ++figures_.parked;
-    to_conclude_.push_back(*number);
+    rounds_.untried(m, back);
     if (clock_.now() - parked_told_ >= seconds(60)) {
       parked_told_ = clock_.now();
       log::info(
@@ -342,38 +330,80 @@ void Manager::committed() {
   }
 }
 
+void Manager::do_actions() {
+  for (;;) {
+    scheduler_.take_actions(actions_);
+    if (actions_.empty()) {
+      if (actions_.capacity() > kKeptActions) actions_ = {};
+      return;
+    }
+    for (auto& a : actions_) {
+      std::visit([this](auto& x) { act(x); }, a);
+      active_.pack();
+    }
+  }
+}
+
+void Manager::act(const OpenConnection& a) {
+  if (a.session_class) {
+    session_asked_.emplace(a.connection, a);
+    ports_.ask_session(a.connection, *a.session_class, a.destination);
+    return;
+  }
+  ports_.open_connection(a.destination.transport,
+                         {.connection = a.connection,
+                          .destination = a.destination,
+                          .nexthop = a.nexthop,
+                          .step_by_step = a.step_by_step,
+                          .clear_text = a.clear_text},
+                         a.key, a.limit);
+}
+
+void Manager::act(const CloseConnection& a) {
+  if (session_asked_.erase(a.connection) > 0) {
+    ports_.release_session(a.connection);
+  } else {
+    ports_.close_connection(a.transport, a.connection);
+  }
+}
+
+void Manager::session_answer(ConnectionNumber connection, bool granted) {
+  const auto at = session_asked_.find(connection);
+  if (at == session_asked_.end()) return;
+  const Turn turn(turns_);
+  OpenConnection open = std::move(at->second);
+  session_asked_.erase(at);
+  if (granted) {
+    scheduler_.session_granted(connection);
+    open.session_class.reset();
+    act(open);
+  } else {
+    scheduler_.session_refused(connection);
+  }
+}
+
 void Manager::settle() {
   const Turn turn(turns_, Turn::Then::nothing);
-  known_routes_ = 0;
+  routes_.new_turn();
   if (scheduler_.next_wake() <= clock_.now()) scheduler_.tick();
   if (!when_recovered_.empty() && log_.recovery() == queue_log::Recovery::done)
     for (const auto& fn : std::exchange(when_recovered_, {})) fn();
-  do {
+  for (;;) {
     while (acknowledgements_.due()) committed();
     admit_new();
     do_actions();
-    while (!to_conclude_.empty()) {
-      const MessageNumber n = to_conclude_.front();
-      to_conclude_.pop_front();
-      if (Active* m = active_.find(n)) maybe_conclude(*m);
+    while (Active* m = rounds_.next_over()) {
+      conclude(*m);
       active_.pack();
     }
-    if (report_again_ <= clock_.now()) {
-      report_again_ = kNever;
-      for (const MessageNumber n : std::exchange(reports_waiting_, {})) {
-        if (Active* m = active_.find(n)) {
-          m->reporting = false;
-          to_conclude_.push_back(n);
-        }
-      }
-      continue;
-    }
+    reports_.ask_again();
     park_excess();
-    if (!to_conclude_.empty()) continue;
+    if (rounds_.any_to_look_at()) continue;
     run_runners();
-    find_discharges();
+    reports_.look_back();
     do_actions();
-  } while (!to_conclude_.empty());
+    if (!rounds_.any_to_look_at()) break;
+  }
   if (const bool space = log_.has_space(); space != accepting_) {
     accepting_ = space;
     ports_.queue_state(space);
@@ -381,9 +411,9 @@ void Manager::settle() {
 }
 
 SteadyTime Manager::wake_at() const {
-  SteadyTime at = std::min(scheduler_.next_wake(), report_again_);
+  SteadyTime at = std::min(scheduler_.next_wake(), reports_.wake_at());
   if (acknowledgements_.due()) return clock_.now();
-  if (!durable_new_.empty() || discharge_scan_) return clock_.now();
+  if (!durable_new_.empty()) return clock_.now();
   if ((active_.has_room() ? !log_.may_begin() : scheduler_.crowded()) && others_wait())
     at = std::min(at, clock_.now() + seconds(1));
   if (log_.recovery() == queue_log::Recovery::done && may_admit()) {
@@ -402,6 +432,7 @@ SteadyTime Manager::wake_at() const {
 
 Manager::Figures Manager::figures() const {
   Figures f = figures_;
+  f.bounced = reports_.made();
   f.active = active_.size();
   f.active_bytes = active_.bytes();
   f.kept_body_bytes = active_.body_bytes();

@@ -33,8 +33,11 @@
 #include "lib/queue_log/scan.h"
 #include "qmgr/acknowledgements.h"
 #include "qmgr/active_set.h"
+#include "qmgr/jobs.h"
 #include "qmgr/message.h"
-#include "qmgr/route_cache.h"
+#include "qmgr/reports.h"
+#include "qmgr/rounds.h"
+#include "qmgr/route_requests.h"
 #include "qmgr/scheduler/scheduler.h"
 #include "qmgr/surroundings.h"
 #include "qmgr/turn.h"
@@ -59,42 +62,29 @@ class Manager {
   /// The active set can take another message.
   bool room() const { return active_.has_room(); }
 
-  // --- trivial-rewrite ---
-  void routed(ipc::route::Routed& answer);
-  /// The program died: every request up to `last_sent` without an answer is asked again, suspects alone. Later ones
-  /// never reached it; the edge still holds them.
-  void router_lost(std::uint64_t last_sent);
+  /// What an event may speak to. Reached through event() alone.
+  struct Parts {
+    RouteRequests& routes;
+    Jobs& jobs;
+    Reports& reports;
+    Scheduler& scheduler;
+  };
+  /// The guard of an event: manager.event()->routes.routed(answer).
+  class Event {
+   public:
+    Event(Turns& turns, Parts parts) : turn_(turns), parts_(parts) {}
+    Parts* operator->() { return &parts_; }
 
-  /// A tool's question where a recipient goes, asked beside the scheduler's. then(nullptr): the program died. Returns the
-  /// number for forget_look_up(), after which `then` is not called.
-  using LookedUp = std::function<void(ipc::route::Routed*)>;
-  std::uint64_t look_up(const std::string& recipient, const std::string& sender, LookedUp then);
-  void forget_look_up(std::uint64_t request) { looked_up_.erase(request); }
-
-  // --- delivery programs ---
-  void connection_opened(ConnectionNumber connection, const ipc::delivery::Features& features);
-  void connection_closed(const ipc::delivery::ConnectionClosed& closed);
-  void job_result(ipc::delivery::JobResult& result);
-  /// It is closed on the wire, or was taken back before the program was reached: what it held of limits is free.
-  void connection_gone(ConnectionNumber connection) { ports_.release_session(connection); }
-  /// The program died with this job in hand. Call before connection_closed() of its connection.
-  void job_survived_death(JobNumber job);
-  void transport_up(const std::string& transport, bool up);
-  void transport_failed(const std::string& transport, const std::string& why);
+   private:
+    Turn turn_;
+    Parts parts_;
+  };
+  Event event() { return Event(turns_, {routes_, jobs_, reports_, scheduler_}); }
 
   // --- session leases ---
+  /// It is closed on the wire, or was taken back before the program was reached: what it held of limits is free.
+  void connection_gone(ConnectionNumber connection) { ports_.release_session(connection); }
   void session_answer(ConnectionNumber connection, bool granted);
-  void session_room(std::uint32_t session_class);
-  bool yield_session(std::uint32_t session_class);
-
-  // --- bounce ---
-  void notified(const ipc::bounce::Notified& answer);
-  /// The program died: reports without an answer are asked for again after a pause.
-  void bounce_lost();
-  /// It can be reached now: asks again for every report without an answer.
-  void bounce_ready();
-  /// It cannot be reached: they stay owed, and the messages wait for their next retry.
-  void bounce_unavailable(const std::string& why);
 
   // --- the log's writer ---
   /// A commit is back: more is durable.
@@ -141,21 +131,14 @@ class Manager {
   /// gone now was told to go, so transport_failed() has no effect any more.
   void drain() {
     const Turn turn(turns_);
-    draining_ = true;
+    jobs_.drain();
     scheduler_.drain();
   }
   /// A flush: destinations that wait for their retry time may be tried at once.
   void forgive() {
     const Turn turn(turns_);
-    routes_.clear();
+    routes_.forget_routes();
     scheduler_.forgive();
-  }
-
-  /// Calls the scheduler in a turn.
-  template <class Do>
-  void look(Do&& with) {
-    const Turn turn(turns_);
-    with(scheduler_);
   }
 
   struct Figures {
@@ -172,22 +155,11 @@ class Manager {
     std::optional<WallTime> next;  // when its head is due
     bool after_commit = false;     // ask again when the batch is back
   };
-  struct RouteAsked {
-    MessageNumber message = 0;
-    std::uint32_t ordinal = 0;
-  };
-  struct JobInHand {
-    MessageNumber message = 0;
-    Ordinals ordinals;
-  };
-
   // manager.cc
   /// Whether one more message may be begun: the disk has room for the replacements of all of them as well.
   bool may_admit() const;
   MessageNumber admit(std::unique_ptr<Active> m);
   void admit_new();
-  /// The end of a message of which the disk has kept too little.
-  void lose(Active& m);
   void run_runners();
   /// Something is due and finds no room.
   bool others_wait() const;
@@ -201,52 +173,19 @@ class Manager {
   std::unique_ptr<Active> read_begun(queue_log::Stored&& stored);
   bool take_stored(queue_log::LogId log, queue_log::Stored&& stored);
 
-  // dispatch.cc
   void do_actions();
-  void act(const RouteRecipient& a);
+  void act(const RouteRecipient& a) { routes_.ask(a); }
   void act(const OpenConnection& a);
-  void act(HandJob& a);
+  void act(HandJob& a) { jobs_.hand(a); }
   void act(const CloseConnection& a);
-  void act(const DeferRecipients& a);
-
-  /// A command may take it for an option.
-  bool may_be_option(std::string_view recipient) const;
-  /// There is no way for this recipient.
-  void unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus status);
-  void soften(const Active& m, mail::DeliveryStatus& status) const;
+  void act(const DeferRecipients& a) { jobs_.deferred(a); }
 
   // outcomes.cc
-  void deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
-  void done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
-  void report_undeliverable(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
-                            std::string_view relay, std::string_view transport);
-  void maybe_conclude(Active& m);
   void conclude(Active& m);
-  bool expire(Active& m);
   void finish(Active& m);
   void defer(Active& m);
   seconds next_delay(const Active& m, seconds usual) const;
   void obey(Active& m);
-  void give_order(Active& m, Active::Order order, std::function<void(bool)> done);
-
-  // reports.cc
-  /// What the sender is to be told of this result, as bits of Note::owed; 0: nothing.
-  std::uint8_t owed_for(const Active& m, std::uint32_t ordinal,
-                        const mail::DeliveryStatus& status) const;
-  /// The same without reports on first tries.
-  std::uint8_t notices_due(const Active& m, std::uint32_t ordinal,
-                           const mail::DeliveryStatus& status) const;
-  /// Its sender is to be told that it waits.
-  bool late(const Active& m) const;
-  /// Which report is asked for next; marks who is to be warned. nullopt: none.
-  std::optional<ipc::bounce::Kind> next_report(Active& m) const;
-  bool start_report(Active& m);
-  /// Drops what could not be reported for bounce_queue_lifetime (at least one longest retry interval) and says so.
-  void give_up_reports(Active& m);
-  bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
-  void discharge(const mail::Discharge& d);
-  /// Looks through the queue, a slice at a time, for notifications made before a restart.
-  void find_discharges();
 
   struct Tries {
     /// Commits that a message on its way between two logs is waited for: each of those in hand when it set out ends
@@ -275,35 +214,12 @@ class Manager {
 
   ActiveSet active_{around_};
   Acknowledgements acknowledgements_{around_.log};
+  Rounds rounds_{around_, active_, acknowledgements_};
+  Reports reports_{around_, active_, rounds_};
+  RouteRequests routes_{around_, active_, rounds_};
+  Jobs jobs_{around_, active_, rounds_};
   queue_log::Envelope appended_;  // its memory serves the next one
-  std::uint64_t next_request_ = 1;
-  std::unordered_map<std::uint64_t, RouteAsked> routes_asked_;
-  RouteCache routes_;
-  // A message to ten thousand of one domain must not have the loop for itself: beyond these in one settle() it is asked.
-  static constexpr std::size_t kKnownRoutes = 200;
-  std::size_t known_routes_ = 0;
-  std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these
-  std::map<std::pair<MessageNumber, std::uint32_t>, std::uint8_t> route_deaths_;
-  std::unordered_map<JobNumber, JobInHand> jobs_;
   std::unordered_map<ConnectionNumber, OpenConnection> session_asked_;  // no lease yet
-  struct ReportAsked {
-    MessageNumber message = 0;
-    std::uint64_t permit = 0;
-    ipc::bounce::Kind kind = ipc::bounce::Kind::failure;
-    queue_log::OrdinalSet ordinals;
-  };
-  std::unordered_map<std::uint64_t, ReportAsked> reports_asked_;
-  std::deque<MessageNumber> to_conclude_;
-  SteadyTime report_again_ = kNever;  // after the bounce program was lost
-  std::deque<MessageNumber> reports_waiting_;
-  // Reports that were owed before a restart: their notifications may be in the queue already.
-  std::deque<MessageNumber> recovered_reports_;
-  std::unique_ptr<queue_log::Scan> discharge_scan_;
-  bool discharges_known_ = false;
-  std::unordered_map<std::string, std::vector<mail::Discharge>> known_discharges_;
-  // beyond it a notice may be sent twice, none is lost
-  static constexpr std::size_t kMaxKnownDischarges = 100'000;
-
   // New mail that is durable and was answered for: admitted by settle(), so that no answer waits for that work.
   std::deque<std::unique_ptr<Active>> durable_new_;
   std::vector<std::function<void()>> after_commit_;
@@ -316,14 +232,12 @@ class Manager {
   std::deque<OrderWaits> orders_waiting_;  // for room in the active set
   bool order_turn_ = false;
   std::vector<Runner> runners_;
-  bool overflowed_ = false;  // durable new mail was left to the journal's runner
   bool journal_turn_ = true;
   std::size_t retry_turn_ = 0;
   SteadyTime parked_told_{};
   // what was deferred before that is tried even if defer_transports says no
   WallTime flushed_at_{};
   bool accepting_ = true;
-  bool draining_ = false;
   Figures figures_;
 };
 

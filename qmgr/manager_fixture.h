@@ -100,15 +100,15 @@ class Qmgr : public Ports {
       BOOST_TEST_REQUIRE(in_hand.size() == 1U);
       const auto job = in_hand.front();
       in_hand.clear();
-      manager_->transport_up("smtp", false);
-      manager_->job_survived_death(job.job);
-      manager_->connection_closed({.connection = job.connection,
-                                   .opened = true,
-                                   .trouble = ipc::delivery::Trouble::none,
-                                   .status = {},
-                                   .unstarted = {job.job}});
+      manager_->event()->scheduler.transport_up("smtp", false);
+      manager_->event()->jobs.survived_death(job.job);
+      manager_->event()->jobs.connection_closed({.connection = job.connection,
+                                                 .opened = true,
+                                                 .trouble = ipc::delivery::Trouble::none,
+                                                 .status = {},
+                                                 .unstarted = {job.job}});
       run();
-      manager_->transport_up("smtp", true);
+      manager_->event()->scheduler.transport_up("smtp", true);
       run();
     }
   }
@@ -190,20 +190,21 @@ class Qmgr : public Ports {
         resolved.levels.push_back({{d}});
         answer.answer = resolved;
       }
-      if (routers_answer) manager_->routed(answer);
+      if (routers_answer) manager_->event()->routes.routed(answer);
     }
     for (const auto c : hosts_silent ? decltype(opening_)() : std::exchange(opening_, {})) {
       moved = true;
       ipc::delivery::Features f;
       f.window = 5;
       if (hosts_answer) {
-        manager_->connection_opened(c, f);
+        manager_->event()->scheduler.opened(c, f);
       } else {
-        manager_->connection_closed({.connection = c,
-                                     .opened = false,
-                                     .trouble = ipc::delivery::Trouble::refused,
-                                     .status = {mail::Action::deferred, "4.4.1", "refused", {}, {}},
-                                     .unstarted = {}});
+        manager_->event()->jobs.connection_closed(
+            {.connection = c,
+             .opened = false,
+             .trouble = ipc::delivery::Trouble::refused,
+             .status = {mail::Action::deferred, "4.4.1", "refused", {}, {}},
+             .unstarted = {}});
       }
     }
     for (auto& job : std::exchange(work_, {})) {
@@ -217,7 +218,7 @@ class Qmgr : public Ports {
     for (auto& n : std::exchange(reports_, {})) {
       moved = true;
       if (!bounce_works) {
-        manager_->notified({n.request, false, {}, "bounce is out of order"});
+        manager_->event()->reports.notified({n.request, false, {}, "bounce is out of order"});
         continue;
       }
       const char* const kinds[] = {"failure ", "delay ", "success ", "first try "};
@@ -233,7 +234,7 @@ class Qmgr : public Ports {
       last_ = ipc::enqueue::Outcome::ok;
       send(id, sender, {notice_goes_to}, {d}, n.permit);
       if (last_ != ipc::enqueue::Outcome::ok) {
-        manager_->notified({n.request, false, {}, "it cannot be queued"});
+        manager_->event()->reports.notified({n.request, false, {}, "it cannot be queued"});
         continue;
       }
       outside_.notices.push_back(text);
@@ -242,7 +243,7 @@ class Qmgr : public Ports {
     }
     for (auto& a : std::exchange(waiting_answers_, {})) {
       if (outside_.acknowledged.contains(a.queue_id)) {
-        manager_->notified(a);
+        manager_->event()->reports.notified(a);
         moved = true;
       } else {
         waiting_answers_.push_back(a);
@@ -271,7 +272,7 @@ class Qmgr : public Ports {
       result.results.push_back({{r.ordinal}, status});
     }
     bodies[job.queue_id] = job_bodies_[job.job];
-    manager_->job_result(result);
+    manager_->event()->jobs.result(result);
   }
 
   void settle_soon() override { ++settles_asked; }

@@ -81,11 +81,11 @@ BOOST_AUTO_TEST_CASE(a_deferred_message_whose_drop_file_returns_is_flushed_and_e
 }
 
 BOOST_AUTO_TEST_CASE(what_a_stop_leaves_waiting_is_no_failed_try_and_goes_out_at_the_next_start) {
-  qmgr->manager_->transport_up("smtp", false);
+  qmgr->manager_->event()->scheduler.transport_up("smtp", false);
   qmgr->send("A1", "s@x.example", {"ok@a.example"});
   qmgr->run();
   qmgr->manager_->drain();
-  qmgr->manager_->transport_failed("smtp", "its program went with the stop");
+  qmgr->manager_->event()->jobs.transport_failed("smtp", "its program went with the stop");
   qmgr->run();
   BOOST_TEST(qmgr->manager_->figures().deferred == 0U);
   kill();
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_route_that_holds_for_a_domain_is_asked_for_once) {
   for (const auto& to : many) BOOST_TEST(delivered("A2 " + to) == 1);
   BOOST_TEST(qmgr->routes_asked < 400U);  // those of the first two hundred at least are known
   const std::size_t before = qmgr->routes_asked;
-  qmgr->manager_->router_lost(0);
+  qmgr->manager_->event()->routes.lost(0);
   qmgr->send("A3", "s@x.example", {"ok@a.example"});
   qmgr->run();
   BOOST_TEST(qmgr->routes_asked == before + 1);  // the next one may say something else
@@ -405,7 +405,7 @@ BOOST_AUTO_TEST_CASE(a_look_up_in_hand_at_three_deaths_of_trivial_rewrite_holds_
   qmgr->send("A1", "s@x.example", {"ok@a.example"});
   qmgr->run();
   for (int death = 1; death <= 3; ++death) {
-    qmgr->manager_->router_lost(UINT64_MAX);
+    qmgr->manager_->event()->routes.lost(UINT64_MAX);
     qmgr->run();
   }
   const auto listed = qmgr->where("A1");

@@ -8,111 +8,19 @@
 
 namespace pen::qmgr {
 
-void Manager::deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
-  // A probe has one try, but what was taken back by an order was none.
-  if (m.envelope().purpose == mail::Purpose::probe && m.order == Active::Order::none) {
-    done(m, ordinals, status);
-    return;
-  }
-  for (const std::uint32_t ordinal : ordinals) {
-    Note& n = m.notes[ordinal];
-    n.ordinal = ordinal;
-    n.status = status;
-    n.status.action = mail::Action::deferred;
-    shorten(n.status);
-    n.when = now();
-  }
-  PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
-  m.outstanding -= ordinals.size();
-  to_conclude_.push_back(m.number);
-}
-
-void Manager::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
-  ResultPayload payload;
-  queue_log::OrdinalSet set;
-  if (status.action == mail::Action::failed && m.envelope().sender.empty() &&
-      !options_.double_bounces && m.envelope().purpose != mail::Purpose::probe)
-    log::info("{}: undeliverable notification discarded", m.id());
-  for (const std::uint32_t ordinal : ordinals) {
-    set.add(ordinal);
-    const std::uint8_t owes = owed_for(m, ordinal, status);
-    if (owes == 0) {
-      m.notes.erase(ordinal);
-      continue;
-    }
-    Note n{ordinal, status, now(), owes};
-    shorten(n.status);
-    payload.notes.push_back(n);
-    m.notes[ordinal] = std::move(n);
-  }
-  const auto ticket =
-      must(log_.delivered(m.id(), set, payload.notes.empty() ? std::string() : encode(payload)));
-  m.remaining.remove(set);
-  PEN_CHECK(m.outstanding >= ordinals.size(), "more outcomes than recipients");
-  m.outstanding -= ordinals.size();
-  ++m.syncing;
-  acknowledgements_.when_durable(
-      ticket,
-      [this, number = m.number, said = log::debug_enabled() ? set : queue_log::OrdinalSet()] {
-        Active* later = active_.find(number);
-        PEN_CHECK(later != nullptr && later->syncing > 0);
-        --later->syncing;
-        for (const auto& range : said.ranges()) {
-          for (std::uint32_t i = range.first; i < range.end; ++i)
-            log::debug("{}: to=<{}>, result synced", later->id(),
-                       later->envelope().recipients[i].address);
-        }
-        to_conclude_.push_back(number);
-      });
-}
-
-void Manager::maybe_conclude(Active& m) {
-  if (m.outstanding == 0 && m.syncing == 0 && !m.reporting) conclude(m);
-}
-
 void Manager::conclude(Active& m) {
   if (m.order != Active::Order::none) {
     obey(m);
     return;
   }
-  if (expire(m)) return;  // comes back when the records are durable
-  if (!m.report_refused && start_report(m)) return;
-  if (m.report_refused && m.remaining.empty()) give_up_reports(m);
+  if (rounds_.expire(m)) return;  // comes back when the records are durable
+  if (!m.report_refused && reports_.start(m)) return;
+  if (m.report_refused && m.remaining.empty()) reports_.give_up(m);
   if (m.remaining.empty() && !m.owes()) {
     finish(m);
   } else {
     defer(m);
   }
-}
-
-bool Manager::expire(Active& m) {
-  if (m.remaining.empty()) return false;
-  const auto lifetime = m.envelope().sender.empty() ? options_.bounce_lifetime : options_.lifetime;
-  if (!m.forced_expire && now() - m.envelope().arrival < lifetime) return false;
-  log::info("{}: from=<{}>, status={}, returned to sender", m.id(), m.envelope().sender,
-            m.forced_expire ? "force-expired" : "expired");
-  // One record per reason, bounded in size: mostly one.
-  constexpr std::size_t kExpiredTogether = 10'000;
-  std::vector<std::pair<mail::DeliveryStatus, Ordinals>> by_status;
-  for (const auto& range : m.remaining.ranges()) {
-    for (std::uint32_t i = range.first; i < range.end; ++i) {
-      mail::DeliveryStatus status{
-          mail::Action::failed, "4.4.7", "message expired before it could be delivered", {}, {}};
-      if (auto it = m.notes.find(i); it != m.notes.end()) {
-        status = it->second.status;
-        status.action = mail::Action::failed;
-      }
-      if (by_status.empty() || !(by_status.back().first == status) ||
-          by_status.back().second.size() == kExpiredTogether)
-        by_status.push_back({status, {}});
-      by_status.back().second.push_back(i);
-    }
-  }
-  for (const auto& [status, ordinals] : by_status) {
-    m.outstanding += ordinals.size();
-    done(m, ordinals, status);
-  }
-  return true;
 }
 
 void Manager::finish(Active& m) {
@@ -153,22 +61,13 @@ void Manager::defer(Active& m) {
   const auto usual = std::clamp(age, options_.backoff_min, options_.backoff_max);
   const auto log = log_.retry_log_for(m.parked ? seconds(0) : next_delay(m, usual));
   const auto body = active_.body_of(m);
-  if (!body) return lose(m);
+  if (!body) return rounds_.lose(m);
   must(log_.defer(m.id(), log, to_log(m, *body)));
   Runner& r = runners_[log];
   const WallTime due = now() + log_.interval(log);
   r.next = r.next ? std::min(*r.next, due) : due;
   if (!m.parked) ++figures_.deferred;
   active_.remove(m);
-}
-
-void Manager::give_order(Active& m, Active::Order order, std::function<void(bool)> done_with) {
-  if (m.order != Active::Order::remove) m.order = order;
-  if (done_with) m.rare().ordered_by.push_back(std::move(done_with));
-  const Ordinals back = scheduler_.withdraw(m.number);
-  PEN_CHECK(m.outstanding >= back.size());
-  m.outstanding -= back.size();
-  to_conclude_.push_back(m.number);
 }
 
 void Manager::obey(Active& m) {
@@ -180,7 +79,7 @@ void Manager::obey(Active& m) {
     if (m.spool_file != 0) ports_.release_body(m.spool_file, m.id());
     ++figures_.finished;
   } else if (const auto body = active_.body_of(m); !body) {
-    return lose(m);
+    return rounds_.lose(m);
   } else if (m.order == Active::Order::hold) {
     ticket = must(log_.hold(m.id(), to_log(m, *body)));
     log::info("{}: placed on hold", m.id());
@@ -212,20 +111,20 @@ void Manager::order(const queue_log::Listed& where, ipc::queue::Verb verb, Done 
     Active& m = *active;
     switch (verb) {
       case Verb::remove:
-        give_order(m, Active::Order::remove, report);
+        rounds_.end_by_order(m, Active::Order::remove, report);
         return;
       case Verb::hold:
-        give_order(m, Active::Order::hold, report);
+        rounds_.end_by_order(m, Active::Order::hold, report);
         return;
       case Verb::requeue:
-        give_order(m, Active::Order::requeue, report);
+        rounds_.end_by_order(m, Active::Order::requeue, report);
         return;
       case Verb::expire:
       case Verb::expire_release: {
         if (m.forced_expire && m.order == Active::Order::none) break;  // read so from the log
         m.forced_expire = true;
         const bool to_be_held = m.order == Active::Order::hold && verb == Verb::expire;
-        give_order(m, to_be_held ? Active::Order::hold : Active::Order::expire, report);
+        rounds_.end_by_order(m, to_be_held ? Active::Order::hold : Active::Order::expire, report);
         return;
       }
       case Verb::release:  // it is not on hold, and is being tried

@@ -10,7 +10,7 @@
 #include "lib/destdb/facts.h"
 #include "lib/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
-#include "qmgr/message.h"
+#include "qmgr/rounds.h"
 #include "qmgr/surroundings.h"
 
 namespace pen::qmgr {
@@ -62,12 +62,23 @@ struct PartsFixture {
   Random random{7};
   destdb::MemoryTable destinations;
   std::unique_ptr<queue_log::QueueLog> log = open();
-  Scheduler scheduler{{}, [](std::string_view) { return TransportLimits{}; }, destinations, random};
+  Scheduler scheduler;
   NotedPorts ports;
   Surroundings around{{}, *log, scheduler, ports, clock};
 
-  PartsFixture() { recover(); }
+  /// routing_workers 0: the scheduler keeps every recipient that it is given.
+  explicit PartsFixture(std::uint32_t routing_workers = 0)
+      : scheduler(
+            scheduling(routing_workers), [](std::string_view) { return TransportLimits{}; },
+            destinations, random) {
+    recover();
+  }
 
+  static Options scheduling(std::uint32_t routing_workers) {
+    Options o;
+    o.routing_workers = routing_workers;
+    return o;
+  }
   std::unique_ptr<queue_log::QueueLog> open() {
     queue_log::Options options;
     options.segment_size = 32768;
@@ -94,32 +105,40 @@ struct PartsFixture {
     BOOST_REQUIRE(log->complete(std::move(*batch), done).has_value());
     return true;
   }
-  /// A message that is in the journal, and whose work has begun.
-  std::unique_ptr<Active> begun(const std::string& id,
-                                const std::vector<std::string>& to = {"r@x.example"},
-                                const std::string& body = "body\r\n",
-                                const std::string& from = "s@x.example") {
+  mail::Envelope envelope(const std::string& id,
+                          const std::vector<std::string>& to = {"r@x.example"},
+                          const std::string& from = "s@x.example") const {
     mail::Envelope e;
     e.queue_id = id;
     e.arrival = clock.wall_now();
     e.sender = from;
     for (const auto& a : to)
       e.recipients.push_back({.address = a, .original = {}, .orcpt = {}, .notify = 0});
+    return e;
+  }
+  /// A message that is in the journal, on the disk.
+  std::unique_ptr<Active> stored(mail::Envelope e, const std::string& body = "body\r\n") {
     e.body.size = body.size();
     Beginning beginning = beginning_of(e, clock.wall_now());
-    queue_log::Envelope stored;
-    to_log(e, beginning, body, 0, 0, stored);
-    const auto appended = log->append(stored);
+    queue_log::Envelope record;
+    to_log(e, beginning, body, 0, 0, record);
+    const auto appended = log->append(record);
     BOOST_REQUIRE(appended.has_value());
-    sync();
-    BOOST_REQUIRE(log->start(id, appended->place, appended->bytes).has_value());
     sync();
     auto m = std::make_unique<Active>();
     m->place = appended->place;
+    m->replacement_bytes = appended->bytes;
     m->remaining = std::move(beginning.remaining);
     m->outstanding = m->remaining.count();
     m->set_envelope(std::move(e));
     m->body = body;
+    return m;
+  }
+  /// And whose work has begun.
+  std::unique_ptr<Active> begun(mail::Envelope e, const std::string& body = "body\r\n") {
+    auto m = stored(std::move(e), body);
+    BOOST_REQUIRE(log->start(m->id(), m->place, m->replacement_bytes).has_value());
+    sync();
     return m;
   }
   /// Everything appended so far is on the disk afterwards.
@@ -129,5 +148,39 @@ struct PartsFixture {
     }
   }
 };
+
+/// With the parts that most others stand on.
+struct RoundsFixture : PartsFixture {
+  ActiveSet active{around};
+  Acknowledgements acknowledgements{*log};
+  Rounds rounds{around, active, acknowledgements};
+
+  explicit RoundsFixture(std::uint32_t routing_workers = 0) : PartsFixture(routing_workers) {
+    scheduler.set_time(clock.now(), clock.wall_now());
+  }
+  /// Takes a message into work; the scheduler is given these of its recipients.
+  Active& work_on(mail::Envelope e, const Ordinals& wanted = {}) {
+    Active& m = active.add(begun(std::move(e)));
+    m.active = clock.wall_now();
+    scheduler.admit(m.number, wanted);
+    return m;
+  }
+  /// Whatever is appended becomes durable, and counts.
+  void settle_results() {
+    sync();
+    while (acknowledgements.call_next()) {
+    }
+  }
+};
+
+inline mail::DeliveryStatus ok() {
+  return mail::make_status(mail::Action::delivered, "2.0.0", "250 ok");
+}
+inline mail::DeliveryStatus failed() {
+  return mail::make_status(mail::Action::failed, "5.1.1", "550 no such user");
+}
+inline mail::DeliveryStatus later() {
+  return mail::make_status(mail::Action::deferred, "4.2.1", "450 later");
+}
 
 }  // namespace pen::qmgr

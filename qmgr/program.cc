@@ -72,12 +72,15 @@ void Program::start_sessions() {
   if (!options_.classes) return;
   sessions_ = std::make_shared<sessions::Holder>(
       loop_, options_.path(ipc::kAnvilSocket), options_.classes,
-      sessions::Holder::Events{
-          .room = [this](std::uint32_t session_class) { manager_->session_room(session_class); },
-          .wanted =
-              [this](std::uint32_t session_class) {
-                return manager_->yield_session(session_class);
-              }},
+      sessions::Holder::Events{.room =
+                                   [this](std::uint32_t session_class) {
+                                     manager_->event()->scheduler.session_room(session_class);
+                                   },
+                               .wanted =
+                                   [this](std::uint32_t session_class) {
+                                     return manager_->event()->scheduler.yield_session(
+                                         session_class);
+                                   }},
       sessions::Holder::Options{});
   loop_.spawn("anvil", sessions::Holder::keep_connected(sessions_));
 }
@@ -292,9 +295,8 @@ async::Task<void> Program::keep_destinations() {
     const auto gone =
         destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
     if (!gone.empty()) {
-      manager_->look([&](Scheduler& s) {
-        for (const auto& key : gone) s.forgotten(key);
-      });
+      auto event = manager_->event();
+      for (const auto& key : gone) event->scheduler.forgotten(key);
     }
     if (!destinations_.changed()) continue;
     auto done = co_await write_destinations();

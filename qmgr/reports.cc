@@ -1,27 +1,13 @@
-/// What the sender is still to be told of a message, and that it is told once: docs/notices.md.
+#include "qmgr/reports.h"
+
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/base/text.h"
-#include "qmgr/manager.h"
+#include "qmgr/notice_rules.h"
 
 namespace pen::qmgr {
 
 namespace {
-
-std::uint8_t bit_of(ipc::bounce::Kind kind) {
-  switch (kind) {
-    case ipc::bounce::Kind::failure:
-      return mail::notify::kFailure;
-    case ipc::bounce::Kind::delay:
-      return mail::notify::kDelay;
-    case ipc::bounce::Kind::success:
-      return mail::notify::kSuccess;
-    case ipc::bounce::Kind::first_try:
-      return kFirstTry;
-  }
-  return 0;
-}
 
 // Of recipients in one report: far below a frame of the conversation, and a message that can be read.
 constexpr std::size_t kReportBytes = 8U << 20;
@@ -31,80 +17,13 @@ std::size_t size_in_report(const mail::Recipient& r, const mail::DeliveryStatus&
          s.diagnostic.size() + s.remote_mta.size() + 64;
 }
 
-/// The sender knows now of these.
-void told(Active& m, const queue_log::OrdinalSet& ordinals, ipc::bounce::Kind kind) {
-  for (auto& [ordinal, n] : m.notes) {
-    if (!ordinals.contains(ordinal)) continue;
-    n.owed = static_cast<std::uint8_t>(n.owed & ~bit_of(kind));
-    if (kind == ipc::bounce::Kind::delay) n.owed |= kWarned;
-  }
-  if (kind == ipc::bounce::Kind::first_try) m.end_trace();
-}
-
 }  // namespace
 
-std::uint8_t Manager::owed_for(const Active& m, std::uint32_t ordinal,
-                               const mail::DeliveryStatus& status) const {
-  const mail::Envelope& e = m.envelope();
-  const auto note = m.notes.find(ordinal);
-  // The note says so where a part of the report has made the message an ordinary one.
-  const bool reported = (e.purpose != mail::Purpose::mail && !e.sender.empty()) ||
-                        (note != m.notes.end() && (note->second.owed & kFirstTry) != 0);
-  const unsigned due = e.purpose == mail::Purpose::probe ? 0U : notices_due(m, ordinal, status);
-  return static_cast<std::uint8_t>(due | (reported ? kFirstTry : 0U));
-}
-
-std::uint8_t Manager::notices_due(const Active& m, std::uint32_t ordinal,
-                                  const mail::DeliveryStatus& status) const {
-  const std::uint8_t notify = m.envelope().recipients[ordinal].notify;
-  // A notice asks for none itself (RFC 3461 section 6.2); that does not bind the postmaster.
-  if (status.action == mail::Action::failed && m.envelope().sender.empty())
-    return options_.double_bounces ? mail::notify::kFailure : 0;
-  if (status.action == mail::Action::failed)
-    return notify == 0 || (notify & mail::notify::kFailure) != 0 ? mail::notify::kFailure : 0;
-  const auto note = m.notes.find(ordinal);
-  if (options_.confirm_delay_cleared && note != m.notes.end() && (note->second.owed & kWarned) != 0)
-    return mail::notify::kSuccess | kWarned;
-  const bool ours = status.action != mail::Action::transferred;
-  return ours ? notify & mail::notify::kSuccess : 0;
-}
-
-bool Manager::late(const Active& m) const {
-  return options_.delay_warning > seconds(0) && !m.parked && !m.remaining.empty() &&
-         !m.envelope().sender.empty() && now() - m.envelope().arrival >= options_.delay_warning;
-}
-
-std::optional<ipc::bounce::Kind> Manager::next_report(Active& m) const {
-  using ipc::bounce::Kind;
-  std::uint8_t owed = 0;
-  const bool traced =
-      m.envelope().purpose == mail::Purpose::traced && !m.envelope().sender.empty() && !m.parked;
-  for (auto& [ordinal, n] : m.notes) {
-    if (traced && m.remaining.contains(ordinal)) n.owed |= kFirstTry;
-    owed |= n.owed;
-  }
-  // Not before everybody has had his first try.
-  if ((owed & kFirstTry) != 0 && !m.parked) return Kind::first_try;
-  if ((owed & mail::notify::kFailure) != 0) return Kind::failure;
-  if ((owed & mail::notify::kSuccess) != 0) return Kind::success;
-  if (!late(m)) return std::nullopt;
-  bool any = false;
-  for (auto& [ordinal, n] : m.notes) {
-    const std::uint8_t notify = m.envelope().recipients[ordinal].notify;
-    if (!m.remaining.contains(ordinal) || (n.owed & kWarned) != 0 ||
-        (notify != 0 && (notify & mail::notify::kDelay) == 0))
-      continue;
-    n.owed |= mail::notify::kDelay;
-    any = true;
-  }
-  return any ? std::optional(Kind::delay) : std::nullopt;
-}
-
-bool Manager::start_report(Active& m) {
-  auto kind = next_report(m);
+bool Reports::start(Active& m) {
+  auto kind = next_report(around_.options, m, around_.now());
   if (!kind) return false;
   if (m.envelope().sender.empty() &&
-      (*kind != ipc::bounce::Kind::failure || !options_.double_bounces)) {
+      (*kind != ipc::bounce::Kind::failure || !around_.options.double_bounces)) {
     // Nobody to tell: a notification about a notification is never sent (RFC 5321 section 6.1).
     for (auto& [ordinal, n] : m.notes) n.owed = 0;
     return false;
@@ -114,28 +33,31 @@ bool Manager::start_report(Active& m) {
   if ((*kind == ipc::bounce::Kind::delay || *kind == ipc::bounce::Kind::first_try) &&
       std::exchange(m.restarted, false))
     m.recovered = true;
-  if (m.recovered && !discharges_known_) {
+  if (m.recovered && !discharges_.known()) {
     m.reporting = true;
-    recovered_reports_.push_back(m.number);
+    looking_up_.push_back(m.number);
     return true;
   }
   if (m.recovered) {
     m.recovered = false;
-    if (auto it = known_discharges_.find(m.id()); it != known_discharges_.end()) {
-      for (const auto& d : it->second) discharge(d);
-      known_discharges_.erase(it);
-      kind = next_report(m);
+    if (const auto made = discharges_.take(m.id()); !made.empty()) {
+      for (const auto& d : made) discharge(d);
+      kind = next_report(around_.options, m, around_.now());
       if (!kind) return false;
     }
   }
-  const std::uint8_t bit = bit_of(*kind);
+  return ask(m, *kind);
+}
+
+bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
+  const std::uint8_t bit = bit_of(kind);
   ipc::bounce::Notify notify;
   notify.request = next_request_++;
-  notify.kind = *kind;
-  if (*kind == ipc::bounce::Kind::delay)
-    notify.will_retry_until = m.envelope().arrival + options_.lifetime;
-  notify.permit = options_.new_permit();
-  ReportAsked asked{m.number, notify.permit, notify.kind, {}};
+  notify.kind = kind;
+  if (kind == ipc::bounce::Kind::delay)
+    notify.will_retry_until = m.envelope().arrival + around_.options.lifetime;
+  notify.permit = around_.options.new_permit();
+  Asked asked{m.number, notify.permit, notify.kind, {}};
   std::size_t bytes = 0;
   for (const auto& [ordinal, n] : m.notes) {
     if ((n.owed & bit) == 0) continue;
@@ -145,7 +67,7 @@ bool Manager::start_report(Active& m) {
     asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope().recipients[ordinal], n.status, n.when});
     // confirm_delay_cleared: told that it is late, the sender is told that it is not, whatever NOTIFY says of success.
-    if (*kind == ipc::bounce::Kind::success)
+    if (kind == ipc::bounce::Kind::success)
       notify.recipients.back().recipient.notify |= mail::notify::kSuccess;
   }
   notify.envelope = m.envelope();
@@ -158,7 +80,7 @@ bool Manager::start_report(Active& m) {
   notify.inline_body = *body;
   async::Fd fd;
   if (m.spool_file != 0) {
-    auto opened = ports_.open_body(m.spool_file, m.id());
+    auto opened = around_.ports.open_body(m.spool_file, m.id());
     if (!opened) {
       log::error("{}: cannot open the message's content for a report: {}", m.id(),
                  opened.error().message());
@@ -169,36 +91,35 @@ bool Manager::start_report(Active& m) {
     notify.body_offset = m.spool_offset;
   }
   m.reporting = true;
-  reports_asked_[notify.request] = std::move(asked);
-  ports_.notify(notify, std::move(fd));
+  asked_[notify.request] = std::move(asked);
+  around_.ports.notify(notify, std::move(fd));
   return true;
 }
 
-void Manager::notified(const ipc::bounce::Notified& answer) {
-  const Turn turn(turns_);
-  const auto it = reports_asked_.find(answer.request);
-  if (it == reports_asked_.end()) return;
-  const ReportAsked asked = std::move(it->second);
+void Reports::notified(const ipc::bounce::Notified& answer) {
+  const auto it = asked_.find(answer.request);
+  if (it == asked_.end()) return;
+  const Asked asked = std::move(it->second);
   Active* m = active_.find(asked.message);
-  reports_asked_.erase(it);
+  asked_.erase(it);
   if (m == nullptr) return;
   m->reporting = false;
   if (answer.done) {
-    ++figures_.bounced;
-    told(*m, asked.ordinals, asked.kind);
+    ++made_;
+    mark_told(*m, asked.ordinals, asked.kind);
   } else {
     log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope().sender,
                  answer.text);
     m->report_refused = true;
   }
-  to_conclude_.push_back(m->number);
+  rounds_.look_at(m->number);
 }
 
-void Manager::give_up_reports(Active& m) {
-  const auto patience = std::max(options_.bounce_lifetime, options_.backoff_max);
+void Reports::give_up(Active& m) {
+  const auto patience = std::max(around_.options.bounce_lifetime, around_.options.backoff_max);
   std::size_t given_up = 0;
   for (auto& [ordinal, n] : m.notes) {
-    if (n.owed == 0 || now() - n.when < patience) continue;
+    if (n.owed == 0 || around_.now() - n.when < patience) continue;
     n.owed = 0;
     ++given_up;
   }
@@ -208,10 +129,9 @@ void Manager::give_up_reports(Active& m) {
         m.id(), m.envelope().sender, given_up);
 }
 
-bool Manager::may_discharge(const mail::Discharge& d, std::uint64_t permit) const {
-  return permit != 0 &&
-         std::any_of(reports_asked_.begin(), reports_asked_.end(), [&](const auto& r) {
-           const ReportAsked& asked = r.second;
+bool Reports::may_discharge(const mail::Discharge& d, std::uint64_t permit) const {
+  return permit != 0 && std::any_of(asked_.begin(), asked_.end(), [&](const auto& r) {
+           const Asked& asked = r.second;
            if (asked.permit != permit || d.kind != static_cast<std::uint8_t>(asked.kind))
              return false;
            const Active* m = active_.find(d.queue_id);
@@ -221,14 +141,14 @@ bool Manager::may_discharge(const mail::Discharge& d, std::uint64_t permit) cons
          });
 }
 
-void Manager::discharge(const mail::Discharge& d) {
+void Reports::discharge(const mail::Discharge& d) {
   // The notification is durable: its report is no longer owed, whatever becomes of the program that made it.
   Active* found = active_.find(d.queue_id);
   if (found == nullptr) return;
   Active& m = *found;
   queue_log::OrdinalSet ordinals;
   for (const std::uint32_t ordinal : d.ordinals) ordinals.add(ordinal);
-  told(m, ordinals, static_cast<ipc::bounce::Kind>(d.kind));
+  mark_told(m, ordinals, static_cast<ipc::bounce::Kind>(d.kind));
   if (!m.remaining.empty() || m.owes()) {
     // What is left goes to a retry log, which is synced later than the notification's own deliveries: say it here, in
     // the journal, before they begin. Without space the price is a second notice after a crash.
@@ -236,66 +156,55 @@ void Manager::discharge(const mail::Discharge& d) {
   }
   if (m.owes() || !m.reporting) return;
   m.reporting = false;
-  std::erase_if(reports_asked_, [&](const auto& r) { return r.second.message == m.number; });
-  ++figures_.bounced;
-  to_conclude_.push_back(m.number);
+  std::erase_if(asked_, [&](const auto& r) { return r.second.message == m.number; });
+  ++made_;
+  rounds_.look_at(m.number);
 }
 
-void Manager::find_discharges() {
-  if (recovered_reports_.empty() || log_.recovery() != queue_log::Recovery::done) return;
-  if (!discharges_known_) {
-    if (!discharge_scan_) discharge_scan_ = log_.scan();
-    auto some = discharge_scan_->step(100);
-    if (!some) ports_.fatal(some.error());
-    for (const auto& l : *some) {
-      // Notices come from the null sender, those about notices from double_bounce_sender.
-      if ((!l.sender.empty() && !iequals(l.sender, options_.double_bounce_sender)) ||
-          known_discharges_.size() >= kMaxKnownDischarges)
-        continue;
-      auto stored = log_.read(l.place);
-      if (!stored) continue;
-      const auto notice = from_log(*std::move(stored));
-      if (!notice) continue;
-      for (const auto& d : notice->envelope().discharges)
-        known_discharges_[d.queue_id].push_back(d);
-    }
-    if (!discharge_scan_->done()) return;
-    discharge_scan_.reset();
-    discharges_known_ = true;
-  }
-  for (const MessageNumber n : std::exchange(recovered_reports_, {})) {
-    if (Active* m = active_.find(n)) {
-      m->reporting = false;
-      to_conclude_.push_back(n);
-    }
-  }
-}
-
-void Manager::bounce_lost() {
-  const Turn turn(turns_);
-  if (reports_asked_.empty()) return;
-  ports_.readers_lost();
+void Reports::lost() {
+  if (asked_.empty()) return;
+  around_.ports.readers_lost();
   std::vector<MessageNumber> lost;
-  for (const auto& [request, asked] : reports_asked_) lost.push_back(asked.message);
+  for (const auto& [request, asked] : asked_) lost.push_back(asked.message);
   std::sort(lost.begin(), lost.end());
-  reports_asked_.clear();
-  reports_waiting_.insert(reports_waiting_.end(), lost.begin(), lost.end());
+  asked_.clear();
+  waiting_.insert(waiting_.end(), lost.begin(), lost.end());
   // as paced as master's restarts
-  report_again_ = std::min(report_again_, clock_.now() + seconds(5));
+  again_ = std::min(again_, around_.clock.now() + seconds(5));
 }
 
-void Manager::bounce_ready() {
-  const Turn turn(turns_);
-  bounce_lost();
-  if (!reports_waiting_.empty()) report_again_ = clock_.now();
+void Reports::ready() {
+  lost();
+  if (!waiting_.empty()) again_ = around_.clock.now();
 }
 
-void Manager::bounce_unavailable(const std::string& why) {
-  const Turn turn(turns_);
+void Reports::unavailable(const std::string& why) {
   std::vector<std::uint64_t> requests;
-  for (const auto& [request, asked] : reports_asked_) requests.push_back(request);
+  for (const auto& [request, asked] : asked_) requests.push_back(request);
   std::sort(requests.begin(), requests.end());
   for (const std::uint64_t request : requests) notified({request, false, {}, why});
 }
+
+void Reports::resume(std::deque<MessageNumber> messages) {
+  for (const MessageNumber number : messages) {
+    if (Active* m = active_.find(number)) {
+      m->reporting = false;
+      rounds_.look_at(number);
+    }
+  }
+}
+
+void Reports::ask_again() {
+  if (again_ > around_.clock.now()) return;
+  again_ = kNever;
+  resume(std::exchange(waiting_, {}));
+}
+
+void Reports::look_back() {
+  if (looking_up_.empty() || around_.log.recovery() != queue_log::Recovery::done) return;
+  if (discharges_.look()) resume(std::exchange(looking_up_, {}));
+}
+
+SteadyTime Reports::wake_at() const { return discharges_.looking() ? around_.clock.now() : again_; }
 
 }  // namespace pen::qmgr

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_durable_notification_discharges_even_when_bounce_dies_bef
   qmgr->bounce_answers = false;
   qmgr->send("A1", "s@x.example", {"no@a.example"});
   qmgr->run();
-  qmgr->manager_->bounce_lost();
+  qmgr->manager_->event()->reports.lost();
   qmgr->advance(seconds(10));
   BOOST_TEST(outside.notices.size() == 1U);
   BOOST_TEST(qmgr->listed() == 0U);
@@ -524,7 +524,7 @@ BOOST_FIXTURE_TEST_CASE(a_probe_whose_look_up_ends_its_program_is_answered_with_
   qmgr->send("P1", "s@x.example", {"ok@a.example"});
   qmgr->run();
   for (int death = 1; death <= 3; ++death) {
-    qmgr->manager_->router_lost(UINT64_MAX);
+    qmgr->manager_->event()->routes.lost(UINT64_MAX);
     qmgr->run();
   }
   BOOST_REQUIRE(outside.notices.size() == 1U);

@@ -25,8 +25,8 @@ void RouterFeed::on_refused(const Error&) {
   if (!waiting_.empty()) want();
 }
 void RouterFeed::on_message(ipc::route::FromRewrite& message) {
-  manager().routed(std::get<ipc::route::Routed>(message));
+  manager().event()->routes.routed(std::get<ipc::route::Routed>(message));
 }
-void RouterFeed::on_lost() { manager().router_lost(last_sent_); }
+void RouterFeed::on_lost() { manager().event()->routes.lost(last_sent_); }
 
 }  // namespace pen::qmgr

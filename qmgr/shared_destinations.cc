@@ -183,7 +183,7 @@ void SharedDestinations::run() {
 }
 
 void SharedDestinations::carry_out(Sharing::Effect& effect) {
-  const auto scheduler = [this](auto&& with) { manager_->look(with); };
+  auto event = manager_->event();
   if (const auto* open = std::get_if<Sharing::Open>(&effect)) {
     const auto it = waiting_.find(open->connection);
     if (it == waiting_.end()) return;
@@ -193,17 +193,17 @@ void SharedDestinations::carry_out(Sharing::Effect& effect) {
   } else if (const auto* refuse = std::get_if<Sharing::Refuse>(&effect)) {
     if (waiting_.erase(refuse->connection) > 0) {
       manager_->connection_gone(refuse->connection);
-      scheduler([&](Scheduler& s) { s.refused(refuse->connection); });
+      event->scheduler.refused(refuse->connection);
     }
   } else if (const auto* heard = std::get_if<Sharing::Elsewhere>(&effect)) {
-    scheduler([&](Scheduler& s) { s.elsewhere(heard->key, heard->connections); });
+    event->scheduler.elsewhere(heard->key, heard->connections);
   } else if (const auto* learned = std::get_if<Sharing::Learned>(&effect)) {
     own_.put(learned->key, learned->facts);
-    scheduler([&](Scheduler& s) { s.learned(learned->key, learned->facts); });
+    event->scheduler.learned(learned->key, learned->facts);
   } else if (const auto* again = std::get_if<Sharing::LookAgain>(&effect)) {
-    scheduler([&](Scheduler& s) { s.look_again(again->key); });
+    event->scheduler.look_again(again->key);
   } else if (const auto* back = std::get_if<Sharing::GiveBack>(&effect)) {
-    scheduler([&](Scheduler& s) { s.give_back(back->key, back->keep); });
+    event->scheduler.give_back(back->key, back->keep);
   }
 }
 

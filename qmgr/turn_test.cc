@@ -6,7 +6,13 @@
 
 namespace pen::qmgr {
 
-BOOST_FIXTURE_TEST_SUITE(turn, PartsFixture)
+namespace {
+struct Routing : PartsFixture {
+  Routing() : PartsFixture(10) {}
+};
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(turn, Routing)
 
 BOOST_AUTO_TEST_CASE(the_manager_settles_once_after_an_event_and_those_it_causes) {
   Turns turns(around);
@@ -61,34 +67,35 @@ BOOST_AUTO_TEST_CASE(each_event_of_the_manager_is_settled) {
   settled("committed", [](Manager& m) { m.committed(); });
   settled("routed", [](Manager& m) {
     ipc::route::Routed answer;
-    m.routed(answer);
+    m.event()->routes.routed(answer);
   });
-  settled("router_lost", [](Manager& m) { m.router_lost(0); });
-  settled("look_up", [](Manager& m) { m.look_up("r@x.example", {}, [](ipc::route::Routed*) {}); });
-  settled("connection_opened", [](Manager& m) { m.connection_opened(99, {}); });
+  settled("router_lost", [](Manager& m) { m.event()->routes.lost(0); });
+  settled("look_up", [](Manager& m) {
+    m.event()->routes.look_up("r@x.example", {}, [](ipc::route::Routed*) {});
+  });
+  settled("connection_opened", [](Manager& m) { m.event()->scheduler.opened(99, {}); });
   settled("connection_closed", [](Manager& m) {
     ipc::delivery::ConnectionClosed closed;
-    m.connection_closed(closed);
+    m.event()->jobs.connection_closed(closed);
   });
   settled("job_result", [](Manager& m) {
     ipc::delivery::JobResult result;
-    m.job_result(result);
+    m.event()->jobs.result(result);
   });
-  settled("job_survived_death", [](Manager& m) { m.job_survived_death(99); });
-  settled("transport_up", [](Manager& m) { m.transport_up("smtp", true); });
-  settled("transport_failed", [](Manager& m) { m.transport_failed("smtp", "gone"); });
-  settled("session_room", [](Manager& m) { m.session_room(0); });
-  settled("yield_session", [](Manager& m) { m.yield_session(0); });
-  settled("notified", [](Manager& m) { m.notified({99, true, {}, {}}); });
-  settled("bounce_ready", [](Manager& m) { m.bounce_ready(); });
-  settled("bounce_lost", [](Manager& m) { m.bounce_lost(); });
-  settled("bounce_unavailable", [](Manager& m) { m.bounce_unavailable("gone"); });
+  settled("job_survived_death", [](Manager& m) { m.event()->jobs.survived_death(99); });
+  settled("transport_up", [](Manager& m) { m.event()->scheduler.transport_up("smtp", true); });
+  settled("transport_failed", [](Manager& m) { m.event()->jobs.transport_failed("smtp", "gone"); });
+  settled("session_room", [](Manager& m) { m.event()->scheduler.session_room(0); });
+  settled("yield_session", [](Manager& m) { m.event()->scheduler.yield_session(0); });
+  settled("notified", [](Manager& m) { m.event()->reports.notified({99, true, {}, {}}); });
+  settled("bounce_ready", [](Manager& m) { m.event()->reports.ready(); });
+  settled("bounce_lost", [](Manager& m) { m.event()->reports.lost(); });
+  settled("bounce_unavailable", [](Manager& m) { m.event()->reports.unavailable("gone"); });
   settled("order",
           [](Manager& m) { m.order({}, ipc::queue::Verb::flush, [](ipc::queue::Outcome) {}); });
   settled("flush_all", [](Manager& m) { m.flush_all(); });
   settled("look_again", [](Manager& m) { m.look_again(); });
   settled("find_stored", [](Manager& m) { m.find_stored({}); });
-  settled("look", [](Manager& m) { m.look([](Scheduler&) {}); });
   settled("forgive", [](Manager& m) { m.forgive(); });
   settled("drain", [](Manager& m) { m.drain(); });
 }

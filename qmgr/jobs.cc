@@ -1,0 +1,200 @@
+#include "qmgr/jobs.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+
+namespace pen::qmgr {
+
+namespace {
+/// A delivery program's words for a host that cannot keep what REQUIRETLS asks for (smtp/tls.h), as the scheduler
+/// remembers them. What a peer says never begins so.
+bool refuses_requiretls(const mail::DeliveryStatus& status) {
+  return status.text.starts_with("REQUIRETLS ") &&
+         (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
+}
+
+/// The answer to a probe that cannot be asked.
+mail::DeliveryStatus asking_ends_program() {
+  return mail::make_status(mail::Action::deferred, "4.3.0",
+                           "given up: asking ends the delivery program");
+}
+}  // namespace
+
+ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
+  ipc::delivery::Job job;
+  job.job = a.job;
+  job.connection = a.connection;
+  job.queue_id = m.id();
+  job.arrival = m.envelope().arrival;
+  job.active = m.active;
+  job.sender = m.envelope().sender;
+  job.nexthop = std::move(a.nexthop);
+  const auto& rewritten = m.seldom().rewritten;
+  job.recipients.reserve(a.ordinals.size());
+  for (const std::uint32_t ordinal : a.ordinals) {
+    auto& r = job.recipients.emplace_back();
+    r.ordinal = ordinal;
+    r.recipient = m.envelope().recipients[ordinal];
+    if (auto it = rewritten.find(ordinal); it != rewritten.end()) {
+      if (r.recipient.original.empty()) r.recipient.original = r.recipient.address;
+      r.recipient.address = it->second;
+    }
+  }
+  job.envid = m.envelope().envid;
+  job.ret = m.envelope().ret;
+  job.body_type = m.envelope().body_type;
+  job.smtputf8 = m.envelope().smtputf8;
+  job.requiretls = m.envelope().requiretls;
+  job.client = m.envelope().client;
+  job.soft_refusals = around_.options.soft_bounce;
+  job.purpose = m.envelope().purpose;
+  job.other_hosts = a.other_hosts;
+  job.body = m.envelope().body;
+  return job;
+}
+
+void Jobs::cannot_hand(Active& m, const HandJob& a, std::string_view why) {
+  rounds_.deferred(m, a.ordinals,
+                   mail::make_status(mail::Action::deferred, "4.3.0", std::string(why)));
+  around_.scheduler.job_done(a.job, microseconds(0), JobEnd::own_fault);
+}
+
+void Jobs::hand(HandJob& a) {
+  Active& m = active_.at(a.message);
+  ipc::delivery::Job job = job_of(m, a);
+  std::string reread;
+  async::Fd fd;
+  if (m.spool_file != 0) {
+    auto opened = around_.ports.open_body(m.spool_file, m.id());
+    if (!opened) {
+      log::error("{}: cannot open the message's content: {}", m.id(), opened.error().message());
+      return cannot_hand(m, a, "cannot open the message's content");
+    }
+    fd = std::move(*opened);
+    job.body_offset = m.spool_offset;
+  } else if (m.body_kept) {
+    job.inline_body = m.body;
+  } else {
+    auto body = active_.body_of(m);
+    if (!body) return cannot_hand(m, a, "cannot read the message's content");
+    reread = *std::move(body);
+    job.inline_body = reread;
+  }
+  jobs_[a.job] = {a.message, std::move(a.ordinals)};
+  around_.ports.hand_job(a.transport, job, std::move(fd));
+}
+
+void Jobs::deferred(const DeferRecipients& a) {
+  jobs_.erase(a.job);
+  Active& m = active_.at(a.message);
+  if (a.withdrawn && m.parked) return rounds_.untried(m, a.ordinals);
+  const bool open = m.order == Active::Order::none;
+  if (a.withdrawn && open && m.envelope().purpose == mail::Purpose::probe) {
+    rounds_.log_undelivered(m, a.ordinals, asking_ends_program(), a.relay);
+    rounds_.deferred(m, a.ordinals, asking_ends_program());
+    return;
+  }
+  // RFC 8689 section 4.2.1: where no host offers what the sender requires, the mail goes back. The destination is of such
+  // mail only (ipc::Destination::requiretls), so its last trouble is this message's too.
+  if (m.envelope().requiretls == mail::RequireTls::yes && refuses_requiretls(a.status) &&
+      !around_.options.soft_bounce) {
+    mail::DeliveryStatus status = a.status;
+    status.action = mail::Action::failed;
+    status.dsn[0] = '5';
+    if (open) rounds_.log_undelivered(m, a.ordinals, status, a.relay);
+    rounds_.done(m, a.ordinals, status);
+    return;
+  }
+  if (open) rounds_.log_undelivered(m, a.ordinals, a.status, a.relay);
+  rounds_.deferred(m, a.ordinals, a.status);
+}
+
+void Jobs::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
+  for (const auto job : closed.unstarted) jobs_.erase(job);
+  if (closed.out_of_step) around_.scheduler.out_of_step(closed.connection);
+  around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status,
+                           closed.unstarted);
+}
+
+void Jobs::survived_death(JobNumber job) {
+  const auto it = jobs_.find(job);
+  if (it == jobs_.end()) return;
+  around_.ports.readers_lost();
+  Active& m = active_.at(it->second.message);
+  std::uint8_t most = 0;
+  for (const std::uint32_t ordinal : it->second.ordinals)
+    most = std::max(most, ++m.rare().deaths[ordinal]);
+  if (most == kDeathsAlone) around_.scheduler.isolate(job);
+  if (most < kDeathsHeld || m.order != Active::Order::none) return;
+  if (m.envelope().purpose == mail::Purpose::probe) {
+    log::error(
+        "{}: its delivery program ended {} times with it in hand; it is asked no more",
+        m.id(), most);
+    // The job itself comes back by DeferRecipients.
+    const Ordinals back = around_.scheduler.withdraw(m.number);
+    if (back.empty()) return;
+    rounds_.log_undelivered(m, back, asking_ends_program());
+    rounds_.deferred(m, back, asking_ends_program());
+  } else {
+    log::error(
+        "{}: its delivery program ended {} times with it in hand; message placed on hold",
+        m.id(), most);
+    rounds_.end_by_order(m, Active::Order::hold);
+  }
+}
+
+void Jobs::result(ipc::delivery::JobResult& result) {
+  const auto it = jobs_.find(result.job);
+  if (it == jobs_.end()) return;
+  const InHand job = std::move(it->second);
+  jobs_.erase(it);
+  Active& m = active_.at(job.message);
+  Ordinals left = job.ordinals;
+  JobEnd end = result.own_fault   ? JobEnd::own_fault
+               : result.cut_short ? JobEnd::cut_short
+                                  : JobEnd::put_off;
+  for (auto& r : result.results) {
+    Ordinals mine;
+    for (const std::uint32_t ordinal : r.ordinals) {
+      const auto at = std::find(left.begin(), left.end(), ordinal);
+      if (at == left.end()) continue;  // not of this job, or named twice: the first word stands
+      left.erase(at);
+      if (!m.seldom().deaths.empty()) m.rare().deaths.erase(ordinal);
+      mine.push_back(ordinal);
+    }
+    if (mine.empty()) continue;
+    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain))
+      end = JobEnd::served;
+    rounds_.soften(m, r.status);
+    if ((r.try_next_host || r.one_domain) && r.status.action == mail::Action::deferred &&
+        m.order == Active::Order::none) {
+      if (r.one_domain)
+        around_.scheduler.one_domain_only(result.job, mine, r.status);
+      else
+        around_.scheduler.try_next_host(result.job, mine, r.status);
+      continue;
+    }
+    if (r.status.action == mail::Action::deferred) {
+      rounds_.deferred(m, mine, r.status);
+    } else {
+      rounds_.done(m, mine, r.status);
+    }
+  }
+  if (!left.empty()) {
+    log::warning("{}: a delivery program reported no result for {} recipients", m.id(),
+                 left.size());
+    rounds_.deferred(m, left,
+                     mail::make_status(mail::Action::deferred, "4.3.0",
+                                       "the delivery program reported no result"));
+  }
+  around_.scheduler.job_done(result.job, result.service_time, end);
+}
+
+void Jobs::transport_failed(const std::string& transport, const std::string& why) {
+  if (draining_) return;
+  around_.scheduler.transport_failed(transport,
+                                     mail::make_status(mail::Action::deferred, "4.3.0", why));
+}
+
+}  // namespace pen::qmgr

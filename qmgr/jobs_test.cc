@@ -1,0 +1,143 @@
+/// What becomes of the recipients of a job: by its result, by none, by the death of its program.
+#include "qmgr/jobs.h"
+
+#include "qmgr/parts_fixture.h"
+
+namespace pen::qmgr {
+namespace {
+
+struct InHand : RoundsFixture {
+  Jobs jobs{around, active, rounds};
+  InHand() : RoundsFixture(10) {}
+
+  /// Routes what the scheduler has, opens its connections and hands out its jobs.
+  void pump() {
+    std::vector<Action> actions;
+    for (int i = 0; i < 100; ++i) {
+      scheduler.take_actions(actions);
+      if (actions.empty()) return;
+      for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
+    }
+    BOOST_FAIL("the scheduler does not come to rest");
+  }
+  void act(const RouteRecipient& a) {
+    ipc::route::Resolved r;
+    r.transport = "smtp";
+    r.nexthop = "x.example";
+    r.recipient = active.at(a.message).envelope().recipients[a.ordinal].address;
+    ipc::Destination host;
+    host.transport = "smtp";
+    host.host = "mx.x.example";
+    r.levels.push_back({{host}});
+    scheduler.routed(a.message, a.ordinal, r);
+  }
+  void act(const OpenConnection& a) {
+    ipc::delivery::Features f;
+    f.window = 5;
+    scheduler.opened(a.connection, f);
+  }
+  void act(HandJob& a) { jobs.hand(a); }
+  void act(const CloseConnection&) {}
+  void act(const DeferRecipients& a) { jobs.deferred(a); }
+
+  Active& handed(const std::vector<std::string>& to = {"r@x.example"}) {
+    Ordinals all;
+    for (std::uint32_t i = 0; i < to.size(); ++i) all.push_back(i);
+    Active& m = work_on(envelope("A1", to), all);
+    pump();
+    return m;
+  }
+  void result(const std::vector<std::pair<Ordinals, mail::DeliveryStatus>>& results) {
+    ipc::delivery::JobResult r;
+    r.job = ports.jobs.back().job;
+    for (const auto& [ordinals, status] : results) r.results.push_back({ordinals, status});
+    jobs.result(r);
+  }
+  void program_dies() {
+    const auto job = ports.jobs.back();
+    jobs.survived_death(job.job);
+    ipc::delivery::ConnectionClosed closed;
+    closed.connection = job.connection;
+    closed.opened = true;
+    closed.unstarted = {job.job};
+    jobs.connection_closed(closed);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(jobs, InHand)
+
+BOOST_AUTO_TEST_CASE(each_recipient_has_the_result_of_its_own) {
+  Active& m = handed({"a@x.example", "b@x.example"});
+  BOOST_REQUIRE(ports.jobs.size() == 1U);
+  BOOST_TEST(ports.jobs[0].queue_id == "A1");
+  BOOST_TEST(ports.jobs[0].recipients.size() == 2U);
+  result({{{0}, ok()}, {{1}, later()}});
+  settle_results();
+  BOOST_TEST(!m.remaining.contains(0));
+  BOOST_TEST(m.notes.at(1).status.text == "450 later");
+  BOOST_TEST(rounds.next_over() == &m);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_result_is_deferred_and_the_first_word_stands) {
+  Active& m = handed({"a@x.example", "b@x.example"});
+  result({{{0}, ok()}, {{0, 7}, failed()}});
+  settle_results();
+  BOOST_TEST(!m.notes.contains(0));
+  BOOST_TEST(m.remaining.contains(1));
+  BOOST_TEST(rounds.next_over() == &m);
+}
+
+BOOST_AUTO_TEST_CASE(a_result_counts_once) {
+  Active& m = handed();
+  result({{{0}, later()}});
+  result({{{0}, failed()}});
+  BOOST_TEST(m.remaining.contains(0));
+}
+
+BOOST_AUTO_TEST_CASE(a_job_in_hand_at_the_third_death_of_its_program_is_held) {
+  Active& m = handed();
+  for (int death = 1; death <= 3; ++death) {
+    BOOST_TEST((m.order == Active::Order::none));
+    BOOST_TEST(ports.jobs.size() == static_cast<std::size_t>(death));
+    program_dies();
+    pump();
+  }
+  BOOST_TEST((m.order == Active::Order::hold));
+  BOOST_TEST(m.outstanding == 0U);
+  BOOST_TEST(ports.readers_gone == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_result_ends_the_count_of_deaths) {
+  Active& m = handed({"a@x.example", "b@x.example"});
+  program_dies();
+  pump();
+  result({{{0}, later()}, {{1}, later()}});
+  BOOST_TEST(m.seldom().deaths.empty());
+}
+
+BOOST_AUTO_TEST_CASE(content_that_cannot_be_opened_is_handed_to_nobody) {
+  ports.spool_opens = false;
+  Active& m = work_on(envelope("A1"), {0});
+  m.spool_file = 3;
+  pump();
+  BOOST_TEST(ports.jobs.empty());
+  BOOST_TEST(m.notes.at(0).status.text == "cannot open the message's content");
+  BOOST_TEST(rounds.next_over() == &m);
+  m.spool_file = 0;
+}
+
+BOOST_AUTO_TEST_CASE(a_transport_that_goes_with_the_stop_defers_nothing) {
+  Active& m = work_on(envelope("A1"), {0});
+  scheduler.transport_up("smtp", false);
+  pump();
+  jobs.drain();
+  jobs.transport_failed("smtp", "gone");
+  pump();
+  BOOST_TEST(m.outstanding == 1U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::qmgr
