@@ -792,6 +792,42 @@ BOOST_AUTO_TEST_CASE(helo_can_be_required) {
   BOOST_TEST(codes(lax.say(kMail)) == "250");
 }
 
+BOOST_AUTO_TEST_CASE(the_spool_file_is_leased_for_the_declared_size) {
+  const std::string declared = "MAIL FROM:<s@remote.example> SIZE=9000000\r\n" + kRcpt;
+  const std::string content(300'000, 'x');
+  Open data;
+  BOOST_TEST(codes(data.say(declared + "DATA\r\n")) == "250 250 354");
+  BOOST_TEST(data.queue.asked.empty());
+  data.say(content);
+  BOOST_TEST(data.queue.asked == std::vector<std::uint64_t>{9'000'000});
+  Open chunk;  // the larger of the two counts
+  chunk.say(declared + "BDAT 9500000\r\n" + content);
+  BOOST_TEST(chunk.queue.asked == std::vector<std::uint64_t>{9'500'000});
+}
+
+BOOST_AUTO_TEST_CASE(memory_for_what_is_declared_is_counted_and_little_where_it_is_scarce) {
+  Open rig;
+  intake::BodyMemory& memory = rig.intake.bodies;
+  memory = intake::BodyMemory(100'000);
+  const auto opened = [&] {
+    const auto before = memory.used();
+    BOOST_TEST(codes(rig.say("MAIL FROM:<s@remote.example> SIZE=10000000\r\n" + kRcpt +
+                             "DATA\r\n")) == "250 250 354");
+    const auto taken = memory.used() - before;
+    BOOST_TEST(codes(rig.say("\r\n.\r\n")) == "250");
+    return taken;
+  };
+  BOOST_TEST(opened() >= rig.queue.limit);
+  BOOST_TEST(opened() < 2 * rig.queue.limit);
+  BOOST_TEST(memory.used() == 0U);
+  intake::Body other(rig.pool, rig.queue, memory, {});
+  other.make_room(200'000);
+  BOOST_TEST(memory.scarce());
+  const auto scarce = opened();
+  BOOST_TEST(scarce > 0U);
+  BOOST_TEST(scarce < 4'096U);
+}
+
 BOOST_AUTO_TEST_CASE(an_idle_session_holds_little_memory_and_frames_come_back) {
   const auto before = async::live_frames();
   {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lib/async/file.h"
@@ -67,7 +68,8 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
   const auto piece = std::make_shared<std::string>(content_.take(sync ? "" : memory_.spare()));
   if (problem() != Problem::none) co_return;  // it will be refused: nothing is written for it
   if (!lease_) {
-    LeaseAnswer answer = co_await queue_.lease(0, until);
+    const std::uint64_t here = piece->size();
+    LeaseAnswer answer = co_await queue_.lease(sync ? here : std::max(declared_, here), until);
     if (answer.outcome != Enqueued::ok) {
       problem_ = answer.outcome == Enqueued::no_space ? Problem::no_space : Problem::unavailable;
       co_return;

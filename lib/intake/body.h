@@ -1,7 +1,7 @@
 #pragma once
 /// Where incoming content gathers: in memory as long as it is small, then in a leased spool file.
 ///
-/// Use:     Body body(pool, queue, memory, options); … feed body.content() …;
+/// Use:     Body body(pool, queue, memory, options, declared); … feed body.content() …;
 ///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes what has gathered
 ///          co_await body.finish(until);                            // the rest, and one fdatasync
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
@@ -9,6 +9,8 @@
 ///          BodyMemory allows, kLeastDrain (or what may stay inline, if that is more), so that a thousand uploads at once
 ///          write smaller pieces instead of taking a thousand times as much. Of headers that are looked at,
 ///          BodyMemory::kAllowedHeaders in all; beyond that a message with more than kLeastHeader of it is not taken now.
+/// Size:    the file is leased when the first piece is written, for the size that the peer declared: who declares much and
+///          sends nothing gets none. What is all here when the file is leased needs no more than it is.
 /// Errors:  a problem of the spool is kept in problem(); content that comes after it is dropped, so that the receiver
 ///          can go on reading and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
@@ -59,8 +61,14 @@ class Body {
   static constexpr std::size_t kLeastDrain = 20 * 1024;
   static constexpr std::size_t kLeastHeader = 8 * 1024;
 
-  Body(async::HandlerPool& pool, Queue& queue, BodyMemory& memory, ContentOptions options)
-      : pool_(pool), queue_(queue), memory_(memory), content_(std::move(options)) {}
+  /// declared: bytes that the peer says will come; 0: it did not say.
+  Body(async::HandlerPool& pool, Queue& queue, BodyMemory& memory, ContentOptions options,
+       std::uint64_t declared = 0)
+      : pool_(pool),
+        queue_(queue),
+        memory_(memory),
+        content_(std::move(options)),
+        declared_(declared) {}
   ~Body() {
     memory_.change(held_, 0);
     memory_.headers_ -= held_header_;
@@ -69,6 +77,11 @@ class Body {
   Body& operator=(const Body&) = delete;
 
   ContentBuilder& content() { return content_; }
+  /// Memory for so much content, counted from now on.
+  void make_room(std::size_t size) {
+    content_.reserve(size);
+    account();
+  }
   bool must_drain();
   async::Task<void> drain(async::Until until);
   async::Task<void> finish(async::Until until);
@@ -109,6 +122,7 @@ class Body {
   ContentBuilder content_;
   mail::BodyFacts facts_;
   std::unique_ptr<Lease> lease_;
+  std::uint64_t declared_;
   std::uint64_t written_ = 0;
   std::size_t writing_ = 0;                 // bytes of a write under way
   std::size_t held_ = 0, held_header_ = 0;  // as memory_ knows it

@@ -13,8 +13,8 @@ struct Fixture {
   fakes::MemoryQueue queue;
   BodyMemory memory{100'000};
 
-  std::unique_ptr<Body> body(std::size_t size) {
-    auto b = std::make_unique<Body>(pool, queue, memory, ContentOptions{});
+  std::unique_ptr<Body> body(std::size_t size, std::uint64_t declared = 0) {
+    auto b = std::make_unique<Body>(pool, queue, memory, ContentOptions{}, declared);
     b->content().line_end();  // an empty header
     feed(*b, size);
     return b;
@@ -115,6 +115,36 @@ BOOST_AUTO_TEST_CASE(written_and_destroyed_bodies_take_no_memory) {
   BOOST_TEST(!b->must_drain());
   b.reset();
   BOOST_TEST(memory.used() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(the_file_is_leased_for_the_declared_size_when_there_is_something_to_write) {
+  memory = BodyMemory();
+  const auto b = body(0, 9'000'000);
+  BOOST_TEST(queue.asked.empty());
+  BOOST_TEST(memory.used() < 1'000U);
+  feed(*b, Body::kDrainAt);
+  async::testing::run(loop, b->drain(soon()));
+  feed(*b, Body::kDrainAt);
+  async::testing::run(loop, b->drain(soon()));
+  BOOST_TEST(queue.asked == std::vector<std::uint64_t>{9'000'000});
+}
+
+BOOST_AUTO_TEST_CASE(more_than_was_declared_is_taken_all_the_same) {
+  const auto b = body(3 * Body::kDrainAt, 1'000);
+  async::testing::run(loop, b->drain(soon()));
+  BOOST_TEST(queue.asked.size() == 1U);
+  BOOST_TEST(queue.asked.at(0) >= 3 * Body::kDrainAt - 100);
+  feed(*b, 50'000);
+  async::testing::run(loop, b->finish(soon()));
+  BOOST_TEST((b->problem() == Body::Problem::none));
+  BOOST_TEST(b->facts().size > 3 * Body::kDrainAt);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_all_here_needs_no_more_than_it_is) {
+  memory = BodyMemory();
+  const auto b = body(30'000, 9'000'000);
+  async::testing::run(loop, b->finish(soon()));
+  BOOST_TEST(queue.asked == std::vector<std::uint64_t>{b->facts().size});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

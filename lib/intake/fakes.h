@@ -40,7 +40,8 @@ class MemoryQueue final : public Queue {
 
   bool accepting() const override { return is_accepting; }
   std::uint64_t inline_limit() const override { return limit; }
-  async::Task<LeaseAnswer> lease(std::uint64_t, async::Until) override {
+  async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until) override {
+    asked.push_back(expected_size);
     LeaseAnswer answer;
     answer.outcome = lease_outcome;
     if (lease_outcome == Enqueued::ok) answer.lease = std::make_unique<MemoryLease>(*this);
@@ -64,6 +65,7 @@ class MemoryQueue final : public Queue {
   std::uint64_t limit = 16384;
   Enqueued outcome = Enqueued::ok, lease_outcome = Enqueued::ok;
   std::vector<Stored> stored;
+  std::vector<std::uint64_t> asked;  // the sizes of all leases that were asked for
   int leases = 0;
 };
 

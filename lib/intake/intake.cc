@@ -178,12 +178,17 @@ Body& Message::open_body(std::uint64_t expected) {
   }
   options.max_field = s.header_size_limit;
   options.drop_fields = s.drop_fields;
-  body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
+  const std::uint64_t declared =
+      s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
+  body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
-  const std::uint64_t room = std::min<std::uint64_t>(expected, intake_.queue.inline_limit()) + 512;
-  const std::uint64_t least = expected == 0 ? kUndeclaredRoom : kLeastRoom;
-  content.reserve(std::min<std::uint64_t>(std::max(room, least), Body::kDrainAt));
+  std::uint64_t room = kLeastRoom;
+  if (!intake_.bodies.scarce()) {  // else what is declared gets memory when it comes
+    const std::uint64_t likely = std::min(declared, intake_.queue.inline_limit()) + 512;
+    room = std::max(likely, expected == 0 ? kUndeclaredRoom : kLeastRoom);
+  }
+  body_->make_room(std::min<std::uint64_t>(room, Body::kDrainAt));
   // RFC 5321 section 4.4: the clause holds a mailbox, which has a domain.
   std::string only;
   if (envelope_.recipients.size() == 1) only = envelope_.recipients.front().address;

@@ -46,6 +46,13 @@ class FaultDisk {
   int fail_write = 0;
   /// Files of more bytes than this find no room.
   std::uint64_t largest = UINT64_MAX;
+  /// What the disk says it has room for; nothing holds a file to it.
+  std::uint64_t capacity = std::uint64_t{1} << 50U;
+  std::uint64_t used() const {
+    std::uint64_t sum = 0;
+    for (const auto& [file, inode] : names_) sum += size(inodes_.at(inode).cache.get());
+    return sum;
+  }
 
   /// What a receiver does.
   void write(int fd, std::string_view bytes, std::uint64_t offset) {
@@ -73,6 +80,7 @@ class FaultDisk {
   FaultDisk cut(Cut how, Random& random) const {
     FaultDisk after;
     after.largest = largest;
+    after.capacity = capacity;
     for (const auto& [inode, file] : inodes_) {
       // Names that were not synced may be there or not, old and new ones alike.
       FileNumber name = 0;
@@ -189,7 +197,7 @@ class FaultDisk {
       PEN_CHECK(::flock(fd, LOCK_UN) == 0);
       return {};
     }
-    Result<std::uint64_t> free_bytes() override { return UINT64_MAX; }
+    Result<std::uint64_t> free_bytes() override { return disk_.capacity - disk_.used(); }
     std::string name(FileNumber file) const override { return fmt::format("body-{:08}", file); }
 
    private:

@@ -18,6 +18,12 @@ constexpr std::uint64_t kUseMagic = 0x31455355'4b544e50;    // "PNTKUSE1"
 constexpr std::uint64_t kOwnerMagic = 0x314e574f'4b544e50;  // "PNTKOWN1"
 constexpr std::size_t kSector = 512;
 constexpr std::size_t kMaxOwner = 64;
+// More than any disk has, and sums with it do not overflow.
+constexpr std::uint64_t kMostExpected = std::uint64_t{1} << 62U;
+
+constexpr std::uint64_t rounded(std::uint64_t size) {
+  return (size + kGrowth - 1) / kGrowth * kGrowth;
+}
 
 std::byte* raw(std::string& s) { return reinterpret_cast<std::byte*>(s.data()); }
 
@@ -155,21 +161,37 @@ bool Spool::give_back(std::uint64_t lease) {
   return pool_.give_back(lease);
 }
 
-/// Returns the file's new size. What a client says of its size is no more than that: beyond a part of what is free the file
-/// grows with the content instead, so that clients who send little of what they announce do not fill the disk.
-Result<std::uint64_t> Spool::grow(int fd, std::uint64_t size, std::uint64_t needed) {
+/// What a client says of its size is no more than that: beyond a part of what is free the file grows with the content
+/// instead, so that clients who send little of what they declare do not fill the disk, however many they are and however
+/// often they come.
+Result<void> Spool::grow(FileNumber number, File& file, std::uint64_t needed) {
   constexpr std::uint64_t kPartOfDisk = 16;
-  if (needed > kGrowth) {
+  const std::uint64_t any = std::max(file.size, kGrowth);  // without a size
+  if (needed > any) {
     PEN_TRY_ASSIGN(const std::uint64_t free, files_->free_bytes());
-    if (needed - size > free) return fail(Error::from_errno(ENOSPC, "a body that was announced"));
-    if (needed - size > free / kPartOfDisk) needed = std::max(size, kGrowth);
+    if (needed - file.size > free)
+      return fail(Error::from_errno(ENOSPC, "a body that was announced"));
+    if (all_hollow_ + (needed - any) > (free + all_hollow_) / kPartOfDisk) needed = any;
   }
-  const std::uint64_t rounded = std::max(size, (needed + kGrowth - 1) / kGrowth * kGrowth);
-  PEN_TRY(files_->reserve(fd, rounded));
-  return rounded;
+  const std::uint64_t size = std::max(file.size, rounded(needed));
+  PEN_TRY(files_->reserve(file.write.get(), size));
+  file.size = size;
+  if (size <= any) return {};
+  hollow_[number] += size - any;
+  all_hollow_ += size - any;
+  return {};
+}
+
+void Spool::limit_hollow(FileNumber number, std::uint64_t most) {
+  const auto it = hollow_.find(number);
+  if (it == hollow_.end() || it->second <= most) return;
+  all_hollow_ -= it->second - most;
+  it->second = most;
+  if (most == 0) hollow_.erase(it);
 }
 
 Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
+  expected_size = std::min(expected_size, kMostExpected);
   if (reserve_ > 0) {
     PEN_TRY_ASSIGN(const std::uint64_t left, files_->free_bytes());
     if (left < reserve_ + expected_size) return fail(SpoolError::no_space);
@@ -194,6 +216,7 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
     }
     if (fd) fd = writable(leased->file);
     if (!fd && not_ours(fd.error())) {
+      limit_hollow(leased->file, 0);
       pool_.not_ours(leased->lease);
       fd = 0;
       continue;
@@ -211,9 +234,8 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
   File& file = open_.at(leased->file);
   const std::uint64_t needed = kContentOffset + std::max<std::uint64_t>(expected_size, 1);
   if (file.size < needed) {
-    auto grown = grow(*fd, file.size, needed);
-    if (!grown) return give_up(std::move(grown).error());
-    file.size = *grown;
+    if (auto grown = grow(leased->file, file, needed); !grown)
+      return give_up(std::move(grown).error());
   }
   do {
     file.use = static_cast<std::uint32_t>(new_use_());
@@ -242,6 +264,8 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   PEN_TRY(files_->write(fd, owner_sector(*file, header->use, queue_id, length), kSector));
   File& held = open_.at(*file);
   held.size = size;
+  const std::uint64_t filled = rounded(kContentOffset + length);
+  limit_hollow(*file, size > filled ? size - filled : 0);
   // The receiver has written what there is to write; from now on readers share the file. (Not if our copy of the lease's
   // descriptor had to make room for others: then readers get their lock when the receiver has closed its own.)
   if (!broken(Breakage::no_lock)) PEN_TRY(files_->share(fd));
@@ -261,6 +285,7 @@ Result<void> Spool::shrink(SteadyTime now) {
     open_.erase(file);
     readers_.erase(file);
     PEN_TRY(files_->remove(file));
+    limit_hollow(file, 0);
     pool_.removed(file);
   }
   return {};

@@ -92,8 +92,8 @@ class Spool {
     async::Fd fd;  // read and write
     std::uint64_t content_offset = kContentOffset;
   };
-  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it: all of it, unless that is more than a
-  /// sixteenth of what is free. Errors: no_space, too_many, errno.
+  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it: all of it, unless what was expected of all
+  /// files and has not come would take more than a sixteenth of what is free. Errors: no_space, too_many, errno.
   Result<Lease> lease(std::uint64_t expected_size);
   /// The receiver is gone or does not need it. False: no such lease.
   bool give_back(std::uint64_t lease);
@@ -134,7 +134,10 @@ class Spool {
         std::size_t keep);
   Result<int> writable(FileNumber file);
   Result<void> create(FileNumber file);
-  Result<std::uint64_t> grow(int fd, std::uint64_t size, std::uint64_t needed);
+  struct File;
+  Result<void> grow(FileNumber number, File& file, std::uint64_t needed);
+  /// Only so many bytes of the file can still be hollow.
+  void limit_hollow(FileNumber number, std::uint64_t most);
   Result<bool> lock(FileNumber file);
   std::optional<std::uint32_t> use_now(FileNumber file);
   static std::optional<Header> parse_header(std::string block);
@@ -151,6 +154,9 @@ class Spool {
     bool locked = false;  // and so nobody but holders of leases of this descriptor can write
   };
   std::unordered_map<FileNumber, File> open_;  // descriptors kept: at most max_open_
+  // Bytes of files that were reserved for what clients declared, and that no content has filled since.
+  std::unordered_map<FileNumber, std::uint64_t> hollow_;
+  std::uint64_t all_hollow_ = 0;
   // Read-only ones, of which delivery programs get copies: at most max_open_ too.
   struct Reader {
     async::Fd fd;

@@ -221,6 +221,51 @@ BOOST_AUTO_TEST_CASE(a_full_disk_refuses_what_does_not_fit_and_takes_what_does) 
   BOOST_TEST(spool->figures().leased == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_is_as_large_as_what_is_expected) {
+  FaultDisk disk;
+  auto spool = *Spool::open(disk.files(), 0);
+  const auto any = spool->lease(0);
+  BOOST_TEST(disk.used() == kGrowth);
+  const auto large = spool->lease(9'000'000);
+  BOOST_TEST(disk.used() >= kGrowth + kContentOffset + 9'000'000);
+  BOOST_TEST(disk.used() <= 2 * kGrowth + kContentOffset + 9'000'000);
+  BOOST_TEST(!spool->lease(UINT64_MAX).has_value());  // no disk has that
+}
+
+BOOST_AUTO_TEST_CASE(what_is_expected_and_does_not_come_takes_a_part_of_the_disk_however_often) {
+  FaultDisk disk;
+  disk.capacity = std::uint64_t{1} << 34U;
+  auto spool = *Spool::open(disk.files(), 0);
+  constexpr std::size_t kClients = 300;
+  for (int wave = 0; wave < 3; ++wave) {
+    std::vector<Spool::Lease> leases;
+    while (leases.size() < kClients) leases.push_back(*spool->lease(50 * kGrowth));
+    BOOST_TEST(disk.used() <= kClients * kGrowth + disk.capacity / 16);
+    BOOST_TEST(disk.used() > disk.capacity / 17);  // and some are as large as they ask
+    // Half of them hang up, half send a message that is small.
+    for (std::size_t i = 0; i < kClients; ++i) {
+      if (i % 2 == 0)
+        BOOST_TEST(spool->give_back(leases[i].lease));
+      else
+        spool->release(*spool->take(leases[i].lease, "id", 1000), 1);
+    }
+    BOOST_TEST(spool->reclaim(1) == kClients / 2);
+  }
+  BOOST_TEST(spool->figures().files == kClients);
+}
+
+BOOST_AUTO_TEST_CASE(what_has_come_does_not_count_against_what_is_expected) {
+  FaultDisk disk;
+  disk.capacity = std::uint64_t{1} << 34U;
+  auto spool = *Spool::open(disk.files(), 0);
+  constexpr std::uint64_t kSize = 100 * kGrowth;
+  for (std::uint64_t n = 1; n <= 40; ++n) {  // a quarter of the disk
+    const auto lease = *spool->lease(kSize);
+    BOOST_TEST_REQUIRE(disk.used() >= n * kSize);
+    BOOST_TEST(spool->take(lease.lease, "id", kSize).has_value());
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(only_a_lease_that_is_out_can_be_taken, Place) {
   BOOST_TEST(!spool->take(77, "id", 0).has_value());
   auto lease = spool->lease(10);

@@ -1,8 +1,11 @@
 """Many large messages uploaded at once: all of them arrive as they were sent, and qmgr does not hold their files open."""
+import glob
+import hashlib
+import os
 import random
 
 from harness import *
-from uploads import BodySink, upload
+from uploads import BodySink, pieces_of, upload
 
 CLIENTS, SIZE = 150, 1 << 20
 
@@ -45,6 +48,45 @@ class Uploads(Suite):
                 self.assertGreaterEqual(files, large)
                 self.assertLessEqual(files, large + middle)
             self.assertEqual(sink.bodies, sent)
+
+    def begin(self, mx, key, parameters):
+        """A transaction to the end of its header: the client."""
+        client = Client(mx.port)
+        self.addCleanup(client.close)
+        client.expect(f"MAIL FROM:<a@sender.example> {parameters}", "250")
+        client.expect(f"RCPT TO:<u{key}@rcpt.example>", "250")
+        client.expect("DATA", "354")
+        client.raw(f"Subject: large\r\nX-Key: {key}\r\n\r\n".encode())
+        return client
+
+    def test_a_lease_is_as_large_as_the_declared_size_and_content_may_be_larger(self):
+        def sizes():
+            return [os.stat(f).st_size for f in glob.glob(mx.path("spool", "**", "body-*"), recursive=True)]
+
+        with BodySink() as sink, Instance(relay_to(sink)) as mx:
+            for key, declared, size in ((0, 9_000_000, 900_000), (1, 1000, 3_000_000)):
+                client = self.begin(mx, key, f"SIZE={declared}")
+                *most, last = pieces_of(key, size)
+                for piece in most:
+                    client.raw(piece)
+                eventually(lambda: max(sizes(), default=0) >= declared, "a file is leased")
+                client.raw(last + b".\r\n")
+                self.assertTrue(client.reply().startswith("250"))
+            sink.wait(2, 60)
+            for key, size in ((0, 900_000), (1, 3_000_000)):
+                self.assertEqual(sink.bodies[key], hashlib.sha256(b"".join(pieces_of(key, size))).hexdigest())
+
+    def test_clients_that_declare_the_most_and_send_nothing_get_no_file(self):
+        clients = 100
+        with BodySink() as sink, Instance({**relay_to(sink), "smtpd_client_connection_count_limit": "0"}) as mx:
+            waiting = [self.begin(mx, key, "SIZE=10240000") for key in range(clients)]
+            figures = upload(mx, [1 << 20], first=clients)
+            self.assertEqual((figures.refused, figures.files), ([], 1))
+            for client in waiting:
+                client.raw(b"short\r\n.\r\n")
+                self.assertTrue(client.reply().startswith("250"))
+            sink.wait(clients + 1, 60)
+            self.assertEqual(int(mx.figures()["spool_files"]), 1)
 
 
 if __name__ == "__main__":
