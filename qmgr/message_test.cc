@@ -21,9 +21,60 @@ mail::Envelope envelope(std::size_t recipients = 1) {
                             .notify = mail::notify::kFailure});
   e.client = {"load.example", "127.0.0.1", 1025, "load.example", "ESMTP", {}, {}, {}, {}};
   e.body.size = 120;
-  e.body.dots = {7, 90};
   e.message_id = "<4bGNsx3Ynxz1kGz8@load.example>";
   e.discharges.push_back({"4bOther", {0, 3}, 1});
+  return e;
+}
+
+/// What older layouts wrote of one message, in hex: up to Envelope::transport, and from the notes on. Between them layout 2
+/// has the filter and hold, layout 3 the purpose too.
+constexpr std::string_view kOldEnvelope =
+    "103462474e737833596e787a316b477a388080c489e5c5b2060f616461406f6e652e6578616d706c"
+    "65020f626f624074776f2e6578616d706c6512726f626572744074776f2e6578616d706c65197266"
+    "633832323b726f626572744074776f2e6578616d706c6502116576654074687265652e6578616d70"
+    "6c6500000003696437020201010e636c69656e742e6578616d706c65093139322e302e322e378108"
+    "0c68656c6f2e6578616d706c650745534d545053410f726576657273652e6578616d706c6505504c"
+    "41494e0361646111616461406c6f67696e2e6578616d706c65b0095a4c010001025fac02010f3c37"
+    "406f6e652e6578616d706c653e010734624f74686572020003010a736d74703a72656c6179";
+constexpr std::string_view kOldRest =
+    "01010105342e342e310974696d6564206f757400106d782e74687265652e6578616d706c658084f3"
+    "e8e5c5b2060401000904626f6479010102";
+
+std::string from_hex(std::string_view hex) {
+  std::string out;
+  for (; !hex.empty(); hex.remove_prefix(2))
+    out += static_cast<char>(std::stoi(std::string(hex.substr(0, 2)), nullptr, 16));
+  return out;
+}
+
+/// That message.
+mail::Envelope old_envelope() {
+  mail::Envelope e;
+  e.queue_id = "4bGNsx3Ynxz1kGz8";
+  e.arrival = WallTime(seconds(1'800'000'000));
+  e.sender = "ada@one.example";
+  e.recipients.push_back({.address = "bob@two.example",
+                          .original = "robert@two.example",
+                          .orcpt = "rfc822;robert@two.example",
+                          .notify = mail::notify::kFailure});
+  e.recipients.push_back(
+      {.address = "eve@three.example", .original = {}, .orcpt = {}, .notify = 0});
+  e.envid = "id7";
+  e.ret = mail::Ret::headers;
+  e.body_type = mail::BodyType::eight_bit_mime;
+  e.smtputf8 = true;
+  e.requiretls = mail::RequireTls::yes;
+  e.client = {"client.example",  "192.0.2.7", 1025,  "helo.example",     "ESMTPSA",
+              "reverse.example", "PLAIN",     "ada", "ada@login.example"};
+  e.body = {.size = 1200,
+            .header_size = 90,
+            .longest_line = 76,
+            .eight_bit_header = true,
+            .eight_bit_body = false,
+            .nul = true};
+  e.message_id = "<7@one.example>";
+  e.discharges.push_back({"4bOther", {0, 3}, 1});
+  e.transport = "smtp:relay";
   return e;
 }
 
@@ -88,41 +139,45 @@ BOOST_AUTO_TEST_CASE(a_message_is_self_contained_unless_its_body_is_in_a_file) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(payloads_of_older_layouts_can_be_read) {
-  mail::Envelope e = envelope();
-  e.filter = "scan:";
-  e.hold = true;
-  e.purpose = mail::Purpose::traced;
-  queue_log::Envelope stored;
-  to_log(e, beginning_of(e, {}), "body", 0, 0, stored);
-  const auto now = read_payload(stored.payload);
-  BOOST_TEST_REQUIRE(now.has_value());
-  BOOST_TEST((now->envelope == e));
-  BOOST_TEST(now->inline_body == "body");
-  const auto reads = [&](std::string old) {
-    Encoder encode_rest(old);
-    encode_rest(std::vector<Note>{}, true, std::uint64_t{0}, std::uint64_t{9},
-                std::string_view("body"), std::vector<Deaths>{{0, 2}});
+BOOST_AUTO_TEST_CASE(what_older_layouts_wrote_is_read_and_written_anew) {
+  mail::Envelope e = old_envelope();
+  const auto reads = [&](const std::string& old) {
     const auto then = read_payload(old);
     BOOST_TEST_REQUIRE(then.has_value());
     BOOST_TEST((then->envelope == e));
+    BOOST_TEST_REQUIRE(then->notes.size() == 1U);
+    BOOST_TEST(then->notes[0].status.text == "timed out");
     BOOST_TEST(then->forced_expire);
     BOOST_TEST(then->spool_offset == 9U);
     BOOST_TEST(then->inline_body == "body");
-    BOOST_TEST(then->deaths.size() == 1U);
+    BOOST_TEST_REQUIRE(then->deaths.size() == 1U);
+    BOOST_TEST(then->deaths[0].count == 2U);
+
+    queue_log::Stored stored;
+    stored.envelope.recipients = 2;
+    stored.envelope.remaining = queue_log::OrdinalSet::one(1);
+    stored.envelope.payload = old;
+    const auto m = from_log(std::move(stored));
+    BOOST_REQUIRE(m != nullptr);
+    BOOST_TEST((m->envelope() == e));
+    const auto anew = to_log(*m, m->body);
+    BOOST_TEST(anew.payload.starts_with(encode(PayloadLayout{})));
+    const auto again = read_payload(anew.payload);
+    BOOST_TEST_REQUIRE(again.has_value());
+    BOOST_TEST((again->envelope == e));
+    BOOST_TEST(again->inline_body == "body");
+    BOOST_TEST(again->notes.size() == 1U);
   };
-  // Layout 2: no purpose.
-  e.purpose = mail::Purpose::mail;
-  std::string whole = encode(e);
-  whole.pop_back();
+  const std::string envelope_bytes = from_hex(kOldEnvelope), rest = from_hex(kOldRest);
+  reads(envelope_bytes + rest);
+  e.filter = "scan:";
+  e.hold = true;
+  const std::string filter_and_hold = "\5scan:\1";
   const std::string mark(1, '\0');
-  reads(mark + "\2" + whole);
-  BOOST_TEST(!read_payload(mark + "\4" + whole).has_value());
-  // Layout 1: no mark, no filter, no hold.
-  e.filter.clear();
-  e.hold = false;
-  whole = encode(e);
-  reads(whole.substr(0, whole.size() - 3));
+  reads(mark + "\2" + envelope_bytes + filter_and_hold + rest);
+  e.purpose = mail::Purpose::traced;
+  reads(mark + "\3" + envelope_bytes + filter_and_hold + "\1" + rest);
+  BOOST_TEST(!read_payload(mark + "\5" + envelope_bytes + rest).has_value());
 }
 
 #if !defined(PEN_SANITIZED) && defined(__GLIBC__)

@@ -6,14 +6,28 @@
 namespace pen::qmgr {
 namespace {
 
-/// Envelopes as older layouts have them.
-struct EnvelopeLayout1 : mail::Envelope {
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, body, message_id, discharges, transport)
+/// With offsets of dots at line starts, which nobody reads.
+struct DottedFacts : mail::BodyFacts {
+  std::vector<std::uint64_t> dots;
+  bool many_dots = false;
+  PEN_FIELDS(size, header_size, longest_line, eight_bit_header, eight_bit_body, nul, dots,
+             many_dots)
 };
-struct EnvelopeLayout2 : mail::Envelope {
+/// Envelopes as older layouts have them.
+struct DottedEnvelope : mail::Envelope {
+  DottedFacts facts;  // in place of body
+};
+struct EnvelopeLayout1 : DottedEnvelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, body, message_id, discharges, transport, filter, hold)
+             client, facts, message_id, discharges, transport)
+};
+struct EnvelopeLayout2 : DottedEnvelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
+             client, facts, message_id, discharges, transport, filter, hold)
+};
+struct EnvelopeLayout3 : DottedEnvelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
+             client, facts, message_id, discharges, transport, filter, hold, purpose)
 };
 template <class Envelope>
 struct OldPayload {
@@ -30,6 +44,7 @@ template <class Envelope>
 std::optional<StoredPayload> read_old(std::string_view payload) {
   auto old = decode<OldPayload<Envelope>>(payload);
   if (!old) return std::nullopt;
+  old->envelope.body = old->envelope.facts;
   return StoredPayload{.envelope = std::move(old->envelope),
                        .notes = std::move(old->notes),
                        .forced_expire = old->forced_expire,
@@ -60,6 +75,8 @@ void shorten(mail::DeliveryStatus& status, std::size_t words) {
 std::optional<StoredPayload> read_payload(std::string_view payload) {
   const std::string mark = encode(PayloadLayout{});
   if (payload.starts_with(mark)) return decode<StoredPayload>(payload.substr(mark.size()));
+  if (payload.starts_with(encode(PayloadLayout{.layout = 3})))
+    return read_old<EnvelopeLayout3>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = 2})))
     return read_old<EnvelopeLayout2>(payload.substr(mark.size()));
   if (payload.starts_with('\0')) return std::nullopt;  // of a newer program

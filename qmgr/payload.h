@@ -68,10 +68,11 @@ struct StoredPayload {
   PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
 /// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never 0.
-/// Layout 2 has no mail::Envelope::purpose, layout 1 no filter and no hold either.
+/// Up to layout 3 mail::BodyFacts say where the body's dots are. Layout 2 has no mail::Envelope::purpose, layout 1 no filter
+/// and no hold either.
 struct PayloadLayout {
   std::uint8_t mark = 0;
-  std::uint8_t layout = 3;
+  std::uint8_t layout = 4;
   PEN_FIELDS(mark, layout)
 };
 /// nullopt: damaged, or of a layout that is not known here. What inline_body points to is in `payload`.

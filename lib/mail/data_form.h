@@ -4,7 +4,7 @@
 /// Use:     DataForm form(settings.line_length_limit);
 ///          form.feed(chunk, pieces);   // … in order; pieces point into chunk or into constants: nothing is copied
 ///          form.finish(pieces);        // CRLF if the last line lacks one, then "." CRLF
-/// Rules:   the bytes themselves are looked at, though BodyFacts knows where the dots are: plain_lines() costs
+/// Rules:   the bytes themselves are looked at, and nobody notes before where the dots are: plain_lines() costs
 ///          next to nothing beside sending them, and then no wrong fact, and no bare LF that some policy let in,
 ///          can end the data early and smuggle a message. A bare LF becomes CRLF; a bare CR stays as it is. A
 ///          line over the limit is continued after CRLF SPACE, as Postfix does (smtp_line_length_limit).

@@ -53,14 +53,8 @@ struct BodyFacts {
   bool eight_bit_header = false;
   bool eight_bit_body = false;
   bool nul = false;
-  /// Offsets of every '.' at the start of a line (to be doubled in DATA), ascending; complete only if !many_dots.
-  std::vector<std::uint64_t> dots;
-  bool many_dots = false;  // more than kMaxDots: the deliverer scans
-  PEN_FIELDS(size, header_size, longest_line, eight_bit_header, eight_bit_body, nul, dots,
-             many_dots)
+  PEN_FIELDS(size, header_size, longest_line, eight_bit_header, eight_bit_body, nul)
   bool operator==(const BodyFacts&) const = default;
-  // 8 KiB of envelope at worst; real mail has a handful
-  static constexpr std::size_t kMaxDots = 1024;
 };
 
 /// Where the message came from.

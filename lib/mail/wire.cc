@@ -5,12 +5,6 @@
 namespace pen::mail {
 
 void FactsCollector::text(std::string_view part) {
-  if (line_ == 0 && part.front() == '.') {
-    if (facts_.dots.size() < BodyFacts::kMaxDots)
-      facts_.dots.push_back(facts_.size);
-    else
-      facts_.many_dots = true;
-  }
   unsigned char all = 0;
   bool nul = false;
   for (const char c : part) {  // no branches: the compiler makes vectors of it

@@ -179,18 +179,8 @@ BOOST_AUTO_TEST_CASE(facts_do_not_depend_on_the_split) {
     BOOST_TEST(f.eight_bit_header);
     BOOST_TEST(!f.eight_bit_body);
     BOOST_TEST(!f.nul);
-    BOOST_TEST_REQUIRE(f.dots.size() == 2u);
-    for (const auto at : f.dots) BOOST_TEST((content[at] == '.' && content[at - 1] == '\n'));
   }
   BOOST_TEST(facts_of(std::string_view("a\0b\r\n", 5), 2).nul);
-}
-
-BOOST_AUTO_TEST_CASE(a_message_of_dots_is_only_marked) {
-  std::string content;
-  for (std::size_t i = 0; i <= BodyFacts::kMaxDots; ++i) content += ".\r\n";
-  const auto f = facts_of(content, 100);
-  BOOST_TEST(f.many_dots);
-  BOOST_TEST(f.dots.size() == BodyFacts::kMaxDots);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,7 +5,7 @@ Frames: docs/ipc.md. Independent of penqueue on purpose: the tools are tested ag
 import socket
 import struct
 
-VERSION = 6
+VERSION = 7
 PLACES = ("incoming", "active", "deferred", "hold", "maildrop")
 OUTCOMES = ("ok", "not_found", "denied", "failed")
 
