@@ -58,8 +58,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.scheduler.fairness.max_message_concurrency =
       static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
-  // None of them holds up another there; what they ask of one table server waits for its turn, and the more, the longer.
-  o.scheduler.routing_workers = ipc::route::kMaxUnderWay / 4;
+  o.scheduler.routing_workers = ipc::route::kMaxUnderWay;
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
   o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
   o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));

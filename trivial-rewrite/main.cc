@@ -133,6 +133,7 @@ Result<service::Hooks> start(service::Context& context) {
   resolve::Options options = resolve::from_settings(context.settings());
   PEN_TRY_ASSIGN(auto dns, resolve::name_servers(context.settings(), resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(auto transports, read_transports(context.config(), options.own_addresses));
+  dns.max_under_way = std::size_t{ipc::route::kQuestions} * ipc::route::kMaxUnderWay;
   for (const auto& [name, transport] : transports)
     dns.dnssec = dns.dnssec || transport.hosts.dnssec;
   PEN_TRY_ASSIGN(auto resolving, resolve::Resolve::open(std::move(options)));

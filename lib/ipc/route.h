@@ -11,9 +11,13 @@
 namespace pen::ipc::route {
 
 inline constexpr std::string_view kName = "route";
-/// Requests of a connection that trivial-rewrite works on at a time, whatever they wait for: none of them holds up another.
-/// Further ones wait in the socket.
-inline constexpr std::uint32_t kMaxUnderWay = 2000;
+/// Requests of a connection that trivial-rewrite works on at a time, whatever they wait for; and as many qmgr has under way
+/// (Options::routing_workers). Not more, since further ones would wait in the socket, where no fairness sees them. Not fewer,
+/// since none that is worked on holds up another: the resolver has room for kQuestions of each. Not thousands, since all
+/// may have to take turns at the connections to one table server (map::Asker::Limits).
+inline constexpr std::uint32_t kMaxUnderWay = 500;
+/// A look-up asks DNS one thing at a time (MX), then one for each host: two, as a rule.
+inline constexpr std::uint32_t kQuestions = 2;
 
 // qmgr → trivial-rewrite
 struct Route {

@@ -1,12 +1,15 @@
 """Tables that other processes serve: one that is slow, hangs or dies costs those who ask it, and nobody else."""
 import os
+import re
 import select
+import signal
 import unittest
 
 from client import Client
 from instance import Instance, missing
 from peer import Peer
 from table_server import TableServer
+from waiting import eventually
 
 CONTENT = b"Subject: x\r\n\r\nhello\r\n"
 
@@ -67,6 +70,24 @@ class TableServers(unittest.TestCase):
             with Client(self.instance.port) as client:
                 client.send("a@example.org", ["jo@there.example"], CONTENT)
             self.assertEqual(peer.wait_messages(1)[0].recipients, ["jo@there.example"])
+            server.release()
+
+    def wait_look_ups(self, count):
+        """Until trivial-rewrite says, as it does on SIGUSR1, that so many are under way."""
+        def told():
+            for pid in self.instance.pids().get("trivial-rewrite", []):
+                os.kill(pid, signal.SIGUSR1)
+            return re.findall(r"routes: .* under_way=(\d+)", self.instance.log())[-1:] == [str(count)]
+        eventually(told, f"{count} look-ups under way")
+
+    def test_all_the_look_ups_that_qmgr_asks_for_are_under_way_and_one_message_leaves_some_to_the_next(self):
+        with TableServer(self.path) as server, Peer() as peer:
+            self.start(transport_maps=self.table(), relay_domains="hang.example", relayhost=f"[127.0.0.1]:{peer.port}",
+                       smtpd_reject_unlisted_recipient="no")
+            for name, under_way in (("first", 455), ("second", 496)):  # of 500: seed 000's 91 %, then what is left so
+                with Client(self.instance.port) as client:
+                    client.send("a@example.org", [f"hang-{name}-{i}@hang.example" for i in range(1000)], CONTENT)
+                self.wait_look_ups(under_way)
             server.release()
 
     def test_a_server_that_dies_is_a_temporary_error_and_comes_back(self):
