@@ -59,7 +59,8 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
           [this](std::uint64_t file, const std::string& id) -> Result<async::Fd> {
             if (spool_ == nullptr) return fail_errno(id, ENOENT);
             return spool_->open_apart(file);
-          }),
+          },
+          spool),
       destination_server_(loop, *manager_, destinations, shared_.get(), options_.limits,
                           {options_.classes, options_.path(ipc::kAnvilSocket)},
                           [this] { return write_destinations(); }),

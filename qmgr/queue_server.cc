@@ -96,13 +96,15 @@ Entry to_entry(const submission::Dropped& d) {
 }
 
 QueueServer::QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
-                         std::function<std::vector<StatusLine>()> status, OpenBody open_body)
+                         std::function<std::vector<StatusLine>()> status, OpenBody open_body,
+                         spool::Spool* spool)
     : loop_(loop),
       manager_(manager),
       maildrop_(std::move(maildrop)),
       orders_only_(orders_only),
       status_(std::move(status)),
-      open_body_(std::move(open_body)) {}
+      open_body_(std::move(open_body)),
+      spool_(spool) {}
 
 async::Task<void> QueueServer::serve(ipc::Opening opening, Right right, Guests::Guest* guest) {
   auto session = std::make_shared<Session>(std::move(opening), right);
@@ -124,6 +126,8 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, Right right, Guests::
       co_await handle(session, std::move(*show));
     } else if (auto* ask = std::get_if<AskStatus>(&received->message)) {
       co_await handle(session, std::move(*ask));
+    } else if (auto* files = std::get_if<ListSpool>(&received->message)) {
+      co_await handle(session, std::move(*files));
     }
     if (guest != nullptr) guest->end();
     if (!co_await session->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;

@@ -9,6 +9,7 @@
 /// An order ends early when its tool goes away.
 /// Maildrop is listed before the queue, so that what pickup takes meanwhile is not missed; ids shown there are passed over
 /// in the queue. Orders there: queue_orders.cc.
+/// Spool files are listed (queue_spool.cc) after one pass through the queue, which tells whose they are.
 /// Orders only: the program runs for one tool while the mail system is down (Program), nothing is delivered; so orders that
 /// need deliveries are refused.
 #include <functional>
@@ -19,6 +20,7 @@
 
 #include "lib/ipc/channel.h"
 #include "lib/ipc/queue.h"
+#include "lib/spool/spool.h"
 #include "qmgr/guests.h"
 #include "qmgr/maildrop.h"
 #include "qmgr/manager.h"
@@ -32,7 +34,8 @@ class QueueServer {
   using OpenBody =
       std::function<Result<async::Fd>(std::uint64_t spool_file, const std::string& queue_id)>;
   QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
-              std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body);
+              std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body,
+              spool::Spool* spool);
   /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for root and
   /// the mail system.
   async::Task<void> serve(ipc::Opening opening, Right right, Guests::Guest* guest);
@@ -58,6 +61,10 @@ class QueueServer {
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::AskStatus m);
+  async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::ListSpool m);
+  struct SpoolOwners;
+  async::Task<bool> note_owner(const queue_log::Listed& l, SpoolOwners& owners);
+  ipc::queue::SpoolFile spool_file(spool::FileNumber number, const SpoolOwners& owners);
   async::Task<bool> list_one(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                              const queue_log::Listed& l, std::uint64_t& count);
   async::Task<bool> list_briefly(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
@@ -96,6 +103,7 @@ class QueueServer {
   bool orders_only_;
   std::function<std::vector<ipc::queue::StatusLine>()> status_;
   OpenBody open_body_;
+  spool::Spool* spool_;  // nullptr: there is none
 };
 
 /// The entry that a tool shows for a message; without its recipients.

@@ -20,6 +20,7 @@
 #include "tools/queue_client.h"
 #include "tools/queue_listing.h"
 #include "tools/queue_selection.h"
+#include "tools/spool_listing.h"
 
 namespace {
 
@@ -29,6 +30,7 @@ using namespace pen::tools;
 constexpr const char* kHelp =
     "usage: penqueue [-v] [-c DIR] -p | -j  [CHOICE ...] [ID ...] [QUEUE ...]\n"
     "       penqueue [-v] [-c DIR] -f | -i ID | -s SITE\n"
+    "       penqueue [-c DIR] --spool [-p | -j] [FILE | NUMBER | ID ...]\n"
     "       penqueue [-v] [-c DIR] --log [FILE | DIR ...]\n"
     "       mailq [-C DIR]\n"
     "\n"
@@ -38,6 +40,8 @@ constexpr const char* kHelp =
     "  -f       try every deferred message now\n"
     "  -i ID    try that message now\n"
     "  -s SITE  try the messages for that domain now\n"
+    "  --spool  list the files that hold large messages, and whose they are; with arguments, only "
+    "those\n"
     "  --log    print the files of the queue log as text (default: queue_log_directory), whether "
     "the mail\n"
     "           system runs or not; with -v every field. Exit status 65: something is damaged\n"
@@ -112,11 +116,12 @@ int main(int argc, char** argv) {
   long_options.push_back({"help", no_argument, nullptr, 1});
   long_options.push_back({"version", no_argument, nullptr, 2});
   long_options.push_back({"log", no_argument, nullptr, 'L'});
+  long_options.push_back({"spool", no_argument, nullptr, 'S'});
   long_options.push_back({nullptr, 0, nullptr, 0});
   Selection selection(kProgram);
   std::string directory, argument;
   int action = mailq ? 'p' : 0;
-  bool verbose = false;
+  bool verbose = false, spool = false;
   for (int c; (c = ::getopt_long(argc, argv, mailq ? "C:v" : "c:fi:jps:v", long_options.data(),
                                  nullptr)) != -1;) {
     if (selection.take(c, optarg)) continue;
@@ -133,6 +138,9 @@ int main(int argc, char** argv) {
         break;
       case 'v':
         verbose = true;
+        break;
+      case 'S':
+        spool = true;
         break;
       case 'i':
       case 's':
@@ -151,6 +159,20 @@ int main(int argc, char** argv) {
         return EX_USAGE;
     }
   }
+  const bool listing = action == 'p' || action == 'j';
+  if (spool) {
+    if ((action != 0 && !listing) || !selection.empty())
+      die(kProgram, EX_USAGE, "--spool goes with -p or -j, and with nothing else");
+    SpoolChoice choice;
+    for (int i = optind; i < argc; ++i)
+      if (!choice.take(argv[i]))
+        die(kProgram, EX_USAGE,
+            "neither a file of the spool nor a queue id: " + printable(argv[i]));
+    const config::Config config = load_instance(kProgram, directory);
+    QueueClient client(kProgram, config);
+    const int status = list_spool(kProgram, client, std::move(choice), action == 'j');
+    return std::fflush(stdout) != 0 ? EX_IOERR : status;
+  }
   if (action == 'L' && selection.empty()) {
     std::vector<std::string> paths(argv + optind, argv + argc);
     if (!paths.empty()) return dump_log(kProgram, paths, verbose);
@@ -161,7 +183,6 @@ int main(int argc, char** argv) {
         service::mail_owner(config.settings()).value_or(service::Account{}));
     return dump_log(kProgram, paths, verbose);
   }
-  const bool listing = action == 'p' || action == 'j';
   ipc::queue::List wanted;
   wanted.request = 1;
   for (int i = optind; listing && i < argc; ++i) {

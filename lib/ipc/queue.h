@@ -86,6 +86,13 @@ struct AskStatus {
   std::uint64_t request = 0;
   PEN_FIELDS(request)
 };
+/// Which message each file of the spool belongs to: a SpoolFile each, in the order of their numbers; then Done, whose
+/// count tells how many there were, not_found if none of those asked for is there.
+struct ListSpool {
+  std::uint64_t request = 0;
+  std::vector<std::uint32_t> files;  // only these, at most kMaxIds; empty: all
+  PEN_FIELDS(request, files)
+};
 
 // qmgr → tool
 struct EntryRecipient {
@@ -137,6 +144,20 @@ struct Progress {
   std::uint64_t count = 0;            // messages acted on or listed so far
   PEN_FIELDS(request, done, total, count)
 };
+/// used: a message in the queue has it. leased: somebody is writing a message into it that is not in the queue yet. freed: its
+/// message is over, and when the queue log has saved its positions it is free. unknown: damage keeps from knowing.
+enum class SpoolState : std::uint8_t { used, leased, freed, free, unknown };
+struct SpoolFile {
+  std::uint64_t request = 0;
+  std::uint32_t number = 0;
+  std::string path;
+  std::uint64_t size = 0;
+  SpoolState state = SpoolState::unknown;
+  std::string queue_id;       // of the message that it belongs to; empty: to none
+  std::uint64_t content = 0;  // bytes of that message's content
+  std::string fault;          // why it cannot be read; empty: it can
+  PEN_FIELDS(request, number, path, size, state, queue_id, content, fault)
+};
 struct StatusLine {
   std::string name, value;
   PEN_FIELDS(name, value)
@@ -157,7 +178,7 @@ struct Done {
   PEN_FIELDS(request, outcome, count, text)
 };
 
-using ToQmgr = std::variant<List, Act, Show, AskStatus>;
-using FromQmgr = std::variant<Entry, Content, Progress, Status, Done>;
+using ToQmgr = std::variant<List, Act, Show, AskStatus, ListSpool>;
+using FromQmgr = std::variant<Entry, Content, Progress, Status, Done, SpoolFile>;
 
 }  // namespace pen::ipc::queue

@@ -27,13 +27,7 @@ class Directory final : public Files {
     std::vector<FileNumber> found;
     errno = 0;
     while (const dirent* entry = ::readdir(listing)) {
-      const std::string_view file = entry->d_name;
-      if (file.starts_with(kPrefix)) {
-        const auto number = parse_unsigned(file.substr(kPrefix.size()));
-        if (number && *number > 0 && *number <= UINT32_MAX &&
-            name_of(static_cast<FileNumber>(*number)) == file)
-          found.push_back(static_cast<FileNumber>(*number));
-      }
+      if (const auto number = number_of(entry->d_name)) found.push_back(*number);
       errno = 0;
     }
     const int why = errno;
@@ -111,6 +105,15 @@ class Directory final : public Files {
 };
 
 }  // namespace
+
+std::optional<FileNumber> number_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const auto number = parse_unsigned(name.substr(kPrefix.size()));
+  if (!number || *number == 0 || *number > UINT32_MAX) return std::nullopt;
+  const auto file = static_cast<FileNumber>(*number);
+  if (name_of(file) != name) return std::nullopt;
+  return file;
+}
 
 Result<std::unique_ptr<Files>> open_directory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)

@@ -5,6 +5,7 @@
 /// Thread:  one (the spool's). The receivers write and sync through the descriptors they were given, not through this.
 /// Errors:  errno values. no_space is ENOSPC or EDQUOT.
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,9 @@ class Files {
 
 /// The directory is made if it is missing, and locked against a second spool in it.
 Result<std::unique_ptr<Files>> open_directory(const std::string& directory);
+
+/// The number of the file with this name (without its directory); nullopt: it is no file of a spool.
+std::optional<FileNumber> number_of(std::string_view name);
 
 /// For implementations and tools: pread() and pwrite() of everything.
 Result<void> write_all(int fd, std::string_view bytes, std::uint64_t offset);

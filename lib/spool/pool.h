@@ -74,19 +74,21 @@ class Pool {
   std::vector<FileNumber> surplus(std::size_t most);
   void removed(FileNumber file) { unmade_.push_back(file); }
 
+  enum class State : std::uint8_t { unknown, free, leased, used, retiring };
+  struct File {
+    State state = State::unknown;
+    std::uint32_t use = 0;  // of one in a message's hands
+  };
+  /// All files, in order.
+  const std::map<FileNumber, File>& files() const { return files_; }
   struct Figures {
     std::size_t files = 0, free = 0, leased = 0, used = 0, retiring = 0, unknown = 0;
   };
   Figures figures() const;
 
  private:
-  enum class State : std::uint8_t { unknown, free, leased, used, retiring };
   std::size_t max_leases_;
   std::size_t keep_;
-  struct File {
-    State state = State::unknown;
-    std::uint32_t use = 0;  // of one in a message's hands
-  };
   std::map<FileNumber, File> files_;
   std::deque<FileNumber> free_;  // last used first: its pages are the warmest
   std::unordered_map<std::uint64_t, FileNumber> leases_;

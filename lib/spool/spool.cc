@@ -300,6 +300,18 @@ std::optional<std::uint32_t> Spool::use_now(FileNumber file) {
   return (*header)->use;
 }
 
+Spool::Look Spool::look(FileNumber file) {
+  Look found{.path = files_->name(file), .size = 0, .header = {}, .fault = {}};
+  const auto read = [&]() -> Result<void> {
+    PEN_TRY_ASSIGN(const async::Fd fd, files_->open(file, false));
+    PEN_TRY_ASSIGN(found.size, files_->size(fd.get()));
+    PEN_TRY_ASSIGN(found.header, header_of(fd.get()));
+    return {};
+  };
+  if (const auto done = read(); !done) found.fault = done.error().message();
+  return found;
+}
+
 bool Spool::referenced(BodyRef ref) {
   switch (pool_.referenced(file_of(ref), use_of(ref))) {
     case Pool::Owner::yes:

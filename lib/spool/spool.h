@@ -128,6 +128,16 @@ class Spool {
     std::uint64_t length = 0;
   };
   static Result<std::optional<Header>> read_header(int fd);
+  /// All files, by number, as the pool has them.
+  const std::map<FileNumber, Pool::File>& files() const { return pool_.files(); }
+  struct Look {
+    std::string path;
+    std::uint64_t size = 0;
+    std::optional<Header> header;  // nullopt: no valid one
+    std::string fault;             // why the file cannot be read; empty: it can
+  };
+  /// What there is on the disk of one of them.
+  Look look(FileNumber file);
 
  private:
   Spool(std::unique_ptr<Files> files, std::uint64_t reserve, std::function<std::uint64_t()> new_use,
