@@ -31,31 +31,45 @@ const char* Selection::help() {
          "  --reply TEXT         waiting for a reason that contains this text\n";
 }
 
+std::vector<service::Option> Selection::rows() {
+  using service::Given;
+  return {{"--sender ADDRESS", "from that address, or @DOMAIN, or <>: notifications",
+           [this](const Given& given) {
+             // As listings show it.
+             return condition(filter_.sender, given.value == "MAILER-DAEMON" ? "<>" : given.value);
+           }},
+          {"--recipient ADDRESS", "to that address, or @DOMAIN",
+           [this](const Given& given) { return condition(filter_.recipient, given.value); }},
+          {"--domain DOMAIN", "to that domain",
+           [this](const Given& given) {
+             return condition(filter_.domain,
+                              given.value.substr(given.value.starts_with('@') ? 1 : 0));
+           }},
+          {"--older TIME", "arrived at least that long ago: 90s, 5m, 2h, 3d, 1w",
+           [this](const Given& given) { return older(given.value); }},
+          {"--reply TEXT", "waiting for a reason that contains this text",
+           [this](const Given& given) { return condition(filter_.reply, given.value); }}};
+}
+
+std::string Selection::condition(std::string& to, const std::string& text) {
+  to = text;
+  return text.empty() ? "an empty condition chooses nothing" : "";
+}
+
+std::string Selection::older(const std::string& text) {
+  const auto time = config::parse_time(text, 's');
+  if (text.empty()) return "an empty condition chooses nothing";
+  if (!time || *time < seconds(1))
+    return "not a time: " + printable(text) + " (90s, 5m, 2h, 3d, 1w)";
+  filter_.older = std::chrono::duration_cast<seconds>(*time);
+  return {};
+}
+
 bool Selection::take(int c, const char* value) {
-  const std::string text = value == nullptr ? "" : value;
   if (c < kSender || c > kReply) return false;
-  if (text.empty()) die(program_, EX_USAGE, "an empty condition chooses nothing");
-  switch (c) {
-    case kSender:
-      // As listings show it.
-      filter_.sender = text == "MAILER-DAEMON" ? "<>" : text;
-      break;
-    case kRecipient:
-      filter_.recipient = text;
-      break;
-    case kDomain:
-      filter_.domain = text.starts_with('@') ? text.substr(1) : text;
-      break;
-    case kOlder: {
-      const auto time = config::parse_time(text, 's');
-      if (!time || *time < seconds(1))
-        die(program_, EX_USAGE, "not a time: " + printable(text) + " (90s, 5m, 2h, 3d, 1w)");
-      filter_.older = std::chrono::duration_cast<seconds>(*time);
-      break;
-    }
-    default:
-      filter_.reply = text;
-  }
+  const std::vector<service::Option> all = rows();
+  const std::string wrong = all[static_cast<std::size_t>(c - kSender)].take({"", value});
+  if (!wrong.empty()) die(program_, EX_USAGE, wrong);
   return true;
 }
 

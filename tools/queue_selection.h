@@ -3,22 +3,25 @@
 /// names of queues.
 ///
 /// Use:     Selection selection(kProgram);
-///          option table: Selection::options() entries first; in the getopt loop: if (selection.take(c, optarg)) continue;
-///          for each operand: if (!selection.take_queue(argv[i])) …
-/// Errors:  a value that cannot be meant ends the program with EX_USAGE and says what is wrong.
+///          append selection.rows() to the table of options; it must outlive the reading;
+///          for each word: if (!selection.take_queue(word)) …
+/// Errors:  a value that cannot be meant is a wrong command line, which says what is wrong.
 #include <getopt.h>
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/ipc/queue.h"
+#include "lib/service/command_line.h"
 
 namespace pen::tools {
 
 class Selection {
  public:
   explicit Selection(std::string program) : program_(std::move(program)) {}
+  std::vector<service::Option> rows();
   /// Long options for getopt_long(), without the closing entry.
   static std::span<const option> options();
   /// Lines for --help.
@@ -31,6 +34,9 @@ class Selection {
   bool empty() const { return filter_ == ipc::queue::Filter{}; }
 
  private:
+  /// What is wrong with the condition; empty: nothing.
+  std::string condition(std::string& to, const std::string& text);
+  std::string older(const std::string& text);
   std::string program_;
   ipc::queue::Filter filter_;
 };

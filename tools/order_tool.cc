@@ -1,0 +1,200 @@
+#include "tools/order_tool.h"
+
+#include <iostream>
+
+#include "lib/base/text.h"
+#include "lib/mail/queue_id.h"
+#include "tools/progress_bar.h"
+#include "tools/queue_client.h"
+#include "tools/queue_listing.h"
+#include "tools/queue_selection.h"
+
+namespace pen::tools {
+namespace {
+
+using ipc::queue::Verb;
+
+constexpr const char* kProgram = "pensuper";
+
+struct Words {
+  const char *past, *doing, *would;
+};
+Words words(Verb verb) {
+  switch (verb) {
+    case Verb::remove:
+      return {"Deleted", "Deleting", "Would delete"};
+    case Verb::hold:
+      return {"Placed on hold", "Placing on hold", "Would place on hold"};
+    case Verb::release:
+      return {"Released from hold", "Releasing from hold", "Would release from hold"};
+    case Verb::requeue:
+      return {"Requeued", "Requeueing", "Would requeue"};
+    case Verb::expire:
+    case Verb::expire_release:
+      return {"Expired", "Expiring", "Would expire"};
+    case Verb::flush:
+      return {"Flushed", "Flushing", "Would flush"};
+  }
+  return {"", "", ""};
+}
+
+/// What is wrong with it; empty: nothing.
+std::string add_order(std::vector<OrderTool::Order>& orders, Verb verb,
+                      const std::string& argument) {
+  if (argument == "ALL") {
+    orders.push_back({verb, true, false, {}});
+  } else if (argument == "-") {
+    orders.push_back({verb, false, true, {}});
+  } else if (mail::is_queue_id(argument)) {
+    if (orders.empty() || orders.back().verb != verb || orders.back().ids.empty() ||
+        orders.back().ids.size() >= ipc::queue::kMaxIds)
+      orders.push_back({verb, false, false, {}});
+    orders.back().ids.push_back(argument);
+  } else {
+    return "not a queue id: " + printable(argument) + " (use ALL for every message)";
+  }
+  return {};
+}
+
+/// What is wrong with the orders together; empty: nothing.
+std::string fault_of(const OrderTool::Options& o) {
+  if (o.orders.empty()) return "say what to do with these messages: -d ALL deletes them";
+  const bool in_maildrop = (o.filter.places & ipc::queue::bit_of(ipc::queue::Place::maildrop)) != 0;
+  for (const auto& order : o.orders)
+    if (in_maildrop && order.verb != Verb::remove)
+      return "what is in maildrop can be deleted (-d) and nothing else";
+  return {};
+}
+
+}  // namespace
+
+std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc,
+                                                                   const char* const* argv) {
+  Options o;
+  Selection selection(kProgram);
+  const auto order = [&o](Verb verb) {
+    return
+        [&o, verb](const service::Given& given) { return add_order(o.orders, verb, given.value); };
+  };
+  service::CommandLine line{
+      .program = kProgram,
+      .usage = {"pensuper [-nv] [-c DIR] [-d ID] [-h ID] [-H ID] [-r ID] [-e ID] [-f ID] "
+                "[CHOICE ...] [QUEUE ...]"},
+      .about =
+          "Acts on messages in the queue of a Penstock instance. ID is a queue id, ALL, or - "
+          "to read ids from standard input, one a line.",
+      .options =
+          {{"-d ID", "delete", order(Verb::remove)},
+           {"-h ID", "put on hold", order(Verb::hold)},
+           {"-H ID", "release from hold", order(Verb::release)},
+           {"-r ID", "requeue: routed again, as new", order(Verb::requeue)},
+           {"-e ID",
+            "expire: tried once more at once, then returned to the sender; on hold: when released",
+            order(Verb::expire)},
+           {"-f ID", "expire, and release from hold", order(Verb::expire_release)},
+           {"-n, --dry-run", "list the messages that would be acted on, and do nothing",
+            service::set(o.dry_run)},
+           service::directory_option(o.directory),
+           {"-v", "name each message that is asked for", service::set(o.verbose)},
+           {"-p, -s, -S", "refused: there are no queue files to purge or to repair",
+            service::refused("not needed here: the queue has no files to repair or purge")},
+           {"", "Of the messages named, only those that every CHOICE fits:"}},
+      .notes =
+          "and that are in one of the QUEUEs: incoming, active, deferred, hold (default: all "
+          "of these); or maildrop, where messages wait that were submitted and not yet taken: "
+          "-d deletes them."};
+  for (auto& row : selection.rows()) line.options.push_back(std::move(row));
+  const auto queues = line.read(argc, argv);
+  if (!queues) return std::unexpected(queues.error());
+  for (const std::string& queue : *queues)
+    if (!selection.take_queue(queue))
+      return std::unexpected(line.misuse("not a queue: " + printable(queue) +
+                                         " (incoming, active, deferred, hold, maildrop)"));
+  o.filter = selection.filter();
+  if (o.orders.empty() && selection.empty() && !o.dry_run)
+    return std::unexpected(line.incomplete());
+  if (const std::string fault = fault_of(o); !fault.empty())
+    return std::unexpected(line.misuse(fault));
+  return o;
+}
+
+std::vector<std::string> OrderTool::read_ids(std::istream& input) {
+  std::vector<std::string> ids;
+  for (std::string line; ids.size() < ipc::queue::kMaxIds && std::getline(input, line);) {
+    const std::string id(trim(line));
+    if (id.empty()) continue;
+    if (mail::is_queue_id(id))
+      ids.push_back(id);
+    else
+      std::fprintf(stderr, "%s: warning: not a queue id: %s\n", kProgram, printable(id).c_str());
+  }
+  return ids;
+}
+
+int OrderTool::run() {
+  const config::Config config = load_instance(kProgram, options_.directory);
+  QueueClient client(kProgram, config);
+  for (const Order& order : options_.orders) carry_out(client, order);
+  return status_;
+}
+
+void OrderTool::carry_out(QueueClient& client, const Order& order) {
+  std::uint64_t count = 0;
+  if (order.input) {
+    for (auto ids = read_ids(std::cin); !ids.empty(); ids = read_ids(std::cin))
+      count += ask(client, order, std::move(ids));
+  } else {
+    count = ask(client, order, order.ids);
+  }
+  if (count == 0 && !order.all && !options_.dry_run) return;
+  std::fprintf(stderr, "%s: %s: %llu message%s\n", kProgram,
+               options_.dry_run ? words(order.verb).would : words(order.verb).past,
+               static_cast<unsigned long long>(count), count == 1 ? "" : "s");
+}
+
+std::uint64_t OrderTool::ask(QueueClient& client, const Order& order,
+                             std::vector<std::string> ids) {
+  using ipc::queue::Outcome;
+  ipc::queue::Act act;
+  act.request = 1;
+  act.verb = order.verb;
+  act.all = order.all;
+  act.queue_ids = std::move(ids);
+  act.filter = options_.filter;
+  act.dry_run = options_.dry_run;
+  const std::string named = act.queue_ids.empty() ? std::string() : act.queue_ids.front();
+  const std::size_t count = act.queue_ids.size();
+  if (options_.verbose)
+    for (const auto& id : act.queue_ids)
+      std::fprintf(stderr, "%s: %s: asked for\n", kProgram, id.c_str());
+  ProgressBar bar(words(order.verb).doing);
+  const auto done = client.ask(act, [&bar](ipc::queue::FromQmgr& m, auto&) {
+    if (const auto* p = std::get_if<ipc::queue::Progress>(&m)) {
+      bar.show(p->done, p->total, p->count);
+    } else if (const auto* e = std::get_if<ipc::queue::Entry>(&m)) {
+      bar.clear();
+      print(mailq_line(*e));
+    }
+  });
+  bar.clear();
+  if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, done.text);
+  // As with postsuper no error: ids from a list that is a little old are to be expected.
+  if (done.outcome == Outcome::not_found && count == 1)
+    std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, named.c_str());
+  else if (done.outcome == Outcome::not_found && count > 1)
+    std::fprintf(stderr, "%s: none of these %zu messages is in the queue\n", kProgram, count);
+  if (done.outcome == Outcome::no_space) {
+    std::fprintf(stderr,
+                 "%s: %s: no space in the queue's file system to write the message anew; free "
+                 "some and repeat\n",
+                 kProgram, done.text.c_str());
+    status_ = EX_OSERR;
+  }
+  if (done.outcome == Outcome::failed) {
+    std::fprintf(stderr, "%s: failed: %s\n", kProgram, done.text.c_str());
+    status_ = EX_SOFTWARE;
+  }
+  return done.count;
+}
+
+}  // namespace pen::tools
