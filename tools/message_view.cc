@@ -1,0 +1,173 @@
+#include "tools/message_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "lib/base/text.h"
+#include "lib/base/time.h"
+#include "lib/mail/header.h"
+#include "tools/queue_client.h"
+
+namespace pen::tools {
+namespace {
+
+constexpr std::size_t kPiece = 256 * 1024;
+
+/// What cannot be read of it, which ends it; empty: it is whole.
+std::string print_content(LineOutput& out, const MessageSource& source, std::uint64_t from,
+                          std::uint64_t end) {
+  std::string fault;
+  while (from < end && fault.empty()) {
+    const auto piece = source.read(from, std::min<std::uint64_t>(kPiece, end - from));
+    if (!piece) {
+      fault = source.content + " cannot be read: " + piece.error().message();
+    } else if (piece->empty()) {
+      fault =
+          fmt::format("{} is cut short, after {} of {} bytes", source.content, from, source.size);
+    } else {
+      out.put(*piece);
+      from += piece->size();
+    }
+  }
+  out.end();
+  return fault;
+}
+
+std::string notify_words(std::uint8_t bits) {
+  if ((bits & mail::notify::kNever) != 0) return "never";
+  std::string out;
+  for (const auto& [bit, word] :
+       {std::pair{mail::notify::kSuccess, "success"}, std::pair{mail::notify::kFailure, "failure"},
+        std::pair{mail::notify::kDelay, "delay"}})
+    if ((bits & bit) != 0) out += (out.empty() ? "" : ",") + std::string(word);
+  return out;
+}
+
+void print_envelope(LineOutput& out, const MessageSource& source) {
+  const mail::Envelope& e = source.envelope;
+  const auto line = [&](const char* name, const std::string& value) {
+    if (!value.empty()) out.put(std::string(name) + ": " + printable(value) + "\n");
+  };
+  line("state", source.state);
+  line("message_size", std::to_string(source.size));
+  if (!source.has_envelope) return;
+  line("arrival_time", rfc5322_date(e.arrival));
+  out.put("sender: " + printable(e.sender) + "\n");
+  line("envelope_id", e.envid);
+  line("ret", e.ret == mail::Ret::full ? "full" : e.ret == mail::Ret::headers ? "hdrs" : "");
+  line("body_type", e.body_type == mail::BodyType::seven_bit        ? "7BIT"
+                    : e.body_type == mail::BodyType::eight_bit_mime ? "8BITMIME"
+                    : e.body_type == mail::BodyType::binary_mime    ? "BINARYMIME"
+                                                                    : "");
+  if (e.smtputf8) line("smtputf8", "yes");
+  if (e.requiretls != mail::RequireTls::unspecified)
+    line("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
+  line("transport", e.transport);
+  line("filter", e.filter);
+  line("full_name", source.full_name);
+  if (source.gateway) line("gateway", "yes");
+  if (e.purpose == mail::Purpose::probe) line("probe", "yes");
+  if (e.purpose == mail::Purpose::traced) line("traced", "yes");
+  if (!e.client.address.empty()) line("client", e.client.name + "[" + e.client.address + "]");
+  line("client_helo", e.client.helo);
+  line("client_protocol", e.client.protocol);
+  line("sasl_method", e.client.sasl_method);
+  line("sasl_username", e.client.sasl_username);
+  line("sasl_sender", e.client.sasl_sender);
+  for (const auto& r : e.recipients) {
+    line("dsn_orig_rcpt", r.orcpt);
+    line("notify", notify_words(r.notify));
+    out.put("original_recipient: " + printable(r.shown_original()) + "\n");
+    out.put("recipient: " + printable(r.address) + "\n");
+  }
+}
+
+}  // namespace
+
+LineOutput::LineOutput(std::string prefix, std::function<void(const std::string&)> write)
+    : prefix_(std::move(prefix)), write_(std::move(write)) {}
+
+void LineOutput::put(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + prefix_.size() + 1);
+  for (const char c : text) {
+    if (at_start_) out += prefix_;
+    at_start_ = false;
+    if (held_ && c != '\n') out += '\r';
+    held_ = c == '\r';
+    if (!held_) out += c;
+    at_start_ = c == '\n';
+  }
+  write_(out);
+}
+
+void LineOutput::end() {
+  if (held_) write_("\r");
+  held_ = false;
+  if (!at_start_) write_("\n");
+  at_start_ = true;
+}
+
+void complain_of(const std::string& program, const std::string& name, const std::string& what) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s: %s\n", program.c_str(), printable(name).c_str(),
+               printable(what).c_str());
+}
+
+Result<std::uint64_t> header_size_of(const MessageSource& source) {
+  using Line = mail::HeaderScanner::Line;
+  std::string held;  // the beginning of a line
+  bool first = true, decided = false;
+  for (std::uint64_t at = 0, line_at = 0; at < source.size;) {
+    PEN_TRY_ASSIGN(const std::string piece, source.read(at, kPiece));
+    if (piece.empty()) break;
+    for (const char c : piece) {
+      ++at;
+      if (c != '\n' && !decided) held += c;
+      const bool whole = c == '\n';
+      if (!decided && (whole || held.size() >= mail::HeaderScanner::kDecide)) {
+        if (whole && held.ends_with('\r')) held.pop_back();
+        const Line kind = mail::HeaderScanner::classify(held, whole, std::exchange(first, false));
+        if (kind == Line::separator || kind == Line::body) return line_at;
+        decided = true;
+      }
+      if (!whole) continue;
+      held.clear();
+      decided = false;
+      line_at = at;
+    }
+  }
+  return source.size;
+}
+
+bool show_message(const std::string& program, const MessageSource& source,
+                  const MessageParts& parts) {
+  std::string fault;
+  LineOutput out(parts.names ? source.name + ": " : "", print);
+  const auto mark = [&](const char* what) {
+    if (parts.envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
+  };
+  mark("ENVELOPE RECORDS");
+  if (parts.envelope) print_envelope(out, source);
+  if (parts.header || parts.body) {
+    mark("MESSAGE CONTENTS");
+    std::uint64_t from = 0, end = source.size;
+    if (!parts.header || !parts.body) {
+      const auto split = header_size_of(source);
+      if (split)
+        (parts.header ? end : from) = *split;
+      else
+        fault = source.content + " cannot be read: " + split.error().message();
+    }
+    if (fault.empty()) fault = print_content(out, source, from, end);
+  }
+  mark("HEADER EXTRACTED");
+  mark("MESSAGE FILE END");
+  if (!fault.empty()) complain_of(program, source.name, fault);
+  return fault.empty();
+}
+
+}  // namespace pen::tools

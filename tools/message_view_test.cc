@@ -1,0 +1,69 @@
+#include "tools/message_view.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tools/cat_tool.h"
+#include "tools/read_options.h"
+
+namespace pen::tools {
+namespace {
+
+/// What is written of the pieces.
+std::string written(std::initializer_list<const char*> pieces, const std::string& prefix = "") {
+  std::string out;
+  LineOutput output(prefix, [&out](const std::string& text) { out += text; });
+  for (const char* piece : pieces) output.put(piece);
+  output.end();
+  return out;
+}
+
+/// A message whose content comes in pieces of a few bytes.
+MessageSource source_of(const std::string& text, std::size_t piece = 3) {
+  MessageSource source;
+  source.size = text.size();
+  source.read = [text, piece](std::uint64_t from, std::size_t most) {
+    return Result<std::string>(text.substr(from, std::min(most, piece)));
+  };
+  return source;
+}
+
+BOOST_AUTO_TEST_SUITE(message_view)
+
+BOOST_AUTO_TEST_CASE(line_ends_become_lf_wherever_the_pieces_are_cut_and_the_last_line_is_ended) {
+  BOOST_TEST(written({"a\r\nb\r", "\nc"}) == "a\nb\nc\n");
+  BOOST_TEST(written({"a\rb\r\r\n"}) == "a\rb\r\n");
+  BOOST_TEST(written({"a\r"}) == "a\r\n");
+  BOOST_TEST(written({}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_prefix_stands_before_each_line) {
+  BOOST_TEST(written({"a\r\n", "\r\nb", "c"}, "ID: ") == "ID: a\nID: \nID: bc\n");
+}
+
+BOOST_AUTO_TEST_CASE(the_header_ends_before_the_empty_line) {
+  BOOST_TEST(header_size_of(source_of("A: b\r\n c\r\n\r\nbody\r\n")).value() == 10U);
+  BOOST_TEST(header_size_of(source_of("A: b\nno header\n")).value() == 5U);
+  BOOST_TEST(header_size_of(source_of("A: b\n")).value() == 5U);
+  BOOST_TEST(header_size_of(source_of("\nbody")).value() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(pencat_shows_all_three_parts_or_those_that_are_named) {
+  const auto all = read_options<CatTool>({"-f", "ID", "./file"});
+  BOOST_REQUIRE(all);
+  BOOST_TEST((all->parts.envelope && all->parts.header && all->parts.body && all->parts.names));
+  BOOST_TEST(all->words == (std::vector<std::string>{"ID", "./file"}),
+             boost::test_tools::per_element());
+  const auto some = read_options<CatTool>({"-hb"});
+  BOOST_REQUIRE(some);
+  BOOST_TEST((!some->parts.envelope && some->parts.header && some->parts.body));
+}
+
+BOOST_AUTO_TEST_CASE(pencat_says_where_records_are_shown) {
+  for (const char* option : {"-d", "-o", "-r", "-s3"})
+    BOOST_TEST(refusal<CatTool>({option}).find("penqueue --log -v") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace pen::tools
