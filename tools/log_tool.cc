@@ -6,7 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/service/setup.h"
-#include "tools/queue_client.h"
+#include "tools/output.h"
 
 namespace pen::tools {
 namespace {

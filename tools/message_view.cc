@@ -9,7 +9,7 @@
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/mail/header.h"
-#include "tools/queue_client.h"
+#include "tools/output.h"
 
 namespace pen::tools {
 namespace {

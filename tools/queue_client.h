@@ -1,5 +1,5 @@
 #pragma once
-/// What the queue tools share: options that every one has, the conversation "queue" with qmgr, exit codes.
+/// What the queue tools share: the conversation "queue" with qmgr, and what its answers mean for the exit status.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,6 +11,7 @@
 #include "lib/ipc/channel.h"
 #include "lib/ipc/queue.h"
 #include "tools/offline_qmgr.h"
+#include "tools/output.h"
 
 namespace pen::tools {
 
@@ -20,15 +21,6 @@ using QueueChannel = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
 /// group counts only while QueueClient connects; files are read as the user. First thing in main; without effect where
 /// the command is not setgid. Ends the program (EX_OSERR) if it cannot be.
 void keep_group_for_the_socket(const char* program);
-
-/// Prints "program: text" to standard error and ends with a code of sysexits.h.
-[[noreturn]] void die(const std::string& program, int code, const std::string& text);
-
-/// To standard output; ends the program (EX_IOERR) when nobody can read it any more.
-void print(const std::string& text);
-
-/// The settings of the instance in `directory` ("": MAIL_CONFIG or the default). Ends the program (EX_CONFIG).
-config::Config load_instance(const std::string& program, const std::string& directory);
 
 /// Of one conversation with qmgr that broke: whether the request is put to its successor. A reload replaces qmgr, and what
 /// its tools had asked is cut off. Listings are asked for again while nothing of them was seen; orders mean the same when

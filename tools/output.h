@@ -1,0 +1,18 @@
+#pragma once
+/// What every tool does with its output, its errors and its configuration.
+#include <string>
+
+#include "lib/config/config.h"
+
+namespace pen::tools {
+
+/// Prints "program: text" to standard error and ends with a code of sysexits.h.
+[[noreturn]] void die(const std::string& program, int code, const std::string& text);
+
+/// To standard output; ends the program (EX_IOERR) when nobody can read it any more.
+void print(const std::string& text);
+
+/// The settings of the instance in `directory` ("": MAIL_CONFIG or the default). Ends the program (EX_CONFIG).
+config::Config load_instance(const std::string& program, const std::string& directory);
+
+}  // namespace pen::tools

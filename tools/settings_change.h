@@ -1,0 +1,26 @@
+#pragma once
+/// penconf -e, -#, -X: changes of main.cf.
+///
+/// Use:     const auto edits = edits_of(SettingsChange::set, {"myhostname=mx.example.org"});
+///          return change_main_cf(directory, *edits);
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "lib/config/edit.h"
+
+namespace pen::tools {
+
+enum class SettingsChange { none, set, comment_out, remove };
+/// "-e", "-#", "-X".
+const char* option_of(SettingsChange change);
+
+/// One edit for each word. The error says which word cannot be meant.
+std::expected<std::vector<config::Edit>, std::string> edits_of(
+    SettingsChange change, const std::vector<std::string>& words);
+
+/// Replaces main.cf in one step. Returns the exit status, after what was wrong was said on standard error: EX_CONFIG,
+/// EX_IOERR, EX_DATAERR (a value that no program could start with; the file is unchanged).
+int change_main_cf(const std::string& directory, const std::vector<config::Edit>& edits);
+
+}  // namespace pen::tools

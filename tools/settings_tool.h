@@ -1,0 +1,39 @@
+#pragma once
+/// penconf: shows and changes the settings of an instance. Manual: man/penconf.1.
+///
+/// Use:     return service::run_tool<SettingsTool>(argc, argv);
+/// Parts:   settings_listing.h shows, settings_change.h edits main.cf.
+/// Errors:  EX_UNAVAILABLE (a name that is not known), EX_CONFIG, EX_DATAERR (a value that no program could start with),
+///          EX_IOERR.
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "lib/config/config.h"
+#include "lib/service/command_line.h"
+#include "tools/settings_change.h"
+#include "tools/settings_listing.h"
+
+namespace pen::tools {
+
+class SettingsTool {
+ public:
+  struct Options {
+    std::string directory;  // of main.cf, as it was found
+    std::vector<config::Override> overrides;
+    std::vector<std::string> names;
+    Listing listing;
+    SettingsChange change = SettingsChange::none;
+    std::vector<config::Edit> edits;  // what the change is
+    bool types = false;
+  };
+  static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
+
+  explicit SettingsTool(Options options) : options_(std::move(options)) {}
+  int run();
+
+ private:
+  Options options_;
+};
+
+}  // namespace pen::tools
