@@ -4,6 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mailbox/accounts.h"
+#include "lib/mailbox/confine.h"
 #include "lib/mailbox/content.h"
 
 namespace pen::virtuals {
@@ -97,6 +98,8 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::
     if (!become)
       return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());
     work.become = *std::move(become);
+    const mailbox::Round round{rules->base, rules->minimum_uid};
+    if (work.become && mailbox::is_within(round, *work.become)) work.round = round;
     work.only_look = message->envelope.purpose == mail::Purpose::probe;
     work.target = std::move(place->target);
     return mailbox::deliver_in_child(std::move(work), message->body, rules->time_limit,

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "lib/mailbox/content.h"
 #include "lib/mailbox/descriptors.h"
+#include "lib/mailbox/postmen.h"
 #include "lib/mailbox/workforce.h"
 
 namespace pen::mailbox {
@@ -125,6 +127,75 @@ Answer ended_meanwhile() {
   return trouble("4.3.0", "the conversation with the queue manager has ended");
 }
 
+/// One delivery as it is asked for, whoever makes it.
+struct Order {
+  Role role;
+  std::string job;  // with its length
+  const ipc::Content& body;
+  std::chrono::seconds limit;
+  std::chrono::steady_clock::time_point deadline;
+  const Ending* ending;
+  std::size_t longest;  // answer
+};
+
+struct Outcome {
+  Answer answer = {};
+  bool answered = false, over = false;
+};
+
+/// With the process at the other end of the socket.
+Outcome talk_with(int socket, const Order& order) {
+  Feeder feeder(order.job, order.body);
+  Reply reply(order.longest);
+  const auto how = talk(socket, feeder, reply, order.ending, order.deadline);
+  auto answer = reply.answer();
+  Outcome out{.answered = answer.has_value(), .over = how == Talked::over};
+  if (out.over) {
+    out.answer = ended_meanwhile();
+  } else if (how == Talked::late) {
+    out.answer = trouble(
+        "4.3.0",
+        fmt::format("delivery took longer than {} seconds and was stopped", order.limit.count()));
+  } else if (!answer) {
+    out.answer = trouble("4.3.0", "delivery process ended without an answer");
+  } else {
+    out.answer = *std::move(answer);
+    if (!feeder.error().empty() && out.answer.status.action != mail::Action::delivered &&
+        !out.answer.file_found)
+      out.answer.status.text += " (" + feeder.error() + ")";
+  }
+  return out;
+}
+
+Answer by_worker(const Order& order, bool shared) {
+  auto sockets = socket_pair(SOCK_STREAM);
+  if (!sockets) return trouble("4.3.0", sockets.error().message());
+  auto worker = workforce().give(order.role, sockets->theirs.get(), shared);
+  if (!worker) return trouble("4.3.0", "delivery process: " + worker.error().message());
+  sockets->theirs.reset();
+  auto out = talk_with(sockets->ours.get(), order);
+  // Who did not answer has died, or will not.
+  if (out.over || out.answered)
+    workforce().done(*worker);
+  else
+    workforce().dismiss(*worker);
+  return std::move(out.answer);
+}
+
+/// nullopt: none can be had on this system.
+std::optional<Answer> by_postman(const Order& order, const Round& round) {
+  auto postman = postmen().take(round);
+  if (!postman) return trouble("4.3.0", "delivery process: " + postman.error().message());
+  auto out = talk_with(postman->socket.get(), order);
+  if (out.answered && out.answer.unfit) {
+    postmen().unfit(out.answer.status.text);
+    return std::nullopt;
+  }
+  if (out.answered && !out.over && out.answer.status.action == mail::Action::delivered)
+    postmen().give_back(*std::move(postman));
+  return std::move(out.answer);
+}
+
 }  // namespace
 
 Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit,
@@ -134,33 +205,23 @@ Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::second
   work.message.from_line = mbox_from_line(work.message.sender, work.message.now);
   const auto deadline =
       std::chrono::steady_clock::now() + time_limit + (work.command ? 2 * kGrace : seconds(0));
-  Reply reply(std::max(kMaxForward, work.read_limit) + 64 * 1024);
-  const Role role{work.become, work.root};
+  const std::size_t longest = std::max(kMaxForward, work.read_limit) + 64 * 1024;
   // What is read as root is read by a process that reads nothing else.
   const bool shared = work.read_path.empty();
-  Feeder feeder(with_length(encode(Job{time_limit, std::move(work)})), body);
-  auto sockets = socket_pair(SOCK_STREAM);
-  if (!sockets) return trouble("4.3.0", sockets.error().message());
-  auto worker = workforce().give(role, sockets->theirs.get(), shared);
-  if (!worker) return trouble("4.3.0", "delivery process: " + worker.error().message());
-  sockets->theirs.reset();
-
-  const auto how = talk(sockets->ours.get(), feeder, reply, ending, deadline);
-  auto answer = reply.answer();
-  // Who did not answer has died, or will not.
-  if (how == Talked::over || answer)
-    workforce().done(*worker);
-  else
-    workforce().dismiss(*worker);
-  if (how == Talked::over) return ended_meanwhile();
-  if (how == Talked::late)
-    return trouble("4.3.0", fmt::format("delivery took longer than {} seconds and was stopped",
-                                        time_limit.count()));
-  if (!answer) return trouble("4.3.0", "delivery process ended without an answer");
-  if (!feeder.error().empty() && answer->status.action != mail::Action::delivered &&
-      !answer->file_found)
-    answer->status.text += " (" + feeder.error() + ")";
-  return *std::move(answer);
+  const auto round = std::move(work.round);
+  const Order order{.role = {.become = work.become, .root = work.root},
+                    .job = with_length(encode(Job{time_limit, std::move(work)})),
+                    .body = body,
+                    .limit = time_limit,
+                    .deadline = deadline,
+                    .ending = ending,
+                    .longest = longest};
+  if (round && postmen().possible() && workforce().visit(order.role)) {
+    auto answer = by_postman(order, *round);
+    workforce().left(order.role);
+    if (answer) return *std::move(answer);
+  }
+  return by_worker(order, shared);
 }
 
 }  // namespace pen::mailbox

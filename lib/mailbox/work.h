@@ -24,6 +24,13 @@ struct Identity {
   PEN_FIELDS(uid, gid, groups)
 };
 
+/// What a process that goes from account to account (postman.h) may touch.
+struct Round {
+  std::string base;  // no file outside this directory
+  uid_t lowest = 1;  // no uid below this one; root's is refused whatever this is
+  PEN_FIELDS(base, lowest)
+};
+
 struct Work {
   std::optional<Identity> become;  // nullopt: stay who we are (an instance of an ordinary user)
   std::string root;       // the process's root directory (chroot), absolute; "": ours. Needs root
@@ -37,6 +44,8 @@ struct Work {
   std::optional<Command> command;  // to be run instead of storing into the target
   Target target;
   Message message;  // size and from_line are filled in
+  // a process that goes from account to account may do it; not sent: that is settled by then
+  std::optional<Round> round = {};
   PEN_FIELDS(become, root, read_path, read_limit, home, forward_files, only_look, command, target,
              message)
 };
@@ -49,7 +58,8 @@ struct Answer {
   // why one of forward_files that is there was not obeyed; the delivery was made as if there were none
   std::string file_ignored;
   mail::DeliveryStatus status;
-  PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status)
+  bool unfit = false;  // of a postman: it does none at all; the status says why
+  PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status, unfit)
 };
 
 /// Deferred.

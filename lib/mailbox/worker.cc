@@ -20,6 +20,8 @@
 #include "lib/mailbox/descriptors.h"
 #include "lib/mailbox/groups.h"
 #include "lib/mailbox/job_stream.h"
+#include "lib/mailbox/postman.h"
+#include "lib/mailbox/store_content.h"
 #include "lib/mailbox/text_file.h"
 
 namespace pen::mailbox {
@@ -80,14 +82,6 @@ Result<Forward> find_forward(const std::vector<std::string>& paths) {
     return Forward{path, std::move(file->text), {}};
   }
   return Forward{};
-}
-
-/// The place has not been looked at: a mailbox that is not there yet would be made.
-mail::DeliveryStatus would_do(const Work& work) {
-  std::string where = work.target.shown;
-  if (where.empty()) where = work.target.form == Form::maildir ? "maildir" : "mailbox";
-  if (work.command) where = "command: " + work.command->shown();
-  return mail::make_status(mail::Action::delivered, "2.0.0", "delivers to " + where);
 }
 
 class Worker {
@@ -212,30 +206,9 @@ class Worker {
     else if (work.command)
       answer.status = run_command(*work.command, work.message, job, limit);
     else
-      answer.status = store_content(work, job);
+      answer.status =
+          store_content(work, job, [this](const auto&... what) { return groups_.store(what...); });
     return answer;
-  }
-
-  /// An mbox cannot be completed later: small content is taken whole before the file is touched, so that the death of
-  /// the sender at any moment leaves either all or nothing. Larger content is cut off again by store() at an early end.
-  mail::DeliveryStatus store_content(const Work& work, JobStream& job) {
-    const auto called_off = [&] { return job.called_off(); };
-    const auto chunks = [&] { return job.read(); };
-    if (work.message.size > kWholeContent)
-      return groups_.store(work.target, work.message, chunks, called_off);
-    std::string whole;
-    whole.reserve(work.message.size);
-    for (;;) {
-      auto chunk = job.read();
-      if (!chunk) return trouble("4.3.0", chunk.error().message()).status;
-      if (chunk->empty()) break;
-      whole += *chunk;
-    }
-    std::string_view rest = whole;
-    const auto once = [&]() -> Result<std::string_view> {
-      return std::exchange(rest, std::string_view{});
-    };
-    return groups_.store(work.target, work.message, once, called_off);
   }
 
   const int control_;
@@ -259,6 +232,7 @@ void run_worker(int control) {
   const auto first = receive_descriptor(control);
   const auto role = first ? decode<Role>(first->bytes) : std::nullopt;
   if (!role || first->bytes.empty()) ::_exit(0);
+  if (role->round) run_postman(control, *role->round);
   Worker worker(control, *role);
   worker.run();
 }

@@ -23,9 +23,10 @@ inline constexpr seconds kGrace{5};
 
 /// Who a worker is.
 struct Role {
-  std::optional<Identity> become;  // nullopt: who made it
-  std::string root;                // as in Work
-  PEN_FIELDS(become, root)
+  std::optional<Identity> become;   // nullopt: who made it
+  std::string root;                 // as in Work
+  std::optional<Round> round = {};  // it is a postman (postman.h) and has neither of these
+  PEN_FIELDS(become, root, round)
 };
 
 /// What a message of the control socket says of the job whose socket it brings.

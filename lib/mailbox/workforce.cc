@@ -15,9 +15,10 @@ Result<Workforce::Handle> Workforce::give(const Role& role, int job_socket, bool
   std::lock_guard lock(mutex_);
   bool others = false;
   if (shared) {
+    others = visited_.contains(key);
     if (const auto known = workers_.find(key); known != workers_.end()) {
       const Handle worker = known->second;
-      others = worker->jobs > 0;
+      others = others || worker->jobs > 0;
       if (!worker->alone &&
           send_descriptor(worker->control.get(), kAmongOthers, job_socket, Full::fail)) {
         if (worker->jobs++ == 0) idle_.erase(worker->last_used);
@@ -49,6 +50,17 @@ void Workforce::done(const Handle& worker) {
   worker->last_used = ++uses_;
   idle_.emplace(worker->last_used, worker);
   if (idle_.size() > kMostIdle) forget(Handle(idle_.begin()->second));
+}
+
+bool Workforce::visit(const Role& role) {
+  std::string key = encode(role);
+  std::lock_guard lock(mutex_);
+  return !workers_.contains(key) && visited_.insert(std::move(key)).second;
+}
+
+void Workforce::left(const Role& role) {
+  std::lock_guard lock(mutex_);
+  visited_.erase(encode(role));
 }
 
 void Workforce::dismiss(const Handle& worker) {

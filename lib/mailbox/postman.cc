@@ -1,0 +1,80 @@
+#include "lib/mailbox/postman.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/mailbox/confine.h"
+#include "lib/mailbox/descriptors.h"
+#include "lib/mailbox/job_stream.h"
+#include "lib/mailbox/store_content.h"
+#include "lib/mailbox/worker.h"
+
+namespace pen::mailbox {
+namespace {
+
+/// Until the next job comes, or the end of the socket.
+void wait_for_job(int socket, int token) {
+  for (;;) {
+    pollfd job{socket, POLLIN, 0};
+    const int ready = ::poll(&job, 1, static_cast<int>(milliseconds(kIdle).count()));
+    if (ready > 0) return;
+    eventfd_t nobody_else = 0;
+    if (ready == 0 && ::eventfd_read(token, &nobody_else) == 0) ::_exit(0);
+    if (ready < 0 && errno != EINTR) ::_exit(71);
+  }
+}
+
+Answer deliver(const Round& round, const Work& work, JobStream& job) {
+  if (!work.become || !is_within(round, *work.become))
+    return trouble("4.3.5", "refusing to deliver as an account of the system");
+  act_as(*work.become);
+  Answer answer;
+  if (!work.only_look) {
+    answer.status = store_content(work, job, [](const auto&... what) { return store(what...); });
+    return answer;
+  }
+  // Nobody needs the content, but it stands before the next job.
+  for (;;) {
+    const auto piece = job.read();
+    if (!piece) return trouble("4.3.0", piece.error().message());
+    if (piece->empty()) break;
+  }
+  answer.status = would_do(work);
+  return answer;
+}
+
+}  // namespace
+
+void run_postman(int control, const Round& round) {
+  auto socket = receive_descriptor(control);
+  auto token = receive_descriptor(control);
+  if (!socket || !socket->descriptor || !token || !token->descriptor) ::_exit(0);
+  (void)::close(control);
+  ::umask(077);
+  const Result<void> confined =
+      ::chdir("/") == 0 ? confine(round) : Result<void>(fail_errno("cannot change to /"));
+  const int fd = socket->descriptor.get();
+  JobStream stream(std::move(socket->descriptor));
+  do {
+    wait_for_job(fd, token->descriptor.get());
+    const auto job = stream.read_job();
+    if (!job) ::_exit(0);
+    Answer answer;
+    if (confined) {
+      answer = deliver(round, job->work, stream);
+    } else {
+      answer = trouble("4.3.5", confined.error().message());
+      answer.unfit = true;
+    }
+    stream.answer(encode(answer));
+    // What was not read of this job is not the beginning of the next.
+  } while (confined && stream.whole() && !stream.has_read_ahead());
+  ::_exit(0);
+}
+
+}  // namespace pen::mailbox
