@@ -17,6 +17,9 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            rtt-chunking        messages over one connection with a 100 ms round trip, sink offers CHUNKING (3,000; Postfix 100)
            rtt-pipelining      the same, 100 messages, sink offers PIPELINING alone
            rtt-default         messages over a 100 ms round trip with the default concurrency limit (20), CHUNKING offered
+           scanner20, scanner50   1,000 messages to a relay that takes 0.3 s at end of data, at most 20 or 50 connections
+           burst               80 messages to a route of 4 equal hosts, each of which takes 1 s at end of data
+           slow                200 messages to a relay that takes 0.3 s at each reply, no CHUNKING
            backlog             20,000 deferred messages from the flush until the last has reached the sink
            envelope            one message for 1,000 recipients at 1,000 domains, from the start of its sending to the last
 Figures: messages per second until the last has reached the sink; CPU time of all processes of the server per message
@@ -41,6 +44,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 sys.path.insert(0, os.path.join(TOP, "tests", "integration"))
 import peers  # noqa: E402
+from dns import Dns  # noqa: E402
 
 POSTFIX_TUNED = """
 default_process_limit = 200
@@ -208,7 +212,7 @@ class PenstockServer:
 class PostfixServer:
     name = "postfix"
 
-    def __init__(self, build, sink, concurrency, settings="", files=(), tls=None):
+    def __init__(self, build, sink, concurrency, settings="", files=(), tls=None, hosts=""):
         if tls:
             files = (*files, tls.cert, tls.key)
             settings += TLS.format(cert="/etc/cert.pem", key="/etc/key.pem") + POSTFIX_TLS
@@ -219,6 +223,7 @@ class PostfixServer:
         self.peer = peers.Postfix(self.port, sink,
                                   POSTFIX_TUNED.format(concurrency=concurrency, initial=min(20, concurrency))
                                   + settings)
+        self.peer.write("etc/hosts", self.peer.read("etc/hosts") + hosts)
         for file in files:  # seen as /etc/NAME in there
             shutil.copy(file, os.path.join(self.peer.dir, "etc"))
         self.group.join()
@@ -468,6 +473,30 @@ def round_trip(build, server_type, *options, messages=100, concurrency=1):
             proxy.wait()
 
 
+def slow_peers(build, server_type, messages, *delays, concurrency=20, hosts=1):
+    """To hosts that take their time, which neither server has met before; both begin with five connections."""
+    sink = Sink(build, "--host", "0.0.0.0", "--one-by-one", *map(str, delays))
+    addresses = [f"127.0.1.{n + 1}" for n in range(hosts)]
+    settings = f"\nrelayhost = [relay.example]:{sink.port}\ninitial_destination_concurrency = 5\n"
+    with Dns({("relay.example", "A"): addresses}) as dns:
+        if server_type is PenstockServer:
+            server = server_type(build, sink.port, concurrency, settings + f"dns_resolver_addresses = 127.0.0.1:{dns.port}\n")
+        else:
+            server = server_type(build, sink.port, concurrency, settings + "smtp_host_lookup = native\n"
+                                 "smtp_dns_support_level = disabled\n"
+                                 f"smtp_connection_cache_destinations = [relay.example]:{sink.port}\n",
+                                 hosts="".join(f"{a} relay.example\n" for a in addresses))
+        try:
+            began = time.monotonic()
+            load(build, server.port, "-c", 20, "-n", messages, "-s", 4096)
+            took = sink.wait(messages, 300) - began
+            return {"relayed/s": messages / took, "seconds": took, "connections": sink.counts().get("connections", 0),
+                    "at once": sink.counts().get("most_live", 0)}
+        finally:
+            server.stop()
+            sink.stop()
+
+
 WORKLOADS = {
     "relay20": lambda b, s: relay(b, s, 20, 4000, 4096),
     "relay100": lambda b, s: relay(b, s, 100, 4000, 4096),
@@ -487,6 +516,10 @@ WORKLOADS = {
     "rtt-pipelining": round_trip,
     "rtt-default": lambda b, s: round_trip(b, s, "--chunking", concurrency=20,
                                            messages=6000 if s is PenstockServer else 600),
+    "scanner20": lambda b, s: slow_peers(b, s, 1000, "--chunking", "--dot-delay", 300),
+    "scanner50": lambda b, s: slow_peers(b, s, 1000, "--chunking", "--dot-delay", 300, concurrency=50),
+    "burst": lambda b, s: slow_peers(b, s, 80, "--chunking", "--dot-delay", 1000, hosts=4),
+    "slow": lambda b, s: slow_peers(b, s, 200, "--delay", 300),
     "backlog": backlog,
     "envelope": envelope,
 }

@@ -38,7 +38,10 @@ struct Options {
   bool smtputf8 = false, binarymime = false, no_enhanced = false, quickack = false,
        go_ahead = false, detail = false;
   long long size = 104857600;
-  double delay = 0, dot_delay = 0, greeting_delay = 0;  // seconds
+  // seconds
+  double delay = 0, greeting_delay = 0, ehlo_delay = 0, mail_delay = 0, rcpt_delay = 0,
+         data_delay = 0, dot_delay = 0;
+  bool one_by_one = false;
   long max_rcpt = 0, max_messages = 0;
   Every refuse_mail, refuse_rcpt, refuse_data, refuse_dot, drop_dot, drop_command, close_421;
 } options;
@@ -153,7 +156,8 @@ void reply(Connection& c, std::string_view text, double extra = 0) {
     c.out += line;
     return;
   }
-  c.last_due = std::max(now() + delay, c.last_due);
+  c.last_due = options.one_by_one ? std::max(now(), c.last_due) + delay
+                                  : std::max(now() + delay, c.last_due);
   c.later.emplace_back(c.last_due, std::move(line));
   due.push({c.last_due, c.fd, c.generation});
 }
@@ -312,7 +316,7 @@ void command(Connection& c, std::string_view line) {
     if (options.smtputf8) text += "\r\n250-SMTPUTF8";
     if (!options.no_enhanced) text += "\r\n250-ENHANCEDSTATUSCODES";
     text += options.size >= 0 ? "\r\n250 SIZE " + std::to_string(options.size) : "\r\n250 HELP";
-    reply(c, text);
+    reply(c, text, options.ehlo_delay);
   } else if (is("HELO")) {
     reply(c, "250 " + options.name);
   } else if (is("MAIL FROM:")) {
@@ -324,7 +328,7 @@ void command(Connection& c, std::string_view line) {
     } else {
       c.mail = true;
       c.recipients.clear();
-      reply(c, "250 2.1.0 Ok");
+      reply(c, "250 2.1.0 Ok", options.mail_delay);
     }
   } else if (is("RCPT TO:")) {
     if (!c.mail) {
@@ -336,7 +340,7 @@ void command(Connection& c, std::string_view line) {
       reply(c, "452 4.5.3 too many recipients");
     } else {
       c.recipients.emplace_back(path_in(line));
-      reply(c, "250 2.1.5 Ok");
+      reply(c, "250 2.1.5 Ok", options.rcpt_delay);
     }
   } else if (is("DATA")) {
     if (c.recipients.empty() && !(options.go_ahead && c.mail)) {
@@ -347,7 +351,7 @@ void command(Connection& c, std::string_view line) {
     } else {
       c.mode = Connection::Mode::data;
       begin_content(c);
-      reply(c, "354 end with a dot");
+      reply(c, "354 end with a dot", options.data_delay);
     }
   } else if (is("BDAT ")) {
     if (c.mode == Connection::Mode::command) {
@@ -543,7 +547,8 @@ int main(int argc, char** argv) {
       "counts as JSON on SIGUSR1, SIGTERM and SIGINT.\nEVERY is N or N:REPLY, done at every Nth "
       "occurrence."};
   std::string mail, rcpt, data, dot, drop_dot, drop, leave;
-  double delay_ms = 0, dot_ms = 0, greeting_ms = 0;
+  double delay_ms = 0, greeting_ms = 0, ehlo_ms = 0, mail_ms = 0, rcpt_ms = 0, data_ms = 0,
+         dot_ms = 0;
   app.add_option("--host", options.host, "address to listen on");
   app.add_option("-p,--port", options.port, "port; 0 chooses a free one");
   app.add_option("--unix", options.unix_path, "listen on this path instead");
@@ -559,8 +564,15 @@ int main(int argc, char** argv) {
   app.add_flag("--no-ehlo", options.no_ehlo, "refuse EHLO");
   app.add_option("--size", options.size, "SIZE limit offered; -1: not offered");
   app.add_option("--delay", delay_ms, "milliseconds before each reply");
-  app.add_option("--dot-delay", dot_ms, "milliseconds more before the reply to end-of-data");
   app.add_option("--greeting-delay", greeting_ms, "milliseconds more before the greeting");
+  app.add_option("--ehlo-delay", ehlo_ms, "milliseconds more before the reply to EHLO");
+  app.add_option("--mail-delay", mail_ms, "milliseconds more before the reply to MAIL");
+  app.add_option("--rcpt-delay", rcpt_ms, "milliseconds more before the reply to RCPT");
+  app.add_option("--data-delay", data_ms, "milliseconds more before the reply to DATA");
+  app.add_option("--dot-delay", dot_ms, "milliseconds more before the reply to end-of-data");
+  app.add_flag("--one-by-one", options.one_by_one,
+               "as servers do: a command is looked at when the one before it has been answered, so "
+               "that the delays of what was sent ahead add up");
   app.add_option("--max-rcpt", options.max_rcpt, "452 beyond so many recipients");
   app.add_option("--max-messages", options.max_messages,
                  "421 and close after so many messages of a connection");
@@ -588,8 +600,12 @@ int main(int argc, char** argv) {
                  "append the counts to this file instead of standard output");
   CLI11_PARSE(app, argc, argv);
   options.delay = delay_ms / 1e3;
-  options.dot_delay = dot_ms / 1e3;
   options.greeting_delay = greeting_ms / 1e3;
+  options.ehlo_delay = ehlo_ms / 1e3;
+  options.mail_delay = mail_ms / 1e3;
+  options.rcpt_delay = rcpt_ms / 1e3;
+  options.data_delay = data_ms / 1e3;
+  options.dot_delay = dot_ms / 1e3;
   if (!mail.empty()) options.refuse_mail.parse(mail, "450 4.1.8 not this sender now");
   if (!rcpt.empty()) options.refuse_rcpt.parse(rcpt, "550 5.1.1 no such user");
   if (!data.empty()) options.refuse_data.parse(data, "451 4.3.0 not now");

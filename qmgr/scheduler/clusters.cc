@@ -97,9 +97,7 @@ RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
   return r;
 }
 
-Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f, Transport& t) {
-  std::uint64_t number = 0;
-  if (Cluster* const known = find_by(cluster_numbers, f, number)) return *known;
+Cluster& Model::make_cluster(const Fingerprint& f, std::uint64_t number, Transport& t) {
   const auto made = clusters.make();
   Cluster& c = made.object;
   c.slot = made.number;
@@ -107,6 +105,13 @@ Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f
   cluster_numbers.insert(number, &c);
   c.fingerprint = f;
   c.transport = &t;
+  return c;
+}
+
+Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f, Transport& t) {
+  std::uint64_t number = 0;
+  if (Cluster* const known = find_by(cluster_numbers, f, number)) return *known;
+  Cluster& c = make_cluster(f, number, t);
   // By key, so that equal clusters are equal; one that is named twice counts once.
   using Named = std::pair<std::string, const ipc::Destination*>;
   const auto add = [&](std::vector<Named> level) {

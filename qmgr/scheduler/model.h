@@ -347,6 +347,8 @@ struct Model {
   Fingerprints fingerprints(const ipc::route::Resolved& answer, const Transport& t);
   Cluster& cluster(const ipc::route::Resolved& answer, const Fingerprint& fingerprint,
                    Transport& t);
+  /// One without hosts, by a number that find_by() gave.
+  Cluster& make_cluster(const Fingerprint& fingerprint, std::uint64_t number, Transport& t);
   void reference(RouteSet& r);
   void release(RouteSet& r);
   void drop_route(RouteSet& r);

@@ -68,13 +68,7 @@ Cluster& Model::changed(const Cluster& from, std::span<Destination* const> hosts
                         const Fingerprint& fingerprint) {
   std::uint64_t number = 0;
   if (Cluster* const known = find_by(cluster_numbers, fingerprint, number)) return *known;
-  const auto made = clusters.make();
-  Cluster& c = made.object;
-  c.slot = made.number;
-  c.number = number;
-  cluster_numbers.insert(number, &c);
-  c.fingerprint = fingerprint;
-  c.transport = from.transport;
+  Cluster& c = make_cluster(fingerprint, number, *from.transport);
   const auto add = [&c](std::vector<std::unique_ptr<Member>>& level, Destination& d) {
     ++d.references;
     level.push_back(std::make_unique<Member>(&c, &d, c.levels.size()));

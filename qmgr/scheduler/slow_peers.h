@@ -1,0 +1,89 @@
+#pragma once
+/// Bursts to hosts that take their time at any reply, for tests of the scheduler's throughput, in virtual time: through the real
+/// scheduler, by what the limits allow, and through a model of Postfix.
+///
+/// A connection costs a round trip, the greeting, another and the reply to EHLO. A connection's messages are served one after
+/// another, as servers do: what is sent ahead saves round trips and nothing else.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/time.h"
+
+namespace pen::qmgr::slow_peers {
+
+/// How messages go to a host (smtp/engine.cc).
+enum class Offers : std::uint8_t {
+  nothing,     // one command at a time
+  pipelining,  // a round trip for each message where the next one lies ready, else two
+  chunking     // and PIPELINING: messages are sent ahead
+};
+
+struct Peer {
+  microseconds trip{100};  // round trip
+  microseconds greeting{1000}, ehlo{1000}, mail{0}, rcpt{0}, data{0}, end_of_data{0};
+  Offers offers = Offers::chunking;
+  std::uint32_t window = 32;  // pipeline_window_messages: of a path of up to 20 ms
+  std::uint32_t at_a_time =
+      0;  // messages that it works on at once, whatever the connections; 0: any number
+  microseconds setup() const { return 2 * trip + greeting + ehlo; }
+  /// What the server itself takes for a message.
+  microseconds work() const;
+  /// Of a message alone on a connection.
+  microseconds alone() const;
+  /// From one message to the next when as many lie ready as the window takes.
+  microseconds each() const;
+  /// What the delivery program takes at once.
+  std::uint32_t at_once() const;
+};
+
+/// A next hop. No host belongs to two.
+struct Route {
+  std::vector<std::size_t> hosts;
+  std::uint32_t messages = 0;
+};
+
+struct Burst {
+  std::vector<Peer> hosts;
+  std::vector<Route> routes;
+  std::uint32_t concurrency = 20;  // connections to one host
+  std::uint32_t initial = 5;
+  std::uint32_t workers = 2000;
+  bool known = false;  // the hosts have taken mail from us before
+  std::uint64_t seed = 1;
+  std::uint32_t messages() const;
+};
+/// All messages to one next hop, whose hosts are all alike.
+Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages,
+            std::uint32_t concurrency = 20);
+
+struct Outcome {
+  microseconds took{0};  // until the last message was delivered
+  std::uint64_t opened = 0;
+  std::uint32_t most = 0;  // connections at once
+};
+/// The burst through the real scheduler: all messages come at once, those of the routes in turns.
+Outcome run(const Burst& b);
+
+/// No scheduler takes less. A host delivers most if it has as many connections as it may have, opened as early as they may be
+/// and never idle: for each route the sum of what its hosts could deliver so must reach its messages. Of too few
+/// workers each delivers on one connection at a time: their time must suffice for the deliveries of all routes, each at
+/// the hosts that take least of it, and no route has more connections than workers. Hosts that nobody knows must be
+/// found out about: each has its first message, where there are as many messages.
+microseconds limit(const Burst& b);
+
+/// Postfix: a delivery agent per connection, one message at a time on it; a limit for the next hop, whatever its hosts, from
+/// initial_destination_concurrency one more with each delivery (qmgr(8)); next hops take turns at the agents. A connection
+/// goes to any host of the route (drawn from seed). Kinder than Postfix is: every connection is used again.
+microseconds postfix(const Burst& b, std::uint64_t seed = 1);
+
+/// The burst in words.
+std::string shown(const Burst& b);
+
+inline double seconds_of(microseconds t) { return static_cast<double>(t.count()) / 1e6; }
+
+/// A number from the environment: campaigns by hand.
+std::uint64_t from_environment(const char* name, std::uint64_t usual);
+
+}  // namespace pen::qmgr::slow_peers
