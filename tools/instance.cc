@@ -116,7 +116,7 @@ Result<void> make_instance(const NewInstance& what) {
   // An ordinary user may not make a file in /var/mail, and a trial must not fill the home directory.
   if (::geteuid() != 0)
     main_cf = with_setting(std::move(main_cf), "mail_spool_directory", place + "/mail/");
-  // The pool of segments is made before the first mail: small ones keep a small instance small (docs/queue-format.md).
+  // The pool of segments is made before the first mail: small ones keep a small instance small (docs/queue-recovery.md).
   main_cf = with_setting(std::move(main_cf), "queue_log_segment_size", "4m");
   main_cf = with_setting(std::move(main_cf), "alias_maps", "lmdb:$config_directory/aliases");
   main_cf = with_setting(std::move(main_cf), "alias_database", "lmdb:$config_directory/aliases");

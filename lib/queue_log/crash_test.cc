@@ -100,7 +100,7 @@ class Workload {
     }
   }
 
-  /// What is on hold keeps the room of all that was put on hold after it: see the limits in docs/queue-format.md.
+  /// What is on hold keeps the room of all that was put on hold after it: see the limits in docs/queue-recovery.md.
   void remove_held() {
     auto scan = log_->scan();
     while (!scan->done()) {
@@ -149,7 +149,7 @@ class Workload {
   void restart() {
     const auto how = FaultStorage::kCuts[random_.below(5)];
     // A receiver finds its message in the process after the one that took it. When that one dies too, once its recovery
-    // had ended on the disk, it may be taken a second time: see the limits in docs/queue-format.md.
+    // had ended on the disk, it may be taken a second time: see the limits in docs/queue-recovery.md.
     if (log_->recovery() == Recovery::settling)
       for (Recent& r : recent_) r.known = r.known && r.process == process_;
     log_.reset();

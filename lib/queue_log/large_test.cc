@@ -1,4 +1,4 @@
-// An envelope of 100,000 recipients: what it costs, as docs/queue-format.md tells, and that it survives any cut.
+// An envelope of 100,000 recipients: what it costs, as docs/queue-figures.md tells, and that it survives any cut.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -176,14 +176,14 @@ std::vector<std::string> run(Large& q) {
 
 BOOST_AUTO_TEST_SUITE(queue_log_large)
 
-BOOST_AUTO_TEST_CASE(the_figures_of_the_format_page_are_what_the_code_writes) {
+BOOST_AUTO_TEST_CASE(the_figures_of_the_page_are_what_the_code_writes) {
   Large q(4U << 20);
-  std::ifstream page("docs/queue-format.md");
+  std::ifstream page("docs/queue-figures.md");
   std::stringstream text;
   text << page.rdbuf();
   for (const std::string& line : run(q))
     BOOST_CHECK_MESSAGE(text.str().find(line) != std::string::npos,
-                        "docs/queue-format.md should show " << line);
+                        "docs/queue-figures.md should show " << line);
 }
 
 BOOST_AUTO_TEST_CASE(a_hundred_thousand_recipients_survive_any_cut) {
