@@ -12,7 +12,7 @@
 /// Use:     one Holder per connection: begin(), take(), release(), yielded(), end() when it ends, by whatever cause; then
 ///          send what take_actions() gives. tick() when next_wake() has come.
 /// Cost:    O(log n) in the leases, for each event.
-/// Source:  seed 003, design.md "Session classes".
+/// Source:  docs/origins.md "Session classes"; docs/session-classes.md.
 #include <cstdint>
 #include <deque>
 #include <map>

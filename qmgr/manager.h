@@ -11,7 +11,7 @@
 ///          (queue_log::Writer in Program) and calls committed().
 /// Rules:   nothing is acknowledged before its record is durable; the active set is bounded in messages and bytes;
 ///          io_error of the log ends the process (Ports::fatal).
-/// Source:  design.md "The queue log", seed 001; log lines as Postfix's qmgr.
+/// Source:  docs/design.md "The queue log"; log lines as Postfix's qmgr.
 #include <deque>
 #include <functional>
 #include <map>

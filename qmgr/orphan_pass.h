@@ -9,7 +9,7 @@
 /// Cost:    goes through the footers of the queue once, and reads the envelopes of which these do not say that they name
 ///          no file (queue_log::Envelope::self_contained): large messages; no message stays in memory.
 /// Owns:    the scan. Log and spool must outlive it.
-/// Source:  seed 002, "files without owner".
+/// Source:  docs/spool.md.
 #include <cstdint>
 #include <functional>
 #include <memory>

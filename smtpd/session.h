@@ -4,7 +4,7 @@
 ///
 /// Use:     loop.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 /// Order:   commands are answered in order; the replies of a pipelined batch leave in one write. RCPT TO of one batch
-///          that may have to wait for look-ups are looked up together and answered in order (seed 004).
+///          that may have to wait for look-ups are looked up together and answered in order (docs/origins.md, "Multifoo").
 /// Memory:  an idle session holds its Session object and two coroutine frames; a transaction is there from MAIL on.
 /// Source:  RFC 5321 section 4, and the RFCs of the extensions; Postfix smtpd(8) for texts, limits and settings.
 /// Thread:  the loop's.

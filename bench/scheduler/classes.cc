@@ -7,7 +7,7 @@
 namespace pen::simulation {
 
 namespace {
-constexpr const char* kClasses = "*.customer.fr 8 8, * 3 3";  // seed 003
+constexpr const char* kClasses = "*.customer.fr 8 8, * 3 3";  // docs/origins.md, "Session classes"
 constexpr double kTo = 600;                                   // s: mail and calls come until then
 }  // namespace
 

@@ -1,4 +1,4 @@
-/// The two schedulers that seed 000 says do not work: first come first served, and equal workers for each message.
+/// The two schedulers that docs/origins.md says do not work: first come first served, and equal workers for each message.
 /// Both keep default_destination_concurrency_limit, by domain: what is over it waits aside and costs no worker.
 #include <map>
 #include <set>

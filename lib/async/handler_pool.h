@@ -1,5 +1,5 @@
 #pragma once
-/// Threads for what blocks: look-ups in files and databases, PAM, fdatasync. Seed 004's pool of handlers.
+/// Threads for what blocks: look-ups in files and databases, PAM, fdatasync. docs/origins.md, "Multifoo".
 ///
 /// Use:     auto r = co_await pool.run([key]{ return map.lookup(key); });       // r: the callable's result
 /// Bounds:  at most `threads` at once; at most `queue` waiting, beyond which run() waits for room (backpressure).

@@ -12,7 +12,7 @@
 /// Rules:   hints, but for suspensions, whose order is done when write() is back. A kill loses the changes since the last
 ///          write(), nothing else: LMDB's transactions are synced.
 /// Bounds:  kMaxRecords in memory and on disk; for a new one the least recently changed of a few goes.
-/// Source:  seed 000 (destdb, its garbage collector), design.md.
+/// Source:  docs/origins.md "The scheduler" (destdb, its garbage collector), docs/design.md.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -5,7 +5,7 @@
 ///          back when they change. MemoryTable is the whole of it for tests and the simulator;
 ///          lib/destdb/destdb.h keeps a MemoryTable on disk.
 /// Rules:   hints only: nothing is lost or delivered twice when a record is missing, old or wrong.
-/// Source:  design.md "destdb"; seed 000.
+/// Source:  docs/design.md "destdb"; docs/origins.md "The scheduler".
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -13,7 +13,7 @@
 /// Bounds:  Options::entries destinations, the longest unused go first; those in use are bounded by the connections.
 ///          Options::under_way requests. Beyond them own knowledge is all there is.
 /// Thread:  one. Same events: same effects.
-/// Source:  issue 4 "destdb", seed 000; docs/destdb-cluster.md.
+/// Source:  docs/origins.md "The scheduler"; docs/destdb-cluster.md.
 #include <deque>
 #include <list>
 #include <memory>

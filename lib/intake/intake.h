@@ -11,7 +11,7 @@
 /// Checks:  header_checks and their kin look at the content while it comes in (checks.h); what they ask for is carried
 ///          out by commit().
 /// Order:   rewriting and canonical maps, then copies (bcc), then virtual aliases; all of it once, never on a retry.
-/// Source:  design.md ("lib/intake"), Postfix cleanup(8).
+/// Source:  docs/design.md "lib/intake", Postfix cleanup(8).
 /// Thread:  the loop's. The pool is for files only; tables that somebody else answers for are asked through an Asker.
 #include <functional>
 #include <memory>

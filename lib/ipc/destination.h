@@ -4,7 +4,7 @@
 /// Two jobs share a connection only if their Destinations have the same key(): address and port, TLS policy,
 /// credentials, source address and REQUIRETLS; and the host name where the TLS level authenticates it (above `may`).
 /// For local, virtual, pipe and LMTP over a Unix socket the destination is transport and next hop.
-/// Source:  design.md, "The scheduler"; seed 000.
+/// Source:  docs/design.md, "The scheduler".
 #include <cstdint>
 #include <string>
 #include <vector>

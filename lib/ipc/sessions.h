@@ -6,7 +6,7 @@
 ///          anvil takes them again with `held`, which is always granted and not answered: the sessions exist.
 /// Numbers: a lease's number is its holder's choice, unique on the connection; 0 is none.
 /// Limits:  anvil's session_classes decide, not the holder's.
-/// Source:  seed 003; docs/session-classes.md. (What clients do per time unit is a conversation of its own
+/// Source:  docs/origins.md "Session classes"; docs/session-classes.md. (What clients do per time unit is a conversation of its own
 ///          on the same socket: lib/ipc/clients.h.)
 #include <cstdint>
 #include <string>

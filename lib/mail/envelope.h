@@ -5,7 +5,7 @@
 /// Rules:   plain data, encodable (lib/base/codec.h); addresses are in external form without angle brackets, the
 ///          null sender is "". Limits are the receivers' to keep. Fields are only added at the end of a struct that
 ///          is sent or stored at top level; nested structs change only with the version of the conversation/log.
-/// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531, seed 002 (body facts kept with the envelope).
+/// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531, docs/origins.md "The spool" (body facts kept with the envelope).
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -3,8 +3,8 @@
 /// segments. No I/O of its own but reads: what is to be written leaves as a Batch, which another
 /// thread executes.
 ///
-/// Format:  docs/queue-format.md.
-/// Source:  seeds 001 and 002 (log-structured queue), RFC 5321 section 6.1.
+/// Format:  docs/queue-format.md; what a crash leaves: docs/queue-recovery.md.
+/// Source:  docs/origins.md "The log-structured queue", RFC 5321 section 6.1.
 /// Use:     auto log = QueueLog::open(storage, options, clock, random);          // accepts new mail at once
 ///          auto a = log->append(envelope);                                      // at once, in memory
 ///          while (auto batch = log->next_batch()) {                             // several may be in hand

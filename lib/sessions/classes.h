@@ -8,7 +8,7 @@
 ///          name of a client, the MX host name of a destination.
 /// Loopback: 127.0.0.0/8 and ::1 belong to a class only through a mask that names them, which "*" does not.
 /// Use:     auto classes = Classes::parse(text); classes->find("mx.customer.fr", "192.0.2.7") == 0
-/// Source:  seed 003 (XLA), design.md "Session classes". Pure; immutable once made, any thread.
+/// Source:  docs/origins.md "Session classes". Pure; immutable once made, any thread.
 #include <cstdint>
 #include <expected>
 #include <optional>

@@ -11,7 +11,7 @@
 ///          anvil that does not answer within answer_time counts as away for long.
 /// Events:  come from the loop, never from within take() or release().
 /// Cost:    nothing is asked for a session that belongs to no class.
-/// Thread:  the loop's. Source: seed 003, design.md "Session classes"; lib/ipc/sessions.h.
+/// Thread:  the loop's. Source: docs/session-classes.md; lib/ipc/sessions.h.
 #include <functional>
 #include <map>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 /// Which spool file is free, leased to a receiver, owned by a message, or waiting until it may be used again.
 ///
-/// Source:  seed 002 (a pool of files that are re-used and not created, truncated or removed per message).
+/// Source:  docs/origins.md "The spool" (a pool of files that are re-used and not created, truncated or removed per message).
 /// Use:     see spool.h, which does the I/O. This part decides and touches nothing: no files, no clock.
 /// States:  unknown ─referenced()→ used        unknown ─sweep()→ free
 ///          free, new ─lease()→ leased ─take()→ used ─release()→ retiring ─reclaim()→ free

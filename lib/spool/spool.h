@@ -1,8 +1,8 @@
 #pragma once
 /// The spool: files for bodies too large to live in the queue log.
 ///
-/// Source:  seed 002.
-/// Format:  docs/queue-format.md, "The spool".
+/// Source:  docs/origins.md "The spool".
+/// Format:  docs/spool.md.
 /// Use:     auto spool = Spool::open("/var/spool/penstock/bodies");          // spool_directory
 ///          auto lease = spool->lease(expected_size);                        // receiver gets lease->fd, writes from
 ///                                                                           // lease->content_offset, fdatasyncs once

@@ -1,4 +1,4 @@
-/// The choice of a connection for a job, in the order of design.md and seed 000.
+/// The choice of a connection for a job, in the order of docs/design.md.
 #include <algorithm>
 #include <limits>
 

@@ -5,7 +5,7 @@
 /// qmgr, in the scenario files and in simulations. It never walks all jobs or all destinations: an event costs
 /// O(log n) in the number of waiting messages plus the connections of one preference level.
 ///
-/// Source:  seed 000, design.md "The scheduler"; docs/scheduler.md says where each rule lives.
+/// Source:  docs/design.md and docs/origins.md, "The scheduler"; docs/scheduler.md says where each rule lives.
 /// Use:     set_time(now, wall) before each batch of events; then events; then take_actions() and do them in
 ///          order; call tick() when next_wake() has come.
 /// Words:   a worker is one look-up under way (routing) or one connection (delivery); a connection's backlog is
@@ -170,7 +170,7 @@ struct DestinationState {
   std::size_t class_line = 0;                  // destinations that wait for one of that class
   destdb::Facts facts;
 };
-/// Which rule of design.md ("Choosing a connection") decides for a job.
+/// Which rule of docs/design.md ("Choosing a connection") decides for a job.
 enum class Choice : std::uint8_t {
   room,     // 1: an active connection with room
   idle,     // 3: an idle connection

@@ -4,7 +4,7 @@
 /// for another place, and the class is full until there is said to be room. The destinations that want a connection
 /// meanwhile stand in line; when there is room they try one after the other, each after the answer to the one before it:
 /// one question at a time, however many wait. While the class is full its idle connections are closed, as many as wait.
-/// Source: seed 003, design.md "Session classes"; docs/session-classes.md.
+/// Source: docs/session-classes.md.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"

@@ -6,7 +6,7 @@
 /// one message would, wherever there are turns. His first ones and his big envelopes remain parties of their own: who
 /// sends little notices nothing, and a big envelope does not stand before his single messages.
 /// Verification of recipients at the time of SMTP is one pseudo-message from the first job on, with its own limits: what
-/// comes from outside must not take what delivery needs (seed 000, last paragraph).
+/// comes from outside must not take what delivery needs (docs/origins.md, "The scheduler").
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {

@@ -1,7 +1,7 @@
 #pragma once
 /// Which message takes the next free worker: the first come, among those that may.
 ///
-/// This is next_router_job() and allowed_new_worker() of seed 000 without its walk over all jobs:
+/// This is next_router_job() and allowed_new_worker() of docs/origins.md without its walk over all jobs:
 /// messages that hold too many workers stand aside, ordered by how many they hold, and come back
 /// when enough workers are free or when they hold fewer. Most messages join at the end of the line, or nearly so, and
 /// that costs no search; who comes back to its old place in the midst of others goes to a tree beside the line. An
@@ -18,7 +18,7 @@ namespace pen::qmgr {
 struct Fairness {
   std::uint32_t max_message_concurrency = 4;
   std::uint32_t scale_max_concurrency = 4;
-  /// allowed_new_worker() of seed 000.
+  /// allowed_new_worker() of docs/origins.md.
   bool allowed(std::uint64_t concurrency, std::uint64_t free_workers) const {
     return concurrency < max_message_concurrency ||
            concurrency < scale_max_concurrency * free_workers;

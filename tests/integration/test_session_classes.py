@@ -1,4 +1,4 @@
-"""session_classes: limits of SMTP sessions per class of hosts, incoming and outgoing together (seed 003)."""
+"""session_classes: limits of SMTP sessions per class of hosts, incoming and outgoing together."""
 import json
 import os
 import signal
@@ -11,7 +11,7 @@ from harness import *
 
 SERVER = own_network.ADDRESS
 INSIDE, OUTSIDE = "*.customer.fr", "*"
-CUSTOMER = "*.customer.fr 8 8, * 3 3"  # the seed's own: a slow line, and users who send bursts
+CUSTOMER = "*.customer.fr 8 8, * 3 3"  # docs/origins.md: a slow line, and users who send bursts
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "4s", "queue_run_delay": "1s"}
 
 
@@ -116,7 +116,7 @@ class Classes(Suite):
 
     # -- incoming
 
-    def test_the_seeds_example_eight_inside_and_three_elsewhere(self):
+    def test_the_example_of_the_origin_eight_inside_and_three_elsewhere(self):
         with self.world.instance(CUSTOMER) as mx:
             for last in range(100, 108):
                 self.enter(mx, last)
