@@ -4,12 +4,12 @@
 #include <memory>
 #include <unordered_map>
 
-#include "anvil/clients.h"
 #include "anvil/ledger.h"
 #include "lib/base/log.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/topology.h"
 #include "lib/service/service.h"
+#include "lib/sessions/clients.h"
 
 namespace {
 
@@ -17,8 +17,8 @@ using namespace pen;
 namespace conversation = ipc::sessions;
 using Channel = ipc::Channel<conversation::ToAnvil, conversation::FromAnvil>;
 using ClientChannel = ipc::Channel<ipc::clients::ToAnvil, ipc::clients::FromAnvil>;
-using anvil::Clients;
 using anvil::Ledger;
+using sessions::Clients;
 
 struct Server {
   Server(async::Loop& loop_in, sessions::Classes classes, milliseconds rate_unit)

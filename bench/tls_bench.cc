@@ -16,7 +16,7 @@
 
 #include "lib/async/sync.h"
 #include "lib/net/tls/session.h"
-#include "lib/net/tls/test_certificates.h"
+#include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/scratch.h"
 
 namespace {

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "bounce/from_config.h"
 #include "bounce/reporter.h"
 #include "bounce/session_notice.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/bounce/from_config.h"
 #include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
 #include "lib/ipc/channel.h"

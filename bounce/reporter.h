@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "bounce/from_config.h"
 #include "lib/base/random.h"
+#include "lib/bounce/from_config.h"
 #include "lib/intake/derived.h"
 #include "lib/ipc/bounce.h"
 #include "lib/ipc/content.h"

@@ -26,7 +26,7 @@ class MemoryQueue final : public intake::Queue {
     std::uint64_t permit = 0;
   };
   struct MemoryLease final : intake::Lease {
-    async::Fd file{::memfd_create("lease", MFD_CLOEXEC)};
+    Fd file{::memfd_create("lease", MFD_CLOEXEC)};
     int fd() const override { return file.get(); }
     std::uint64_t content_offset() const override { return 128; }
     bool valid() const override { return true; }
@@ -154,8 +154,7 @@ BOOST_AUTO_TEST_CASE(a_failure_is_queued_with_the_original_and_discharges_the_re
 BOOST_AUTO_TEST_CASE(an_original_in_a_spool_file_is_read_from_its_offset) {
   testing::ScratchDir scratch;
   const std::string content = "Subject: big\r\n\r\n" + std::string(30000, 'x') + "\r\n";
-  async::Fd file(
-      ::open(scratch.write("spool", "HEAD" + content + "TAIL").c_str(), O_RDONLY | O_CLOEXEC));
+  Fd file(::open(scratch.write("spool", "HEAD" + content + "TAIL").c_str(), O_RDONLY | O_CLOEXEC));
   request->content = ipc::Content::in_file(std::move(file), 4, content.size());
   request->notify.envelope.body.size = content.size();
   request->notify.envelope.body.header_size = 16;

@@ -1,15 +1,25 @@
 # The few functions with which every folder describes itself.
 #
-#   pen_library(NAME SOURCES a.cc … [PUBLIC dep …] [PRIVATE dep …])   static library pen_NAME
-#   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])             program; TOOL installs to bin, else libexec/penstock
-#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [APART case])       one Boost.Test executable, one ctest entry; and one
-#                                                                     for the cases whose names begin so
-#   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)                       fuzz target with its kept corpus fuzz/corpus/NAME
+#   pen_library(NAME SOURCES a.cc … [BREAKABLE b.cc …] [PUBLIC dep …] [PRIVATE dep …] [HOT])   static library pen_NAME
+#   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])   program; TOOL installs to bin, else libexec/penstock
+#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case])    one Boost.Test executable, one ctest
+#                                                           entry; and one for the cases whose names begin so
+#   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)             fuzz target with its kept corpus fuzz/corpus/NAME
+#
+# HOT:       long tests and fuzz targets run it in loops.
+# BREAKABLE: sources with deliberate mistakes (lib/base/breakage.h), and tests that switch them on: such tests link a
+#            library whose sources were compiled with them, everything else one without.
+# CRASH:     a long test that does most of the work itself.
 
 add_library(pen_options INTERFACE)
 target_include_directories(pen_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+# The second list is kept at zero in every folder in place of a linter, which would take longer than the build.
 target_compile_options(pen_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror)
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
+  $<$<CXX_COMPILER_ID:Clang>:-Wimplicit-fallthrough -Wunreachable-code -Wunreachable-code-return -Wextra-semi-stmt
+    -Wunused-member-function -Wunused-template -Wunused-macros -Wmissing-prototypes -Wmissing-variable-declarations
+    -Wold-style-cast -Wcast-align -Wdouble-promotion -Wconditional-uninitialized -Wsuggest-override -Wcomma
+    -Wzero-as-null-pointer-constant -Wheader-hygiene -Wrange-loop-analysis -Wdeprecated>)
 target_compile_definitions(pen_options INTERFACE PEN_VERSION="${PROJECT_VERSION}")
 
 set(PEN_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
@@ -51,11 +61,9 @@ function(pen_resolve out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# Under AddressSanitizer half of the time goes into compiling with optimisation what runs seldom: only what the long
-# tests and the fuzz targets run in loops is worth it.
-function(pen_unoptimised_if_seldom target name)
-  if(PEN_SANITIZE MATCHES "address" AND NOT name MATCHES
-      "^(base|testing|mail|async|net|map|ipc|queue_log|spool|destdb|scheduler|simulation|smtp_engine|config)$")
+# Under AddressSanitizer half of the time goes into compiling with optimisation what runs seldom.
+function(pen_unoptimised_if_seldom target hot)
+  if(PEN_SANITIZE MATCHES "address" AND NOT hot)
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
@@ -90,14 +98,34 @@ endfunction()
 # What a release is made of, with what tests it from outside or runs for long: `suite`, the label "release".
 add_custom_target(suite)
 
+# For pen_library() alone, whose variables it sees.
+function(pen_compiled target kind)
+  add_library(${target} ${kind} ${ARGN})
+  pen_unoptimised_if_seldom(${target} ${A_HOT})
+  pen_precompile(${target} library)
+  target_link_libraries(${target} PUBLIC pen_options ${public} PRIVATE ${private})
+endfunction()
+
 function(pen_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
-  add_library(pen_${name} STATIC ${A_SOURCES})
-  pen_unoptimised_if_seldom(pen_${name} ${name})
-  pen_precompile(pen_${name} library)
+  cmake_parse_arguments(A "HOT" "" "SOURCES;BREAKABLE;PUBLIC;PRIVATE" ${ARGN})
   pen_resolve(public ${A_PUBLIC})
   pen_resolve(private ${A_PRIVATE})
-  target_link_libraries(pen_${name} PUBLIC pen_options ${public} PRIVATE ${private})
+  if(NOT A_BREAKABLE)
+    pen_compiled(pen_${name} STATIC ${A_SOURCES})
+    return()
+  endif()
+  pen_compiled(pen_${name}_sound OBJECT ${A_SOURCES})
+  pen_compiled(pen_${name}_breakable STATIC ${A_BREAKABLE} $<TARGET_OBJECTS:pen_${name}_sound>)
+  target_compile_definitions(pen_${name}_breakable PUBLIC PEN_BREAKABLE)
+  add_library(pen_${name} INTERFACE)
+  if(PEN_SANITIZE)  # nothing of such a build ships
+    target_link_libraries(pen_${name} INTERFACE pen_${name}_breakable)
+    return()
+  endif()
+  pen_compiled(pen_${name}_shipped STATIC ${A_BREAKABLE} $<TARGET_OBJECTS:pen_${name}_sound>)
+  # Of the executable that is linked, however far from here.
+  target_link_libraries(pen_${name} INTERFACE
+    $<IF:$<BOOL:$<TARGET_PROPERTY:PEN_BREAKABLE>>,pen_${name}_breakable,pen_${name}_shipped>)
 endfunction()
 
 function(pen_program name)
@@ -110,7 +138,7 @@ function(pen_program name)
   else()
     set(folder libexec/penstock)
   endif()
-  pen_unoptimised_if_seldom(${name}_program ${name})
+  pen_unoptimised_if_seldom(${name}_program FALSE)
   pen_precompile(${name}_program program)
   add_dependencies(suite ${name}_program)
   set_target_properties(${name}_program PROPERTIES
@@ -122,13 +150,14 @@ function(pen_tests name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(A "" "APART" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "BREAKABLE;CRASH" "APART" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_tests ${A_SOURCES})
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_tests PRIVATE pen_options pen_testing ${deps})
+  set_target_properties(${name}_tests PROPERTIES PEN_BREAKABLE ${A_BREAKABLE})
   # What is tested is optimised, and instrumented for fuzzing; the tests themselves need neither, and compile in half
-  # the time. But for the crash tests, which do the most work themselves.
-  if(NOT name MATCHES "crash")
+  # the time.
+  if(NOT A_CRASH)
     target_compile_options(${name}_tests PRIVATE -O0 -U_FORTIFY_SOURCE
       $<$<BOOL:${PEN_FUZZ}>:-fno-sanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table,trace-div,trace-gep>)
   endif()
@@ -144,7 +173,7 @@ function(pen_tests name)
   add_test(NAME ${name} COMMAND ${name}_tests --log_level=test_suite ${rest} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   # Long enough for the crash tests under sanitizers on a busy machine: it only ends what hangs.
   set_tests_properties(${entries} PROPERTIES TIMEOUT 2400)
-  if(name MATCHES "crash")
+  if(A_CRASH)
     # Many times as many cuts as under sanitizers; and they begin first, as they take long.
     add_dependencies(suite ${name}_tests)
     set_tests_properties(${entries} PROPERTIES COST 60 LABELS release)

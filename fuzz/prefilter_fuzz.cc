@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "lib/map/pattern_reference.h"
+#include "lib/map/testing/pattern_reference.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string_view in(reinterpret_cast<const char*>(data), size);

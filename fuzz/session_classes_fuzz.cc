@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto found = classes->find(parts[1], parts[2]);
   PEN_CHECK(found == second->find(parts[1], parts[2]));
   PEN_CHECK(!found || *found < classes->list().size());
-  const bool loopback = pen::sessions::is_loopback(pen::map::parse_ip(parts[2]));
+  const bool loopback = pen::sessions::is_loopback(pen::parse_ip(parts[2]));
   PEN_CHECK(found || loopback || !classes->catches_all());
   return 0;
 }

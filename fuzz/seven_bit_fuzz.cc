@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/mail/mime_decode.h"
 #include "lib/mail/seven_bit.h"
+#include "lib/mail/testing/mime_decode.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "smtp/engine_harness.h"
+#include "smtp/testing/engine_harness.h"
 
 using namespace pen;
 using namespace pen::smtp;

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "lib/mail/plain_lines.h"
+#include "lib/mail/testing/wire_reference.h"
 #include "lib/mail/wire.h"
-#include "lib/mail/wire_reference.h"
 
 using namespace pen::mail;
 

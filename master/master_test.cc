@@ -27,7 +27,7 @@ constexpr int kPatience = 20'000;  // ms; only a failing test waits so long
 
 /// Whether the process ends in time.
 bool ends(pid_t pid) {
-  const async::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return true;
   pollfd wait{process.get(), POLLIN, 0};
   return ::poll(&wait, 1, kPatience) == 1;
@@ -38,7 +38,7 @@ class Client {
  public:
   explicit Client(const std::string& path) {
     async::Loop loop;
-    std::optional<async::Fd> fd;
+    std::optional<Fd> fd;
     loop.spawn("connect", connect(&loop, path, &fd));
     loop.run();
     if (fd) fd_ = std::move(*fd);
@@ -61,12 +61,11 @@ class Client {
   pid_t pid() { return static_cast<pid_t>(std::atoi(ask("pid").c_str())); }
 
  private:
-  static async::Task<void> connect(async::Loop* loop, std::string path,
-                                   std::optional<async::Fd>* out) {
+  static async::Task<void> connect(async::Loop* loop, std::string path, std::optional<Fd>* out) {
     auto stream = co_await async::connect(*loop, async::SocketAddress::unix(std::move(path)));
-    if (stream) *out = async::Fd(::dup(stream->fd()));
+    if (stream) *out = Fd(::dup(stream->fd()));
   }
-  async::Fd fd_;
+  Fd fd_;
 };
 
 /// An instance with test programs.

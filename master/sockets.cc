@@ -17,10 +17,10 @@ namespace {
 /// Who may connect to a Unix socket is a matter of its directory, and of the peer check in every program. Its mode comes
 /// from the umask, as a chmod() by name may reach something else. Made as mail_owner, unless mail_owner cannot even walk there
 /// (all programs are root's then): the directory is an entry of one that is root's, and bind() follows no link.
-Result<async::Fd> listen_at(const async::SocketAddress& address, const service::Account& owner) {
+Result<Fd> listen_at(const async::SocketAddress& address, const service::Account& owner) {
   if (!address.is_unix()) return async::listen_on(address);
   const mode_t before = ::umask(0111);
-  auto fd = [&]() -> Result<async::Fd> {
+  auto fd = [&]() -> Result<Fd> {
     const service::AsAccount as_owner(owner);
     if (!as_owner.ok()) return fail_errno("become mail_owner");
     return async::listen_on(address);
@@ -34,7 +34,7 @@ Result<async::Fd> listen_at(const async::SocketAddress& address, const service::
 
 Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
                             const service::Account& owner, std::vector<std::string>& notes) {
-  std::map<std::string, async::Fd> fresh;
+  std::map<std::string, Fd> fresh;
   std::map<std::string, bool> wanted;
   for (const service::Planned& service : services) {
     std::size_t opened = 0;
@@ -86,11 +86,11 @@ struct Rights {
 
 /// The directory, made where it is not there, with these rights: what is changed is what was opened, and never the end of a
 /// link. Whoever is not root only makes sure that it is his own.
-Result<async::Fd> make_directory(int parent, const std::string& name, const std::string& shown,
-                                 const Rights& rights) {
+Result<Fd> make_directory(int parent, const std::string& name, const std::string& shown,
+                          const Rights& rights) {
   const bool fresh = ::mkdirat(parent, name.c_str(), rights.mode & 0777) == 0;
   if (!fresh && errno != EEXIST) return fail_errno("make " + shown);
-  async::Fd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  Fd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return fail_errno(shown);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(shown);
@@ -114,7 +114,7 @@ std::optional<std::string> name_below(const std::string& queue, const std::strin
 }
 
 /// See lib/config/trusted.h. Replaced in one step: whoever reads it meanwhile reads one or the other.
-Result<void> record_configuration(const async::Fd& queue, const std::string& directory) {
+Result<void> record_configuration(const Fd& queue, const std::string& directory) {
   std::error_code error;
   const std::string here = std::filesystem::canonical(directory, error);
   if (error) return fail_errno(directory, error.value());
@@ -137,7 +137,7 @@ Result<void> prepare_directories(const config::Config& config) {
     if (const group* entry = ::getgrnam(settings.setgid_group.c_str())) drop_group = entry->gr_gid;
   }
   const std::string& queue = settings.queue_directory;
-  PEN_TRY_ASSIGN(const async::Fd top, make_directory(AT_FDCWD, queue, queue, {.mode = 0755}));
+  PEN_TRY_ASSIGN(const Fd top, make_directory(AT_FDCWD, queue, queue, {.mode = 0755}));
   const auto below = [&](const std::string& name, const Rights& rights) -> Result<void> {
     PEN_TRY(make_directory(top.get(), name, queue + "/" + name, rights));
     return {};

@@ -28,7 +28,7 @@ class Sockets {
   void close() { open_.clear(); }
 
  private:
-  std::map<std::string, async::Fd> open_;  // by address text
+  std::map<std::string, Fd> open_;  // by address text
 };
 
 /// queue_directory and what is in it, data_directory; as root with the owners and modes that keep others out, also those of

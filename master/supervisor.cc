@@ -414,7 +414,7 @@ void Supervisor::write_status() {
   const std::string text = status_json();
   const std::string next = status_path_ + ".new";
   ::unlink(next.c_str());  // of a master that was killed, or from before the directory was root's
-  const async::Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const bool written =
       fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::rename(next.c_str(), status_path_.c_str()) != 0) {

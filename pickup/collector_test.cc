@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/intake/fakes.h"
 #include "lib/mail/queue_id.h"
 #include "lib/testing/scratch.h"

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "bounce/from_config.h"
 #include "lib/base/log.h"
+#include "lib/bounce/from_config.h"
 #include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
 #include "lib/mail/queue_id.h"

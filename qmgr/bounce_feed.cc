@@ -2,13 +2,13 @@
 
 namespace pen::qmgr {
 
-void BounceFeed::notify(const ipc::bounce::Notify& request, async::Fd body) {
+void BounceFeed::notify(const ipc::bounce::Notify& request, Fd body) {
   if (!connected()) {
     want();
     return;
   }
-  async::Fd fds[] = {std::move(body)};
-  const std::span<async::Fd> with(fds, fds[0] ? 1 : 0);
+  Fd fds[] = {std::move(body)};
+  const std::span<Fd> with(fds, fds[0] ? 1 : 0);
   if (auto sent = channel().send(request, with); !sent) {
     // Only a message with an immense envelope: it can never be reported in one frame.
     loop().post([this, number = request.request, why = sent.error().message()] {

@@ -13,7 +13,7 @@ class BounceFeed final : public Feed<ipc::bounce::FromBounce, ipc::bounce::ToBou
       : Feed(loop, std::move(path), ipc::bounce::kName) {}
   /// Without a connection the request is forgotten here; once there is one, or none can be had, the manager is told
   /// and asks again or lets the message wait.
-  void notify(const ipc::bounce::Notify& request, async::Fd body);
+  void notify(const ipc::bounce::Notify& request, Fd body);
 
  private:
   void on_connected() override;

@@ -66,7 +66,7 @@ void DeliveryAgent::take(ipc::delivery::ConnectionGone& m) {
   if (lingering_.erase(m.connection) > 0) released(m.connection);
 }
 
-void DeliveryAgent::hand(ipc::delivery::Job& job, async::Fd body) {
+void DeliveryAgent::hand(ipc::delivery::Job& job, Fd body) {
   PEN_CHECK(channel_.has_value() && page_.mapped(), "a job for a program that is not there");
   PEN_CHECK(!free_slots_.empty(), "more jobs handed out than the stage page has slots");
   job.slot = free_slots_.back();
@@ -74,8 +74,8 @@ void DeliveryAgent::hand(ipc::delivery::Job& job, async::Fd body) {
   page_.set(job.slot, Stage::handed);
   jobs_[job.job] = {job.connection, job.slot};
   connections_[job.connection].push_back(job.job);
-  async::Fd fds[] = {std::move(body)};
-  const std::span<async::Fd> with(fds, fds[0] ? 1 : 0);
+  Fd fds[] = {std::move(body)};
+  const std::span<Fd> with(fds, fds[0] ? 1 : 0);
   if (auto sent = channel_->send(job, with); !sent) {
     loop_.post([this, number = job.job, why = sent.error().message()] {
       ipc::delivery::JobResult result;  // no recipient has a result: all are deferred
@@ -176,7 +176,7 @@ async::Task<void> DeliveryAgent::run() {
       continue;
     }
     channel_.emplace(*std::move(channel));
-    async::Fd fds[] = {async::Fd(::dup(page_fd_.get()))};
+    Fd fds[] = {Fd(::dup(page_fd_.get()))};
     static_cast<void>(channel_->send(ipc::delivery::StagePage{kSlots}, fds));
     for (const auto& open : std::exchange(to_open_, {})) static_cast<void>(channel_->send(open));
     if (failures > 0) manager_.event()->scheduler.transport_up(transport_, true);

@@ -31,7 +31,7 @@ class DeliveryAgent {
 
   void open(const ipc::delivery::OpenConnection& open);
   void close(ConnectionNumber connection);
-  void hand(ipc::delivery::Job& job, async::Fd body);
+  void hand(ipc::delivery::Job& job, Fd body);
   /// Called for every connection that is closed on the wire.
   std::function<void(ConnectionNumber)> gone;
   std::size_t jobs_in_hand() const { return jobs_.size(); }
@@ -69,7 +69,7 @@ class DeliveryAgent {
   std::unordered_set<ConnectionNumber> lingering_;  // over, but not closed on the wire
   std::unordered_map<JobNumber, Handed> jobs_;
   std::vector<std::uint32_t> free_slots_;
-  async::Fd page_fd_;
+  Fd page_fd_;
   ipc::StagePage page_;
 };
 

@@ -120,7 +120,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseS
   s->leases.insert(lease->lease);
   answer.lease = lease->lease;
   answer.content_offset = lease->content_offset;
-  async::Fd fds[] = {std::move(lease->fd)};
+  Fd fds[] = {std::move(lease->fd)};
   static_cast<void>(s->channel.send(answer, fds));
 }
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 
 namespace pen::qmgr {
 namespace {

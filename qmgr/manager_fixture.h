@@ -14,7 +14,7 @@
 #include "lib/destdb/facts.h"
 #include "lib/mail/expanded.h"
 #include "lib/queue_log/scan.h"
-#include "lib/testing/fault_storage.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/manager.h"
 
@@ -286,20 +286,20 @@ class Qmgr : public Ports {
     opening_.push_back(o.connection);
   }
   void close_connection(const std::string&, ConnectionNumber) override {}
-  void hand_job(const std::string&, ipc::delivery::Job& job, async::Fd) override {
+  void hand_job(const std::string&, ipc::delivery::Job& job, Fd) override {
     handed.push_back(job.queue_id);
     job_bodies_[job.job] = job.inline_body;
     job.inline_body = {};
     work_.push_back(job);
   }
-  void notify(const ipc::bounce::Notify& n, async::Fd) override {
+  void notify(const ipc::bounce::Notify& n, Fd) override {
     ipc::bounce::Notify copy = n;
     copy.inline_body = {};
     (bounce_waits ? reports_held : reports_).push_back(std::move(copy));
   }
-  Result<async::Fd> open_body(std::uint64_t, const std::string&) override {
+  Result<Fd> open_body(std::uint64_t, const std::string&) override {
     if (!spool_opens) return fail_errno("open", EIO);
-    return async::Fd();
+    return Fd();
   }
   void release_body(std::uint64_t, const std::string&) override {}
   void queue_state(bool a) override { states.push_back(a); }

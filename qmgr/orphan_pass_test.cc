@@ -4,8 +4,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/codec.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/spool/fault_files.h"
-#include "lib/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 
 namespace pen::qmgr {

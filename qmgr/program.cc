@@ -348,11 +348,11 @@ void Program::close_connection(const std::string& transport, ConnectionNumber co
   if (shared_ && shared_->close(connection)) return;
   agent(transport).close(connection);
 }
-void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) {
+void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) {
   agent(transport).hand(job, std::move(body));
 }
 
-Result<async::Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {
+Result<Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {
   if (spool_ == nullptr) return fail_errno(queue_id, ENOENT);
   return spool_->open_to_read(spool_file);
 }

@@ -75,11 +75,11 @@ class Program final : public Ports {
   void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
                        const std::string& key, std::uint32_t limit) override;
   void close_connection(const std::string& transport, ConnectionNumber connection) override;
-  void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) override;
-  void notify(const ipc::bounce::Notify& request, async::Fd body) override {
+  void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) override;
+  void notify(const ipc::bounce::Notify& request, Fd body) override {
     bounce_.notify(request, std::move(body));
   }
-  Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
+  Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void readers_lost() override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void ask_session(ConnectionNumber connection, std::uint32_t session_class,

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/base/log.h"
 #include "lib/queue_log/posix_storage.h"
 #include "lib/queue_log/scan.h"
@@ -32,7 +32,7 @@ class Peer {
     listener_ = std::make_unique<async::Listener>(loop, std::move(*fd), 10);
     loop.spawn("peer", run());
   }
-  std::function<void(In&, std::vector<async::Fd>&)> on_message;
+  std::function<void(In&, std::vector<Fd>&)> on_message;
   std::optional<Channel> channel;
   int conversations = 0;
   bool die_after = false;  // this message is the last that the program sees
@@ -83,7 +83,7 @@ struct Fixture {
     std::filesystem::create_directories(scratch.path() / "public");
     rewrite = std::make_unique<Peer<ipc::route::ToRewrite, ipc::route::FromRewrite>>(
         loop, scratch.file("private/rewrite"));
-    rewrite->on_message = [this](ipc::route::ToRewrite& m, std::vector<async::Fd>&) {
+    rewrite->on_message = [this](ipc::route::ToRewrite& m, std::vector<Fd>&) {
       const auto& r = std::get<ipc::route::Route>(m);
       ipc::route::Resolved resolved;
       resolved.transport = "smtp";
@@ -99,7 +99,7 @@ struct Fixture {
     };
     smtp = std::make_unique<Peer<ipc::delivery::ToProgram, ipc::delivery::FromProgram>>(
         loop, scratch.file("private/smtp"));
-    smtp->on_message = [this](ipc::delivery::ToProgram& m, std::vector<async::Fd>& fds) {
+    smtp->on_message = [this](ipc::delivery::ToProgram& m, std::vector<Fd>& fds) {
       deliver(m, fds);
     };
     start();
@@ -146,7 +146,7 @@ struct Fixture {
     BOOST_REQUIRE(done());
   }
 
-  void deliver(ipc::delivery::ToProgram& m, std::vector<async::Fd>& fds) {
+  void deliver(ipc::delivery::ToProgram& m, std::vector<Fd>& fds) {
     if (std::holds_alternative<ipc::delivery::StagePage>(m)) {
       BOOST_REQUIRE(fds.size() == 1U);
       if (page != nullptr) ::munmap(page, 65536);

@@ -329,7 +329,7 @@ Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queu
   if (!stored) return no_envelope(stored.error().message());
   auto message = from_log(*std::move(stored));
   if (!message) return no_envelope("a whole record with no envelope in it");
-  std::vector<async::Fd> fds;
+  std::vector<Fd> fds;
   if (message->spool_file != 0) {
     auto fd = open_body_(message->spool_file, message->id());
     if (fd)

@@ -31,8 +31,7 @@ namespace pen::qmgr {
 
 class QueueServer {
  public:
-  using OpenBody =
-      std::function<Result<async::Fd>(std::uint64_t spool_file, const std::string& queue_id)>;
+  using OpenBody = std::function<Result<Fd>(std::uint64_t spool_file, const std::string& queue_id)>;
   QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
               std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body,
               spool::Spool* spool);

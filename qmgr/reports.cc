@@ -78,7 +78,7 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
     return false;
   }
   notify.inline_body = *body;
-  async::Fd fd;
+  Fd fd;
   if (m.spool_file != 0) {
     auto opened = around_.ports.open_body(m.spool_file, m.id());
     if (!opened) {

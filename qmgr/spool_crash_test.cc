@@ -9,10 +9,10 @@
 #include "lib/base/codec.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/spool/breakage.h"
 #include "lib/spool/fault_files.h"
 #include "lib/spool/spool.h"
-#include "lib/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/orphan_pass.h"
 
@@ -305,7 +305,7 @@ class Workload {
 
  private:
   struct Upload {
-    async::Fd fd;
+    Fd fd;
     std::uint64_t lease = 0;  // 0: of a qmgr that is dead, or given back
     std::string id;
     Payload payload;
@@ -529,7 +529,7 @@ class Workload {
   Ledger ledger_;
   std::vector<Upload> uploads_;
   struct Reader {
-    async::Fd fd;
+    Fd fd;
     std::string id;
     Payload payload;
     int process;  // that gave it out

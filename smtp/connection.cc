@@ -10,8 +10,8 @@
 #include "lib/base/text.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/seven_bit.h"
+#include "lib/smtp/tls.h"
 #include "smtp/rewritten.h"
-#include "smtp/tls.h"
 
 namespace pen::smtp {
 

@@ -29,7 +29,7 @@
 namespace pen::smtp {
 
 class RewrittenContent;  // smtp/rewritten.h
-struct TlsPlan;          // smtp/tls.h
+struct TlsPlan;          // lib/smtp/tls.h
 
 /// How TLS went with a new connection, for reports (RFC 8460 section 4.3).
 struct TlsOutcome {

@@ -33,7 +33,7 @@
 #include "lib/base/time.h"
 #include "lib/ipc/delivery.h"
 #include "lib/mail/reply.h"
-#include "smtp/settings.h"
+#include "lib/smtp/settings.h"
 #include "smtp/wire.h"
 
 namespace pen::sasl {

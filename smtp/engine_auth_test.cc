@@ -3,8 +3,8 @@
 
 #include "lib/sasl/base64.h"
 #include "smtp/engine.h"
-#include "smtp/engine_ledger.h"
 #include "smtp/login.h"
+#include "smtp/testing/engine_ledger.h"
 
 using namespace pen;
 using namespace pen::smtp;

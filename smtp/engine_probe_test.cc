@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "smtp/engine.h"
-#include "smtp/engine_ledger.h"
+#include "smtp/testing/engine_ledger.h"
 
 using namespace pen;
 using namespace pen::smtp;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
-#include "smtp/engine_ledger.h"
+#include "smtp/testing/engine_ledger.h"
 
 using namespace pen;
 using namespace pen::smtp;

@@ -7,11 +7,11 @@
 #include "lib/ipc/tls_reports.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
-#include "smtp/from_config.h"
+#include "lib/smtp/from_config.h"
+#include "lib/smtp/tls.h"
 #include "smtp/logins.h"
 #include "smtp/rewritten.h"
 #include "smtp/session.h"
-#include "smtp/tls.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "lib/ipc/stage_page.h"
 #include "lib/service/arguments.h"
 #include "lib/testing/scratch.h"
-#include "smtp/scripted_peer.h"
+#include "smtp/testing/scripted_peer.h"
 
 using namespace pen;
 using namespace pen::smtp::testing;
@@ -29,7 +29,7 @@ namespace {
 /// Starts PEN_SMTP_PROGRAM under the given name with a listening Unix socket and a status socket.
 struct Program {
   pid_t pid = -1;
-  async::Fd status;
+  Fd status;
   std::string socket;
   testing::ScratchDir scratch;
 
@@ -49,7 +49,7 @@ struct Program {
     BOOST_REQUIRE(listener);
     int pair[2];
     BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
-    status = async::Fd(pair[0]);
+    status = Fd(pair[0]);
     const std::string config = scratch.file("etc");
     pid = ::fork();
     if (pid == 0) {
@@ -107,7 +107,7 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
   }
   auto page = ipc::make_stage_page(16);
   BOOST_REQUIRE(page.has_value());
-  std::vector<async::Fd> fds;
+  std::vector<Fd> fds;
   fds.push_back(*std::move(page));
   (void)channel->send(delivery::StagePage{16}, fds);
   delivery::OpenConnection open;
@@ -135,11 +135,11 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
     j.sender = "a@x.example";
     const std::string content = ".message " + std::to_string(i) + "\r\n";
     j.body.size = content.size();
-    std::vector<async::Fd> with;
+    std::vector<Fd> with;
     if (i % 2 == 0) {
       j.inline_body = content;
     } else {
-      async::Fd body(::memfd_create("body", 0));
+      Fd body(::memfd_create("body", 0));
       (void)!::write(body.get(), content.data(), content.size());
       with.push_back(std::move(body));
     }

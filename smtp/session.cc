@@ -7,10 +7,10 @@
 #include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/map/status_filter.h"
+#include "lib/smtp/tls.h"
 #include "smtp/domains.h"
 #include "smtp/logins.h"
 #include "smtp/rewritten.h"
-#include "smtp/tls.h"
 
 namespace pen::smtp {
 
@@ -65,7 +65,7 @@ void Session::tell_tls(const Connection& c, const Ended* ended) {
   reports_->tell(std::move(attempt));
 }
 
-Result<void> Session::handle(delivery::ToProgram message, std::span<async::Fd> fds) {
+Result<void> Session::handle(delivery::ToProgram message, std::span<Fd> fds) {
   if (const auto* page = std::get_if<delivery::StagePage>(&message)) {
     if (fds.size() != 1) return fail_errno("stage page without its descriptor", EBADMSG);
     return stages_.map(fds[0].get(), page->slots);
@@ -212,7 +212,7 @@ Task<void> Session::watch_time() {
   }
 }
 
-Result<void> Session::take_job(delivery::Job job, std::span<async::Fd> fds) {
+Result<void> Session::take_job(delivery::Job job, std::span<Fd> fds) {
   const auto it = connections_.find(job.connection);
   if (it == connections_.end() || it->second.closed) {
     // It crossed our ConnectionClosed on the way: it had no effect, and a second word says so.

@@ -28,7 +28,7 @@ class TlsReports;  // lib/ipc/tls_reports.h
 namespace pen::smtp {
 
 class Logins;
-class ClientTls;  // smtp/tls.h
+class ClientTls;  // lib/smtp/tls.h
 
 class Session final : public Connection::Host {
  public:
@@ -49,7 +49,7 @@ class Session final : public Connection::Host {
   }
   ~Session() override;
 
-  Result<void> handle(ipc::delivery::ToProgram message, std::span<async::Fd> fds);
+  Result<void> handle(ipc::delivery::ToProgram message, std::span<Fd> fds);
   /// Every connection ends after the jobs in hand, and new ones are turned away: another process takes over.
   void drain();
   std::size_t connections() const { return connections_.size(); }
@@ -83,7 +83,7 @@ class Session final : public Connection::Host {
   static bool may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status);
   /// As smtp_delivery_status_filter has it. may_give_up: no other host can be asked.
   void filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const;
-  Result<void> take_job(ipc::delivery::Job job, std::span<async::Fd> fds);
+  Result<void> take_job(ipc::delivery::Job job, std::span<Fd> fds);
   async::Task<void> run(std::uint64_t id);
   async::Task<void> watch_time();
 

@@ -11,9 +11,9 @@
 
 #include "lib/async/listener.h"
 #include "lib/base/log.h"
-#include "smtp/scripted_peer.h"
+#include "lib/smtp/tls.h"
 #include "smtp/session.h"
-#include "smtp/tls.h"
+#include "smtp/testing/scripted_peer.h"
 
 namespace pen::smtp::testing {
 
@@ -45,7 +45,7 @@ struct Host {
         gate(l) {
     gate.spawn("accept", accept_all(this));
   }
-  static async::Fd listen() {
+  static Fd listen() {
     return std::move(*async::listen_on(async::SocketAddress::inet("127.0.0.1", 0)));
   }
   static async::Task<void> accept_all(Host* self) {
@@ -135,7 +135,7 @@ struct SessionFixture {
     auto page = ipc::make_stage_page(64);
     BOOST_REQUIRE(page.has_value());
     stages = static_cast<std::uint8_t*>(::mmap(nullptr, 64, PROT_READ, MAP_SHARED, page->get(), 0));
-    std::vector<async::Fd> fds;
+    std::vector<Fd> fds;
     fds.push_back(*std::move(page));
     BOOST_REQUIRE(session->handle(delivery::StagePage{64}, fds));
   }
@@ -165,9 +165,9 @@ struct SessionFixture {
     j.recipients[0].recipient.address = "r" + std::to_string(j.job) + "@x.example";
     j.body.size = content.size();
     j.other_hosts = other_hosts;
-    std::vector<async::Fd> fds;
+    std::vector<Fd> fds;
     if (by_file) {
-      async::Fd file(::memfd_create("body", 0));
+      Fd file(::memfd_create("body", 0));
       j.body_offset = 512;
       if (!broken)
         BOOST_REQUIRE(::pwrite(file.get(), content.data(), content.size(), 512) ==

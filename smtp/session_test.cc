@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_refused_connection_hands_its_jobs_back) {
   start();
   unsigned short port = 0;
   {
-    async::Fd unused = Host::listen();
+    Fd unused = Host::listen();
     port = async::local_address(unused.get())->port;
   }
   open(1, port);
@@ -448,7 +448,7 @@ BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connection
   start();
   unsigned short port = 0;
   {
-    async::Fd unused = Host::listen();
+    Fd unused = Host::listen();
     port = async::local_address(unused.get())->port;
   }
   closed.clear();

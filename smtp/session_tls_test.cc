@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "lib/net/tls/test_certificates.h"
+#include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/scratch.h"
 #include "smtp/session_fixture.h"
 

@@ -14,10 +14,10 @@
 
 #include "lib/intake/effects.h"
 #include "lib/map/ask.h"
+#include "lib/smtpd/policy.h"
 #include "smtpd/access.h"
 #include "smtpd/client.h"
 #include "smtpd/names.h"
-#include "smtpd/policy.h"
 
 namespace pen::smtpd {
 

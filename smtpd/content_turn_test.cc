@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::smtpd {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
-#include "lib/map/network.h"
 #include "lib/net/hosts_file.h"
 
 namespace pen::smtpd {
@@ -46,13 +46,13 @@ async::Task<ClientName> DnsNames::client(std::string address, async::Until until
   if (!mail::valid_hostname(name) || mail::numeric_hostname(name)) co_return result;
   result.reverse = NameState::ok;
   result.reverse_name = name;
-  const auto own = map::parse_ip(address);
+  const auto own = parse_ip(address);
   const RecordType type = address.find(':') != std::string::npos ? RecordType::aaaa : RecordType::a;
   const net::DnsAnswer forward = co_await resolver_.lookup(name, type, until);
   if (forward.outcome == DnsOutcome::temporary) {
     result.verified = NameState::temporary;
   } else if (std::ranges::any_of(forward.records,
-                                 [&](const auto& r) { return map::parse_ip(r.data) == own; })) {
+                                 [&](const auto& r) { return parse_ip(r.data) == own; })) {
     result.verified = NameState::ok;
     result.name = std::move(name);
   }

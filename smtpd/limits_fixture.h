@@ -1,7 +1,7 @@
 #pragma once
 /// For tests: anvil's counts of clients within the process.
-#include "anvil/clients.h"
 #include "lib/sessions/client_counts.h"
+#include "lib/sessions/clients.h"
 
 namespace pen::smtpd::testing {
 
@@ -29,11 +29,11 @@ class CountsHere final : public sessions::ClientCounts {
   async::Loop& loop_;
 
  public:
-  anvil::Clients clients;
+  sessions::Clients clients;
   std::size_t asked = 0;
 
  private:
-  anvil::Clients::Holder holder_;
+  sessions::Clients::Holder holder_;
 };
 
 }  // namespace pen::smtpd::testing

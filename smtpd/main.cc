@@ -81,7 +81,7 @@ Result<std::shared_ptr<sessions::Holder>> session_holder(Context& context) {
   const auto all_full = [&context, classes, told = SteadyTime::min()](bool full) mutable {
     // A socket that only clients without a class can reach goes on.
     context.pause_accepting(full, [&](const async::SocketAddress& at) {
-      const bool exempt = at.is_unix() || sessions::is_loopback(map::parse_ip(at.host));
+      const bool exempt = at.is_unix() || sessions::is_loopback(parse_ip(at.host));
       return !exempt || classes->names_loopback();
     });
     if (!full || context.loop().now() < told + seconds(60)) return;

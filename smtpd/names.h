@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/async/loop.h"
+#include "lib/smtpd/proxy_settings.h"
 
 namespace pen::smtpd {
 
@@ -20,11 +21,6 @@ struct ClientName {
   NameState reverse = NameState::missing;   // there is a PTR name at all
   std::string name;                         // when verified is ok
   std::string reverse_name;                 // when reverse is ok
-};
-
-/// inet_protocols.
-struct Families {
-  bool ipv4 = true, ipv6 = true;
 };
 
 struct HostAddresses {

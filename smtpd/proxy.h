@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "lib/async/stream.h"
-#include "lib/config/settings.h"
 #include "lib/mail/client_commands.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/reply.h"
+#include "lib/smtpd/proxy_settings.h"
 #include "smtpd/names.h"
 
 namespace pen::smtpd {

@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_filter_by_name_is_looked_up_and_its_addresses_are_tried_i
 BOOST_AUTO_TEST_CASE(an_address_that_never_answers_leaves_time_for_the_others) {
   World world;
   // Its queue of connections is full, so that it takes no more and refuses none.
-  const async::Fd busy(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Fd busy(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_port = htons(world.filter.port);
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(an_address_that_never_answers_leaves_time_for_the_others) {
   const auto* address = reinterpret_cast<const sockaddr*>(&at);
   BOOST_REQUIRE(::bind(busy.get(), address, sizeof at) == 0);
   BOOST_REQUIRE(::listen(busy.get(), 0) == 0);
-  std::vector<async::Fd> waiting;
+  std::vector<Fd> waiting;
   for (int i = 0; i < 8; ++i) {
     waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     (void)::connect(waiting.back().get(), address, sizeof at);

@@ -16,9 +16,10 @@
 #include "lib/sasl/authenticator.h"
 #include "lib/sessions/client_counts.h"
 #include "lib/sessions/holder.h"
+#include "lib/smtpd/policy.h"
+#include "lib/smtpd/tls.h"
 #include "smtpd/names.h"
-#include "smtpd/policy.h"
-#include "smtpd/tls.h"
+#include "smtpd/proxy.h"
 
 namespace pen::smtpd {
 

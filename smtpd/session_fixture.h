@@ -79,7 +79,7 @@ class Rig {
     client = fds[1];
     if (!early.empty()) send(early);
     sessions.spawn("session",
-                   Session::serve(server, async::Stream(loop, async::Fd(fds[0])),
+                   Session::serve(server, async::Stream(loop, Fd(fds[0])),
                                   async::SocketAddress::inet(std::move(address), 4711), {}));
     return settle();
   }

@@ -564,10 +564,9 @@ BOOST_AUTO_TEST_CASE(recipients_of_all_sessions_together_take_bounded_memory) {
   // Who has few is served beside it.
   int fds[2];
   BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-  const async::Fd other(fds[1]);
-  rig.sessions.spawn("session",
-                     Session::serve(rig.server, async::Stream(rig.loop, async::Fd(fds[0])),
-                                    async::SocketAddress::inet("192.0.2.8", 4711), {}));
+  const Fd other(fds[1]);
+  rig.sessions.spawn("session", Session::serve(rig.server, async::Stream(rig.loop, Fd(fds[0])),
+                                               async::SocketAddress::inet("192.0.2.8", 4711), {}));
   rig.settle();
   for (const std::string& text : {std::string("EHLO y\r\n"), kMail + kRcpt + kRcpt + "DATA\r\n"}) {
     BOOST_REQUIRE(::send(other.get(), text.data(), text.size(), 0) > 0);

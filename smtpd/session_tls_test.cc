@@ -2,9 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/net/tls/session.h"
-#include "lib/net/tls/test_certificates.h"
+#include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/scratch.h"
 #include "smtpd/limits_fixture.h"
 #include "smtpd/session_fixture.h"
@@ -47,7 +47,7 @@ struct TlsRig {
   std::string starttls() {
     rig.connect();
     if (const auto said = rig.say("STARTTLS\r\n"); !said.starts_with("220 2.0.0")) return said;
-    stream = std::make_unique<async::Stream>(rig.loop, async::Fd(std::exchange(rig.client, -1)));
+    stream = std::make_unique<async::Stream>(rig.loop, Fd(std::exchange(rig.client, -1)));
     auto done = async::testing::run(
         rig.loop,
         tls::connect(*stream, client_context, {}, {.deadline = rig.loop.now() + seconds(9)}));

@@ -3,11 +3,12 @@
 ///
 /// Use:     pool.run([…] { return post_report(url, compressed, options); });
 /// Rules:   HTTPS only, the server's certificate verified by ca_file; redirects are not followed; any 2xx is success.
-/// Bounds:  kTime in all; of the answer's body nothing is kept and no more than kMaxAnswer read.
+/// Bounds:  kTime in all; no more than kMaxAnswer bytes of the answer's body are read.
 /// Thread:  any; blocks. post_start() once before, while there is one thread.
 #include <string>
 
 #include "lib/base/result.h"
+#include "lib/base/time.h"
 
 namespace pen::tlsrpt {
 
@@ -18,7 +19,7 @@ inline std::string_view describe(PostError e) {
 }
 
 struct PostOptions {
-  static constexpr long kTime = 60;  // seconds
+  static constexpr seconds kTime{60};
   static constexpr std::size_t kMaxAnswer = 65536;
   std::string ca_file;
   std::string agent;  // User-Agent:

@@ -2,11 +2,9 @@
 #include "tlsrpt/store.h"
 
 #include "lib/base/codec.h"
-#include "lib/hints/file.h"
+#include "lib/lmdb/hints.h"
 
 namespace pen::tlsrpt {
-
-using hints::Transaction;
 
 namespace {
 
@@ -21,54 +19,37 @@ std::string stored_key(std::int64_t day, const std::string& domain) {
 
 }  // namespace
 
-Store::Store(std::unique_ptr<hints::File> file) : file_(std::move(file)) {}
+Store::Store(std::unique_ptr<lmdb::Database> database) : database_(std::move(database)) {}
 Store::~Store() = default;
 
 Result<std::shared_ptr<Store>> Store::open(const std::string& directory) {
   std::string warning;
-  PEN_TRY_ASSIGN(auto file, hints::open_or_begin_anew(
-                                directory, "what had gathered for TLS reports begins anew", warning,
-                                [&] { return hints::File::open(directory, kMapSize); }));
-  std::shared_ptr<Store> store(new Store(std::move(file)));
+  PEN_TRY_ASSIGN(
+      auto database,
+      lmdb::open_or_begin_anew(directory, "what had gathered for TLS reports begins anew", warning,
+                               [&] { return lmdb::open_hints(directory, kMapSize); }));
+  std::shared_ptr<Store> store(new Store(std::move(database)));
   store->warning_ = std::move(warning);
   return store;
 }
 
 Result<std::vector<DomainDay>> Store::load() {
   std::vector<DomainDay> out;
-  const Transaction txn(*file_, Transaction::read);
-  if (txn.begun() != 0) return file_->error(txn.begun());
-  MDB_cursor* cursor = nullptr;
-  int rc = ::mdb_cursor_open(txn.get(), file_->dbi(), &cursor);
-  if (rc == 0) {
-    MDB_val key{}, value{};
-    while ((rc = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
-      if (auto day = decode<DomainDay>(hints::view(value))) out.push_back(*std::move(day));
-    ::mdb_cursor_close(cursor);
-  }
-  if (rc != MDB_NOTFOUND) return file_->error(rc);
+  PEN_TRY_ASSIGN(const auto read, lmdb::Read::begin(*database_));
+  PEN_TRY(read.each({}, [&](std::string_view, std::string_view value) {
+    if (auto day = decode<DomainDay>(value)) out.push_back(*std::move(day));
+    return true;
+  }));
   return out;
 }
 
 Result<void> Store::write(const std::vector<Change>& changes) {
-  Transaction txn(*file_, Transaction::write);
-  if (txn.begun() != 0) return file_->error(txn.begun());
+  PEN_TRY_ASSIGN(auto write, lmdb::Write::begin(*database_));
   for (const Change& c : changes) {
-    std::string name = stored_key(c.day, c.domain);
-    MDB_val key = hints::val(name);
-    int rc = 0;
-    if (c.value) {
-      std::string text = encode(*c.value);
-      MDB_val value = hints::val(text);
-      rc = ::mdb_put(txn.get(), file_->dbi(), &key, &value, 0);
-    } else {
-      rc = ::mdb_del(txn.get(), file_->dbi(), &key, nullptr);
-      if (rc == MDB_NOTFOUND) rc = 0;
-    }
-    if (rc != 0) return file_->error(rc);
+    const std::string key = stored_key(c.day, c.domain);
+    PEN_TRY(c.value ? write.put(key, encode(*c.value)) : write.erase(key));
   }
-  if (int rc = txn.commit(); rc != 0) return file_->error(rc);
-  return {};
+  return write.commit();
 }
 
 }  // namespace pen::tlsrpt

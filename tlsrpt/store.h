@@ -13,8 +13,8 @@
 #include "lib/base/result.h"
 #include "tlsrpt/gather.h"
 
-namespace pen::hints {
-class File;
+namespace pen::lmdb {
+class Database;
 }
 
 namespace pen::tlsrpt {
@@ -33,8 +33,8 @@ class Store {
   const std::string& warning() const { return warning_; }
 
  private:
-  explicit Store(std::unique_ptr<hints::File> file);
-  std::unique_ptr<hints::File> file_;
+  explicit Store(std::unique_ptr<lmdb::Database> database);
+  std::unique_ptr<lmdb::Database> database_;
   std::string warning_;
 };
 

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <set>
 
-#include "bounce/from_config.h"
 #include "lib/base/text.h"
+#include "lib/bounce/from_config.h"
 #include "lib/config/config.h"
 #include "lib/config/transport_use.h"
 #include "lib/intake/from_settings.h"
@@ -23,11 +23,11 @@
 #include "lib/resolve/from_settings.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
+#include "lib/smtp/from_config.h"
+#include "lib/smtp/tls.h"
+#include "lib/smtpd/policy.h"
+#include "lib/smtpd/tls.h"
 #include "pipe/identity.h"
-#include "smtp/from_config.h"
-#include "smtp/tls.h"
-#include "smtpd/policy.h"
-#include "smtpd/tls.h"
 #include "tools/own_tables.h"
 #include "tools/tables.h"
 

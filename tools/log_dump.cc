@@ -41,7 +41,7 @@ class OneFile final : public ql::Storage {
   }
 
  private:
-  async::Fd fd_;
+  Fd fd_;
   std::string path_;
 };
 

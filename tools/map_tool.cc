@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/map/cdb_file.h"
@@ -158,10 +158,10 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   // One descriptor for all that is asked of the text: its owner may put another file in its place meanwhile.
   std::string owner_of = spec.file;
   const int flags = O_CLOEXEC | (from_stdin ? O_PATH : O_RDONLY | O_NONBLOCK);
-  async::Fd file(::open(owner_of.c_str(), flags));
+  Fd file(::open(owner_of.c_str(), flags));
   if (!file && from_stdin && errno == ENOENT) {
     owner_of = spec.path();
-    file = async::Fd(::open(owner_of.c_str(), flags));
+    file = Fd(::open(owner_of.c_str(), flags));
   }
   const bool there = static_cast<bool>(file);
   if ((!there && !(from_stdin && errno == ENOENT)) || (there && ::fstat(file.get(), &source) != 0))

@@ -72,8 +72,8 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
     return fail_errno("socketpair");
-  async::Fd ours(pair[0]);
-  const async::Fd theirs(pair[1]);
+  Fd ours(pair[0]);
+  const Fd theirs(pair[1]);
   service::raise_descriptor_limit();
   service::Launch what;
   what.path = service::program_directory(config).path + "/qmgr";

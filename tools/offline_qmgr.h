@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/config/config.h"
 
 namespace pen::tools {
@@ -35,14 +35,14 @@ class OfflineQmgr {
   OfflineQmgr& operator=(OfflineQmgr&&) noexcept = default;
 
   /// For the conversation "queue"; once.
-  async::Fd connection() { return std::move(connection_); }
+  Fd connection() { return std::move(connection_); }
   /// Why it ended before it was told to, a sentence part. Waits for its end.
   std::string failure();
   /// The connection is closed: it writes what is in memory, and ends.
   void finish();
 
  private:
-  OfflineQmgr(std::string path, pid_t pid, async::Fd status, async::Fd connection)
+  OfflineQmgr(std::string path, pid_t pid, Fd status, Fd connection)
       : path_(std::move(path)),
         pid_(pid),
         status_(std::move(status)),
@@ -56,7 +56,7 @@ class OfflineQmgr {
 
   std::string path_;
   pid_t pid_;
-  async::Fd status_, connection_;
+  Fd status_, connection_;
 };
 
 }  // namespace pen::tools

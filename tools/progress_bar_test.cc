@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/testing/manual_clock.h"
 
 using namespace pen;
@@ -24,7 +24,7 @@ class StandardError {
   ~StandardError() { ::dup2(before_.get(), STDERR_FILENO); }
 
  private:
-  async::Fd before_;
+  Fd before_;
 };
 
 /// What is there of at least `size` bytes, and all that came with them: a terminal passes text on in its own time.
@@ -58,9 +58,9 @@ BOOST_AUTO_TEST_CASE(the_line_tells_the_part_that_is_done_and_the_messages) {
 }
 
 BOOST_AUTO_TEST_CASE(a_terminal_sees_one_line_drawn_over_itself_and_taken_away) {
-  const async::Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY));
+  const Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY));
   BOOST_REQUIRE(::grantpt(terminal.get()) == 0 && ::unlockpt(terminal.get()) == 0);
-  const async::Fd slave(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
+  const Fd slave(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
   BOOST_REQUIRE(slave.get() >= 0);
   const std::string first = "\r" + ProgressBar::line("Deleting", 1, 4, 5) + "\033[K";
   const std::string second = "\r" + ProgressBar::line("Deleting", 2, 4, 7) + "\033[K";
@@ -80,9 +80,9 @@ BOOST_AUTO_TEST_CASE(a_terminal_sees_one_line_drawn_over_itself_and_taken_away) 
 }
 
 BOOST_AUTO_TEST_CASE(a_patient_bar_is_drawn_after_two_seconds_and_not_too_often) {
-  const async::Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY));
+  const Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY));
   BOOST_REQUIRE(::grantpt(terminal.get()) == 0 && ::unlockpt(terminal.get()) == 0);
-  const async::Fd slave(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
+  const Fd slave(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
   BOOST_REQUIRE(slave.get() >= 0);
   testing::ManualClock clock;
   const auto form = ProgressBar::patient("entry", "entries");
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_patient_bar_is_drawn_after_two_seconds_and_not_too_often)
 BOOST_AUTO_TEST_CASE(what_is_no_terminal_gets_nothing) {
   int ends[2];
   BOOST_REQUIRE(::pipe(ends) == 0);
-  const async::Fd reader(ends[0]), writer(ends[1]);
+  const Fd reader(ends[0]), writer(ends[1]);
   {
     const StandardError instead(writer.get());
     ProgressBar bar("Deleting");

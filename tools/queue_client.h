@@ -50,7 +50,7 @@ class QueueClient {
  public:
   /// config must outlive the client.
   QueueClient(std::string program, const config::Config& config);
-  using See = std::function<void(ipc::queue::FromQmgr&, std::vector<async::Fd>&)>;
+  using See = std::function<void(ipc::queue::FromQmgr&, std::vector<Fd>&)>;
   ipc::queue::Done ask(const ipc::queue::ToQmgr& request, const See& see);
 
  private:

@@ -5,10 +5,10 @@
 #include <map>
 #include <optional>
 
+#include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
-#include "lib/map/network.h"
 #include "lib/sessions/classes.h"
 
 namespace pen::tools {
@@ -108,7 +108,7 @@ class Finder {
     while (item.starts_with('!')) item.remove_prefix(1);
     if (item.starts_with('[') || item.starts_with('/') || !item.contains(':')) return false;
     const bool addresses = kind == MatchList::Kind::network || kind == MatchList::Kind::host;
-    return !addresses || !map::parse_ip(item.substr(0, item.find('/')));
+    return !addresses || !parse_ip(item.substr(0, item.find('/')));
   }
 
   void complain(const std::string& name, const std::optional<Place>& place, std::string text) {

@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "lib/async/sync.h"
+#include "lib/base/network.h"
 #include "lib/base/text.h"
-#include "lib/map/network.h"
 
 namespace pen::rewrite {
 
@@ -34,13 +34,13 @@ constexpr std::size_t kMaxHosts = 50;
 /// without the link it is on.)
 bool names_no_host(const std::string& address) {
   static const auto networks = [] {
-    std::vector<map::Network> all;
+    std::vector<Network> all;
     for (const char* text :
          {"0.0.0.0", "224.0.0.0/4", "255.255.255.255", "::", "fe80::/10", "ff00::/8"})
-      all.push_back(map::parse_network(text).value());
+      all.push_back(parse_network(text).value());
     return all;
   }();
-  const auto ip = map::parse_ip(address);
+  const auto ip = parse_ip(address);
   return ip && std::ranges::any_of(networks, [&](const auto& n) { return n.contains(*ip); });
 }
 
@@ -66,9 +66,9 @@ bool is_own(const std::string& address, const HostOptions& options) {
 
 /// All of 127.0.0.0/8 leads to who listens on all addresses: what an MX record says of it is no other host.
 bool is_loopback(const std::string& address) {
-  static const auto four = map::parse_network("127.0.0.0/8").value();
-  static const auto six = map::parse_network("::1").value();
-  const auto ip = map::parse_ip(address);
+  static const auto four = parse_network("127.0.0.0/8").value();
+  static const auto six = parse_network("::1").value();
+  const auto ip = parse_ip(address);
   return ip && (four.contains(*ip) || six.contains(*ip));
 }
 
@@ -205,7 +205,7 @@ Task<Found> HostFinder::by_host(NextHop hop, const HostOptions& options) {
   Found found;
   Addresses addresses;
   if (hop.numeric) {
-    const auto ip = map::parse_ip(hop.host);
+    const auto ip = parse_ip(hop.host);
     addresses.addresses.push_back(ip ? ip->text() : hop.host);
   } else {
     addresses = co_await resolve_host(hop.host, options);

@@ -1,10 +1,8 @@
 #pragma once
-/// Files without blocking the loop, and one fdatasync for many who wait for it.
+/// Files without blocking the loop.
 ///
 /// Use:     auto file = co_await File::open(pool, path, O_RDWR | O_CREAT, 0600);
 ///          co_await file->pwrite(std::move(text), offset);   co_await file->sync();
-/// GroupSync: group.sync() may be awaited by many at once. A call that comes while a sync runs shares the next
-///          one, so that everything written before the call is covered.
 /// Errors:  errno. After a failed sync every further sync() fails with the same error: the kernel may have
 ///          dropped the dirty pages, so a later success would prove nothing.
 /// Owns:    operations share the descriptor; it is closed when the File and the last running operation are
@@ -14,8 +12,8 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/fd.h"
 #include "lib/async/handler_pool.h"
+#include "lib/base/fd.h"
 
 namespace pen::async {
 
@@ -33,7 +31,7 @@ class File {
   Task<Result<void>> pwrite(std::string data, std::uint64_t offset) const;
   /// The same of a buffer that is wanted back: nothing touches it when this has ended, until then nobody else may.
   Task<Result<void>> pwrite(std::shared_ptr<const std::string> data, std::uint64_t offset) const;
-  /// fdatasync, one per call (see GroupSync).
+  /// fdatasync, one per call.
   Task<Result<void>> sync() const;
   int fd() const { return fd_->get(); }
   const std::shared_ptr<Fd>& shared_fd() const { return fd_; }
@@ -42,26 +40,6 @@ class File {
  private:
   HandlerPool* pool_;
   std::shared_ptr<Fd> fd_;
-};
-
-class GroupSync {
- public:
-  /// work is the sync itself and runs in the pool (default form: fdatasync of the file). It owns
-  /// what it touches.
-  GroupSync(Loop& loop, HandlerPool& pool, std::function<Result<void>()> work);
-  GroupSync(Loop& loop, const File& file);
-  ~GroupSync();
-  GroupSync(const GroupSync&) = delete;
-  GroupSync& operator=(const GroupSync&) = delete;
-
-  /// Success: everything written before this call is on disk.
-  Task<Result<void>> sync(Until until = {});
-  /// Syncs done so far.
-  std::uint64_t rounds() const;
-
- private:
-  struct State;
-  std::shared_ptr<State> state_;
 };
 
 }  // namespace pen::async

@@ -10,7 +10,7 @@
 #include "lib/async/borrowed.h"
 #include "lib/async/file.h"
 #include "lib/async/sync.h"
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::async {
@@ -151,70 +151,6 @@ BOOST_AUTO_TEST_CASE(an_error_carries_its_errno) {
   BOOST_TEST(run(loop, File::open(pool, dir.file("none"), O_RDONLY)).error().is_errno(ENOENT));
   const File f = run(loop, File::open(pool, "/dev/full", O_WRONLY)).value();
   BOOST_TEST(run(loop, f.pwrite("x", 0)).error().is_errno(ENOSPC));
-}
-
-struct ControlledSync {
-  std::atomic<int> calls{0};
-  std::atomic<int> allowed{0};
-  std::atomic<bool> fails{false};
-  Result<void> operator()() {
-    const int number = ++calls;
-    for (int seen = allowed.load(); seen < number; seen = allowed.load()) allowed.wait(seen);
-    if (fails) return fail_errno("sync", EIO);
-    return {};
-  }
-  void allow(int n) {
-    allowed = n;
-    allowed.notify_all();
-  }
-};
-
-BOOST_AUTO_TEST_CASE(many_share_one_sync_and_who_comes_later_shares_the_next) {
-  HandlerPool pool(loop, 1);
-  auto work = std::make_shared<ControlledSync>();
-  GroupSync group(loop, pool, [work] { return (*work)(); });
-  std::vector<std::optional<Result<void>>> first(10), second(10);
-  for (auto& r : first) loop.spawn("s", store_result(group.sync(), &r));
-  run_until([&] { return work->calls == 1; });
-  for (auto& r : second) loop.spawn("s", store_result(group.sync(), &r));
-  settle();
-  BOOST_TEST(!first.front().has_value());
-  work->allow(1);
-  run_until([&] { return work->calls == 2; });
-  for (auto& r : first) BOOST_TEST(r.value().has_value());
-  for (auto& r : second) BOOST_TEST(!r.has_value());
-  work->allow(2);
-  run_until([&] { return second.back().has_value(); });
-  BOOST_TEST(group.rounds() == 2U);
-  BOOST_TEST(work->calls == 2);
-}
-
-BOOST_AUTO_TEST_CASE(after_a_failed_sync_none_succeeds) {
-  HandlerPool pool(loop, 1);
-  auto work = std::make_shared<ControlledSync>();
-  work->allow(100);
-  work->fails = true;
-  GroupSync group(loop, pool, [work] { return (*work)(); });
-  BOOST_TEST(run(loop, group.sync()).error().is_errno(EIO));
-  work->fails = false;
-  BOOST_TEST(run(loop, group.sync()).error().is_errno(EIO));
-}
-
-BOOST_AUTO_TEST_CASE(a_waiter_destroyed_in_a_sync_harms_nobody) {
-  HandlerPool pool(loop, 1);
-  auto work = std::make_shared<ControlledSync>();
-  GroupSync group(loop, pool, [work] { return (*work)(); });
-  std::optional<Result<void>> dead, lives;
-  {
-    Gate gate(loop);
-    gate.spawn("d", store_result(group.sync(), &dead));
-    loop.spawn("l", store_result(group.sync(), &lives));
-    settle();
-  }
-  work->allow(10);
-  run_until([&] { return lives.has_value(); });
-  BOOST_TEST(lives->has_value());
-  BOOST_TEST(!dead.has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,7 @@
 // The handshakes of transports: each step takes its turn, and other streams come first.
 #include "lib/async/stream.h"
 #include "lib/async/sync.h"
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/async/transport.h"
 #include "lib/testing/manual_clock.h"
 

@@ -1,8 +1,9 @@
+#include "lib/async/listener.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "lib/async/listener.h"
 #include "lib/async/poll.h"
 
 namespace pen::async {

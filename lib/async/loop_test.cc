@@ -8,7 +8,7 @@
 
 #include "lib/async/poll.h"
 #include "lib/async/sync.h"
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/base/random.h"
 #include "lib/testing/counted.h"
 #include "lib/testing/manual_clock.h"

@@ -1,3 +1,5 @@
+#include "lib/async/socket.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

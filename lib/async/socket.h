@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 
 namespace pen::async {

@@ -18,11 +18,11 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/fd.h"
 #include "lib/async/loop.h"
 #include "lib/async/socket.h"
 #include "lib/async/transport.h"
 #include "lib/base/bytes.h"
+#include "lib/base/fd.h"
 
 namespace pen::async {
 

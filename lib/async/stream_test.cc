@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "lib/async/sync.h"
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 

@@ -1,9 +1,7 @@
 #pragma once
-/// The small closed set of waiting primitives inside one loop: Event, Mailbox, Gate, Semaphore.
+/// The small closed set of waiting primitives inside one loop: Event, Gate, Semaphore.
 ///
 /// Thread:  the loop's only. See handler_pool.h for work on other threads.
-#include <deque>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,65 +43,6 @@ struct Event::Awaiter {
 inline Event::Awaiter Event::wait(Until until) {
   return Awaiter{*this, until, detail::Waiter(loop_)};
 }
-
-/// A bounded queue between coroutines of one loop: one or many senders, one or many receivers, first in first out.
-template <class T>
-class Mailbox {
- public:
-  Mailbox(Loop& loop, std::size_t bound) : not_empty_(loop), not_full_(loop), bound_(bound) {}
-  /// Never waits; false when full or closed.
-  bool try_send(T value) {
-    if (closed_ || items_.size() >= bound_) return false;
-    items_.push_back(std::move(value));
-    not_empty_.set();
-    if (items_.size() >= bound_) not_full_.reset();
-    return true;
-  }
-  Task<Result<void>> send(T value, Until until = {}) {
-    for (;;) {
-      if (closed_) co_return fail(WaitError::closed);
-      if (items_.size() < bound_) break;
-      not_full_.reset();
-      if (auto r = co_await not_full_.wait(until); !r) co_return r;
-    }
-    items_.push_back(std::move(value));
-    not_empty_.set();
-    co_return Result<void>{};
-  }
-  std::optional<T> try_receive() {
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> value(std::move(items_.front()));
-    items_.pop_front();
-    if (items_.empty() && !closed_) not_empty_.reset();
-    not_full_.set();
-    return value;
-  }
-  /// closed: the mailbox was closed and is empty.
-  Task<Result<T>> receive(Until until = {}) {
-    for (;;) {
-      if (auto value = try_receive()) co_return std::move(*value);
-      if (closed_) co_return fail(WaitError::closed);
-      not_empty_.reset();
-      if (auto r = co_await not_empty_.wait(until); !r)
-        co_return std::unexpected(std::move(r).error());
-    }
-  }
-  /// No more sends; receivers get what is left, then closed.
-  void close() {
-    closed_ = true;
-    not_empty_.set();
-    not_full_.set();
-  }
-  std::size_t size() const { return items_.size(); }
-  bool closed() const { return closed_; }
-
- private:
-  Event not_empty_;
-  Event not_full_;
-  std::deque<T> items_;
-  std::size_t bound_;
-  bool closed_ = false;
-};
 
 /// Owns spawned tasks so that their owner can cancel and outlive them.
 ///

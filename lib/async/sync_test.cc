@@ -1,6 +1,6 @@
 #include "lib/async/sync.h"
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/testing/counted.h"
 #include "lib/testing/manual_clock.h"
 
@@ -105,77 +105,6 @@ BOOST_AUTO_TEST_CASE(a_deadline_already_past_ends_the_wait) {
   BOOST_TEST(run(loop, wait_for(&e, {.deadline = loop.now() - seconds(1)}))
                  .error()
                  .is(WaitError::timed_out));
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
-BOOST_FIXTURE_TEST_SUITE(mailbox, Fixture)
-
-BOOST_AUTO_TEST_CASE(hands_over_in_order_and_completes_at_once_when_it_can) {
-  Mailbox<int> box(loop, 2);
-  BOOST_TEST(run(loop, box.send(1)).has_value());
-  BOOST_TEST(box.try_send(2));
-  BOOST_TEST(!box.try_send(3));
-  BOOST_TEST(run(loop, box.receive()).value() == 1);
-  BOOST_TEST(run(loop, box.receive()).value() == 2);
-}
-
-BOOST_AUTO_TEST_CASE(a_sender_waits_for_room_and_a_receiver_for_items) {
-  Mailbox<int> box(loop, 1);
-  std::optional<Result<int>> received;
-  std::optional<Result<void>> sent;
-  loop.spawn("r", store_result(box.receive(), &received));
-  settle();
-  BOOST_TEST(!received.has_value());
-  BOOST_TEST(box.try_send(1));
-  settle();
-  BOOST_TEST(received.value().value() == 1);
-  BOOST_TEST(box.try_send(2));
-  loop.spawn("s", store_result(box.send(3), &sent));
-  settle();
-  BOOST_TEST(!sent.has_value());
-  BOOST_TEST(box.try_receive().value() == 2);
-  settle();
-  BOOST_TEST(sent.value().has_value());
-  BOOST_TEST(box.size() == 1U);
-}
-
-BOOST_AUTO_TEST_CASE(a_destroyed_receiver_takes_nothing) {
-  Mailbox<int> box(loop, 1);
-  std::optional<Result<int>> received;
-  {
-    Gate gate(loop);
-    gate.spawn("r", store_result(box.receive(), &received));
-    settle();
-    BOOST_TEST(box.try_send(1));
-  }
-  settle();
-  BOOST_TEST(!received.has_value());
-  BOOST_TEST(box.try_receive().value() == 1);
-}
-
-BOOST_AUTO_TEST_CASE(close_lets_receivers_finish_what_is_left) {
-  Mailbox<int> box(loop, 2);
-  BOOST_TEST(box.try_send(1));
-  box.close();
-  BOOST_TEST(!box.try_send(2));
-  BOOST_TEST(run(loop, box.send(2)).error().is(WaitError::closed));
-  BOOST_TEST(run(loop, box.receive()).value() == 1);
-  BOOST_TEST(run(loop, box.receive()).error().is(WaitError::closed));
-}
-
-BOOST_AUTO_TEST_CASE(waits_end_by_deadline_and_by_close) {
-  Mailbox<int> box(loop, 1);
-  std::optional<Result<int>> late, closed;
-  loop.spawn("l", store_result(box.receive({.deadline = loop.now() + seconds(1)}), &late));
-  loop.spawn("c", store_result(box.receive(), &closed));
-  settle();
-  clock.advance(seconds(2));
-  settle();
-  BOOST_TEST(late.value().error().is(WaitError::timed_out));
-  box.close();
-  settle();
-  BOOST_TEST(closed.value().error().is(WaitError::closed));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

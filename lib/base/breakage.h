@@ -1,14 +1,17 @@
 #pragma once
-/// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them. Off in every program.
+/// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them. Only there where
+/// PEN_BREAKABLE is defined, for those tests (cmake/penstock.cmake): what ships holds none of them.
 ///
 /// Use:     enum class Breakage { none, skip_sync, last };          // a module's own, its first value none
-///          if (!broken(Breakage::skip_sync)) sync();              // in the module
+///          if (!broken(Breakage::skip_sync)) sync();              // in the module's .cc, which is listed as BREAKABLE
 ///          const BreakageScope scope(Breakage::skip_sync);        // in a test
 /// Bounds:  one mistake of each enum at a time.
 /// Thread:  switched by one thread while no other runs.
 #include <type_traits>
 
 namespace pen {
+
+#ifdef PEN_BREAKABLE
 
 namespace detail {
 template <class Breakage>
@@ -29,5 +32,15 @@ class BreakageScope {
   BreakageScope(const BreakageScope&) = delete;
   BreakageScope& operator=(const BreakageScope&) = delete;
 };
+
+#else
+
+template <class Breakage>
+  requires std::is_enum_v<Breakage>
+consteval bool broken(Breakage) {
+  return false;
+}
+
+#endif
 
 }  // namespace pen

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_new_log_is_for_nobody_else) {
 }
 
 /// The error of opening it; 0: it was opened.
-int open_error(const std::string& path) {
+static int open_error(const std::string& path) {
   log::Options options;
   options.target = log::Target::file;
   options.path = path;

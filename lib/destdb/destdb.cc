@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "lib/hints/file.h"
+#include "lib/lmdb/hints.h"
 
 namespace pen::destdb {
 
 Result<std::unique_ptr<DestDb>> DestDb::open(const std::string& directory, WallTime now) {
   std::string warning;
-  auto db = hints::open_or_begin_anew(directory, "what it held is lost, suspensions by pendest too",
-                                      warning, [&]() -> Result<std::unique_ptr<DestDb>> {
-                                        PEN_TRY_ASSIGN(auto file, open_lmdb(directory));
-                                        return over(std::move(file), now);
-                                      });
+  auto db = lmdb::open_or_begin_anew(directory, "what it held is lost, suspensions by pendest too",
+                                     warning, [&]() -> Result<std::unique_ptr<DestDb>> {
+                                       PEN_TRY_ASSIGN(auto file, open_lmdb(directory));
+                                       return over(std::move(file), now);
+                                     });
   if (db) (*db)->warning_ = std::move(warning);
   return db;
 }

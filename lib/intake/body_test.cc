@@ -1,7 +1,7 @@
 /// How much of incoming content stays in memory.
 #include "lib/intake/body.h"
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/intake/fakes.h"
 
 namespace pen::intake {

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/intake/body.h"
 #include "lib/testing/scratch.h"
 

@@ -64,7 +64,7 @@ Task<Result<ChannelBase::Received>> ChannelBase::receive_frame(Until until) {
   if (!frame) co_return fail(failed(frame.error()));
   Received received{*frame, {}};
   if (frame->fds != 0) {
-    for (async::Fd& fd : stream_.take_fds()) fds_.push_back(std::move(fd));
+    for (Fd& fd : stream_.take_fds()) fds_.push_back(std::move(fd));
     if (fds_.size() < frame->fds) {
       co_return fail(failed(Error(IpcError::descriptors_missing)));
     }

@@ -62,7 +62,7 @@ class ChannelBase {
   ChannelBase(async::Stream stream, std::string conversation, async::PeerCredentials peer);
   struct Received {
     Frame frame;
-    std::vector<async::Fd> fds;
+    std::vector<Fd> fds;
   };
   async::Task<Result<Received>> receive_frame(async::Until until);
   Error failed(Error error);
@@ -73,7 +73,7 @@ class ChannelBase {
   std::string conversation_;
   async::PeerCredentials peer_;
   std::size_t max_frame_;
-  std::deque<async::Fd> fds_;  // received, their frame not yet
+  std::deque<Fd> fds_;  // received, their frame not yet
 };
 
 /// In, Out: the variants of the two directions, as this side sees them.
@@ -82,7 +82,7 @@ class Channel : public ChannelBase {
  public:
   struct Received {
     In message;
-    std::vector<async::Fd> fds;
+    std::vector<Fd> fds;
   };
 
   /// Answers the hello.
@@ -106,7 +106,7 @@ class Channel : public ChannelBase {
 
   /// Queues one message; fds travel with it. frame_too_large: nothing was queued, fds are the caller's, the channel lives.
   template <class M>
-  Result<void> send(const M& message, std::span<async::Fd> fds = {}) {
+  Result<void> send(const M& message, std::span<Fd> fds = {}) {
     if (fds.empty()) {
       if (encode_frame<Out>(stream().compose(), message, 0, max_frame())) return {};
       return fail(IpcError::frame_too_large, conversation());

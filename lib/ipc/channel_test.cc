@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "lib/async/sync.h"
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/ipc/bounce.h"
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/enqueue.h"
@@ -15,7 +15,6 @@
 namespace pen::ipc {
 namespace {
 
-using async::Fd;
 using async::Listener;
 using async::Loop;
 using async::Stream;

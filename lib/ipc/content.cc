@@ -14,9 +14,9 @@ Content Content::in_memory(std::string bytes) {
   return content;
 }
 
-Content Content::in_file(async::Fd fd, std::uint64_t offset, std::uint64_t size) {
+Content Content::in_file(Fd fd, std::uint64_t offset, std::uint64_t size) {
   Content content;
-  content.file_ = std::make_shared<const async::Fd>(std::move(fd));
+  content.file_ = std::make_shared<const Fd>(std::move(fd));
   content.offset_ = offset;
   content.size_ = size;
   return content;
@@ -40,8 +40,8 @@ Result<void> Content::read(std::uint64_t at, std::span<char> into) const {
   return {};
 }
 
-Result<Content> take_content(std::string_view inline_body, std::span<async::Fd> fds,
-                             std::uint64_t offset, std::uint64_t size) {
+Result<Content> take_content(std::string_view inline_body, std::span<Fd> fds, std::uint64_t offset,
+                             std::uint64_t size) {
   const bool whole =
       fds.empty() ? inline_body.size() == size : fds.size() == 1 && inline_body.empty();
   if (!whole)

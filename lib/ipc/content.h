@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 
 namespace pen::ipc {
@@ -23,7 +23,7 @@ class Content {
   Content() = default;  // none: of size 0, in memory
   static Content in_memory(std::string bytes);
   /// `size` bytes of the file from offset on.
-  static Content in_file(async::Fd fd, std::uint64_t offset, std::uint64_t size);
+  static Content in_file(Fd fd, std::uint64_t offset, std::uint64_t size);
 
   std::uint64_t size() const { return size_; }
   bool in_memory() const { return file_ == nullptr; }
@@ -42,13 +42,13 @@ class Content {
 
  private:
   std::shared_ptr<const std::string> bytes_;
-  std::shared_ptr<const async::Fd> file_;
+  std::shared_ptr<const Fd> file_;
   std::uint64_t offset_ = 0, size_ = 0;
   Check check_;
 };
 
 /// What came in one frame: exactly `size` bytes in it, or one descriptor (which is taken) and none. Error: EBADMSG.
-Result<Content> take_content(std::string_view inline_body, std::span<async::Fd> fds,
-                             std::uint64_t offset, std::uint64_t size);
+Result<Content> take_content(std::string_view inline_body, std::span<Fd> fds, std::uint64_t offset,
+                             std::uint64_t size);
 
 }  // namespace pen::ipc

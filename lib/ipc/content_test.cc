@@ -10,8 +10,8 @@ using namespace pen;
 using namespace pen::ipc;
 
 namespace {
-async::Fd file_with(testing::ScratchDir& scratch, const std::string& text) {
-  return async::Fd(::open(scratch.write("spool", text).c_str(), O_RDONLY | O_CLOEXEC));
+Fd file_with(testing::ScratchDir& scratch, const std::string& text) {
+  return Fd(::open(scratch.write("spool", text).c_str(), O_RDONLY | O_CLOEXEC));
 }
 std::string read(const Content& content, std::uint64_t at, std::size_t count) {
   std::string text(count, '?');
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_too_short_is_an_error_not_a_short_read) {
 BOOST_AUTO_TEST_CASE(a_frame_has_the_bytes_that_it_announces_or_one_file) {
   testing::ScratchDir scratch;
   const auto taken = [&](std::string_view text, std::size_t files, std::uint64_t size) {
-    std::vector<async::Fd> fds;
+    std::vector<Fd> fds;
     while (fds.size() < files) fds.push_back(file_with(scratch, "ab"));
     const auto content = take_content(text, fds, 0, size);
     return content ? read(*content, 0, static_cast<std::size_t>(size)) : "refused";

@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/ipc/session_errors.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/testing/scratch.h"

@@ -13,8 +13,8 @@ namespace pen::ipc {
 
 using delivery::Stage;
 
-Result<async::Fd> make_stage_page(std::uint32_t slots) {
-  async::Fd fd(::memfd_create("stages", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+Result<Fd> make_stage_page(std::uint32_t slots) {
+  Fd fd(::memfd_create("stages", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return fail_errno("stage page");
   if (::ftruncate(fd.get(), static_cast<off_t>(slots)) != 0) return fail_errno("stage page");
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)

@@ -9,7 +9,7 @@
 ///          that the other side writes are read as one at a time and mean no more than a stage.
 #include <cstdint>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/ipc/delivery.h"
 
@@ -18,7 +18,7 @@ namespace pen::ipc {
 inline constexpr std::uint32_t kMaxStageSlots = 1024 * 1024;
 
 /// A page of zeros whose size is fixed. Errors: errno.
-Result<async::Fd> make_stage_page(std::uint32_t slots);
+Result<Fd> make_stage_page(std::uint32_t slots);
 
 class StagePage {
  public:

@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(neither_side_can_take_the_page_from_under_the_other) {
 }
 
 BOOST_AUTO_TEST_CASE(a_page_that_could_shrink_is_not_mapped) {
-  const async::Fd plain(::memfd_create("stages", MFD_CLOEXEC));
+  const Fd plain(::memfd_create("stages", MFD_CLOEXEC));
   BOOST_REQUIRE(::ftruncate(plain.get(), 16) == 0);
   StagePage page;
   BOOST_TEST(page.map(plain.get(), 16).error().is_errno(EPERM));

@@ -7,6 +7,7 @@
 ///   conversation  socket             client (connects)             server           peers allowed
 ///   enqueue       public/qmgr        smtpd, bounce, local, pickup  qmgr             root, mail_owner
 ///   queue         public/qmgr        penqueue, pensuper, penstock  qmgr             all; rights by uid
+///   destinations  public/qmgr        pendest                       qmgr             all; rights by uid
 ///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
 ///   bounce        private/bounce     qmgr                          bounce           root, mail_owner

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lib/base/random.h"
-#include "lib/mail/wire_reference.h"
+#include "lib/mail/testing/wire_reference.h"
 
 using namespace pen;
 using namespace pen::mail;

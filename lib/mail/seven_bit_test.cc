@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/random.h"
-#include "lib/mail/mime_decode.h"
+#include "lib/mail/testing/mime_decode.h"
 
 using namespace pen;
 using namespace pen::mail;

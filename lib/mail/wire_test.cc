@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/random.h"
-#include "lib/mail/wire_reference.h"
+#include "lib/mail/testing/wire_reference.h"
 
 using namespace pen;
 using namespace pen::mail;

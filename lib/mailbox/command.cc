@@ -16,7 +16,7 @@
 #include <cstring>
 #include <optional>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/mailbox/job_stream.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 
 namespace pen::mailbox {

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <memory>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 
 namespace pen::mailbox {

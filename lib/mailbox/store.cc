@@ -16,7 +16,7 @@
 #include <memory>
 #include <optional>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/mailbox/content.h"
 

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/mailbox/content.h"
 #include "lib/testing/scratch.h"
 

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 
 namespace pen::mailbox {
 

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/mailbox/worker.h"
 

@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <thread>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/map/source.h"
 #include "lib/testing/manual_clock.h"

@@ -17,6 +17,10 @@
 #include "lib/map/map.h"
 #include "lib/map/table_text.h"
 
+namespace pen::lmdb {
+class Database;
+}
+
 namespace pen::map {
 
 inline constexpr std::size_t kMaxLmdbKey = 510;  // LMDB's own bound, less the NUL
@@ -35,9 +39,10 @@ class LmdbFile {
       const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
 
  private:
-  struct Impl;
-  explicit LmdbFile(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  LmdbFile(std::string path, std::unique_ptr<lmdb::Database> database);
+
+  std::string path_;
+  std::unique_ptr<lmdb::Database> database_;
 };
 
 /// Writes a new file in path's place. Returns the warnings (duplicate keys). Errors: too_large,

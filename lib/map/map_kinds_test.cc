@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/map/map.h"
 #include "lib/testing/scratch.h"
 
@@ -33,7 +33,7 @@ class Server {
   using Answer = std::function<std::string(const std::string&)>;
   Server(int family, const std::string& path, char end, Answer answer)
       : answer_(std::move(answer)), end_(end) {
-    fd_ = async::Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    fd_ = Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (family == AF_UNIX) {
       sockaddr_un at{};
       at.sun_family = AF_UNIX;
@@ -61,7 +61,7 @@ class Server {
  private:
   void run() {
     for (;;) {
-      async::Fd c(::accept(fd_.get(), nullptr, nullptr));
+      Fd c(::accept(fd_.get(), nullptr, nullptr));
       if (!c) return;
       ++connections;
       std::string request;
@@ -77,7 +77,7 @@ class Server {
   }
   Answer answer_;
   char end_;
-  async::Fd fd_;
+  Fd fd_;
   std::thread thread_;
 };
 }  // namespace

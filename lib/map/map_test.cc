@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(mapped_networks_are_ipv4_networks_with_96_bits_less) {
   BOOST_TEST(!network("::ffff:0.0.0.0/96").contains(*parse_ip("2001:db8::1")));
   for (const char* wrong : {"[::ffff:127.0.0.0]/129", "[::ffff:127.0.0.0]/95",
                             "[::ffff:127.0.0.0]/8", "[::ffff:127.0.0.1]/104", "127.0.0.0/104"})
-    BOOST_TEST(parse_network(wrong).error().is(MapError::syntax), wrong);
+    BOOST_TEST(parse_network(wrong).error().is(NetworkError::syntax), wrong);
   // Debian's default for mynetworks.
   const auto list =
       MatchList::open(MatchList::Kind::network, "127.0.0.0/8 [::ffff:127.0.0.0]/104 [::1]/128", {});
@@ -379,10 +379,12 @@ BOOST_AUTO_TEST_CASE(network_lists_match_both_families_negations_files_and_table
   }
   for (const char* out : {"192.0.2.9", "10.0.0.1", "::2", "unknown"})
     BOOST_TEST(!l->matches_address(out).value(), out);
-  BOOST_TEST(
-      MatchList::open(MatchList::Kind::network, "192.0.2.1/24", {}).error().is(MapError::syntax));
-  BOOST_TEST(
-      MatchList::open(MatchList::Kind::network, "192.0.2.0/33", {}).error().is(MapError::syntax));
+  BOOST_TEST(MatchList::open(MatchList::Kind::network, "192.0.2.1/24", {})
+                 .error()
+                 .is(NetworkError::syntax));
+  BOOST_TEST(MatchList::open(MatchList::Kind::network, "192.0.2.0/33", {})
+                 .error()
+                 .is(NetworkError::syntax));
 }
 BOOST_AUTO_TEST_CASE(domain_lists_match_subdomains_by_the_style_asked_for) {
   MatchList::Options parents;

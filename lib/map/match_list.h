@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/network.h"
 #include "lib/map/map.h"
-#include "lib/map/network.h"
 
 namespace pen::map {
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/map/bad_rule.h"
 #include "lib/map/file_map.h"
-#include "lib/map/network.h"
 #include "lib/map/pattern.h"
 #include "lib/map/prefilter.h"
 #include "lib/map/rules.h"

@@ -8,8 +8,8 @@
 
 #include "lib/base/random.h"
 #include "lib/map/pattern.h"
-#include "lib/map/pattern_reference.h"
 #include "lib/map/required_literals.h"
+#include "lib/map/testing/pattern_reference.h"
 
 using namespace pen;
 using namespace pen::map;

@@ -24,9 +24,8 @@ Result<void> wait_for(int fd, short events, SteadyTime deadline) {
   }
 }
 
-Result<async::Fd> connect_one(int family, const sockaddr* address, socklen_t size,
-                              SteadyTime deadline) {
-  async::Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<Fd> connect_one(int family, const sockaddr* address, socklen_t size, SteadyTime deadline) {
+  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail(MapError::unreadable, "socket", errno);
   if (::connect(fd.get(), address, size) == 0) return fd;
   if (errno != EINPROGRESS) return fail(MapError::unreadable, "connect", errno);
@@ -38,7 +37,7 @@ Result<async::Fd> connect_one(int family, const sockaddr* address, socklen_t siz
   return fd;
 }
 
-Result<async::Fd> connect_to(const ServerSource::Address& server, SteadyTime deadline) {
+Result<Fd> connect_to(const ServerSource::Address& server, SteadyTime deadline) {
   if (!server.path.empty()) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -54,7 +53,7 @@ Result<async::Fd> connect_to(const ServerSource::Address& server, SteadyTime dea
       code != 0)
     return fail(MapError::unreadable,
                 server.host + ":" + server.port + ": " + ::gai_strerror(code));
-  Result<async::Fd> connected = fail(MapError::unreadable, "connect", EHOSTUNREACH);
+  Result<Fd> connected = fail(MapError::unreadable, "connect", EHOSTUNREACH);
   for (const addrinfo* at = found; at != nullptr && !connected; at = at->ai_next)
     connected = connect_one(at->ai_family, at->ai_addr, at->ai_addrlen, deadline);
   ::freeaddrinfo(found);
@@ -76,7 +75,7 @@ Value ServerSource::ask_now(const std::string& key) const {
   const auto deadline = system_clock().now() + kPatience;
   const std::string question = request(key);
   // A connection that was idle and turns out to be dead is replaced once.
-  if (async::Fd idle = take_idle()) {
+  if (Fd idle = take_idle()) {
     if (auto answer = talk(std::move(idle), question, deadline)) return meaning(*answer);
   }
   auto fresh = connect_to(address_, deadline);
@@ -85,16 +84,15 @@ Value ServerSource::ask_now(const std::string& key) const {
   return meaning(answer);
 }
 
-async::Fd ServerSource::take_idle() const {
+Fd ServerSource::take_idle() const {
   const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return async::Fd();
-  async::Fd fd = std::move(idle_.back());
+  if (idle_.empty()) return Fd();
+  Fd fd = std::move(idle_.back());
   idle_.pop_back();
   return fd;
 }
 
-Result<std::string> ServerSource::talk(async::Fd fd, std::string_view request,
-                                       SteadyTime deadline) const {
+Result<std::string> ServerSource::talk(Fd fd, std::string_view request, SteadyTime deadline) const {
   while (!request.empty()) {
     const auto n = ::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EAGAIN) {

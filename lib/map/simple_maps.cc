@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
 #include "lib/map/source.h"

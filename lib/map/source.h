@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/map/map.h"
 
 namespace pen::map {
@@ -55,12 +55,12 @@ class ServerSource : public Source {
   Value ask_now(const std::string& key) const final;
 
  private:
-  async::Fd take_idle() const;
-  Result<std::string> talk(async::Fd fd, std::string_view request, SteadyTime deadline) const;
+  Fd take_idle() const;
+  Result<std::string> talk(Fd fd, std::string_view request, SteadyTime deadline) const;
 
   Address address_;
   mutable std::mutex mutex_;
-  mutable std::vector<async::Fd> idle_;
+  mutable std::vector<Fd> idle_;
 };
 
 /// The value under key: from the Asker whose work runs in this thread (or the error pending), else by waiting.

@@ -35,7 +35,7 @@ FileStamp stamp_of(const struct stat& s) {
 void lend_table_files(Lender to_ask) { lender() = std::move(to_ask); }
 
 Result<TableFile> open_table_file(const std::string& path) {
-  TableFile file{async::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), false};
+  TableFile file{Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), false};
   if (file.fd) return file;
   const int error = errno;
   if (error != EACCES || !lender()) return fail(MapError::unreadable, "open " + path, error);
@@ -49,7 +49,7 @@ Result<FileStamp> file_stamp(const std::string& path) {
   if (::stat(path.c_str(), &s) == 0) return stamp_of(s);
   const int error = errno;
   if (error == EACCES && lender()) {  // a directory that cannot be searched
-    PEN_TRY_ASSIGN(const async::Fd fd, lender()(path));
+    PEN_TRY_ASSIGN(const Fd fd, lender()(path));
     if (::fstat(fd.get(), &s) == 0) return stamp_of(s);
   }
   return fail(MapError::unreadable, "open " + path, error);
@@ -60,9 +60,9 @@ Result<std::string> read_table_file(const std::string& path) {
   return read_table_file(file.fd.get(), path);
 }
 
-Result<async::Fd> memory_copy(int fd, const std::string& path) {
+Result<Fd> memory_copy(int fd, const std::string& path) {
   PEN_TRY_ASSIGN(const std::string content, read_table_file(fd, path));
-  async::Fd copy(::memfd_create("table", MFD_CLOEXEC));
+  Fd copy(::memfd_create("table", MFD_CLOEXEC));
   if (!copy) return fail(MapError::unreadable, "copy " + path, errno);
   for (std::size_t at = 0; at < content.size();) {
     const ssize_t n = ::write(copy.get(), content.data() + at, content.size() - at);

@@ -9,22 +9,22 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/map/file_map.h"
 
 namespace pen::map {
 
 struct TableFile {
-  async::Fd fd;       // for reading
+  Fd fd;              // for reading
   bool lent = false;  // its path cannot be opened here
 };
 /// Errors: unreadable, with errno.
 Result<TableFile> open_table_file(const std::string& path);
 /// The same content under a path of this process's own, for what opens paths only. Lives as long as the descriptor.
-Result<async::Fd> memory_copy(int fd, const std::string& path);
+Result<Fd> memory_copy(int fd, const std::string& path);
 
-using Lender = std::function<Result<async::Fd>(const std::string& path)>;
+using Lender = std::function<Result<Fd>(const std::string& path)>;
 void lend_table_files(Lender lender);
 
 struct PlainTable {

@@ -6,7 +6,7 @@
 /// Trusts:  TLS 1.2 or later; a chain to an authority of ca_file; a DNS name of the certificate for mta-sts.<domain> (its common
 ///          name never counts). Redirects are not followed; anything but status 200 and type text/plain is a failure.
 ///          No proxy, cookies, credentials or cache, whatever the environment says.
-/// Bounds:  limit in time for the whole fetch; kMaxPolicy bytes of the body, kMaxHeader of the header, as they are received.
+/// Bounds:  limit in time for the whole fetch; kMaxPolicy bytes of the body, 32 kilobytes of the header, as they are received.
 /// Thread:  any; it blocks. FetchOptions are read when the fetcher is made, the file of authorities at each fetch.
 /// Source:  RFC 8461 section 3.3.
 #include <memory>
@@ -40,7 +40,7 @@ struct FetchOptions {
   unsigned short port = 443;
   milliseconds limit{60'000};
 };
-/// By libcurl, 7.84 or later (earlier ones could not be set up while there are threads).
+/// Over lib/net/https.
 std::shared_ptr<Fetcher> https_fetcher(FetchOptions options);
 
 }  // namespace pen::mta_sts

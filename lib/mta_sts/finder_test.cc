@@ -5,7 +5,7 @@
 #include <mutex>
 #include <semaphore>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/testing/dns_server.h"
 #include "lib/testing/manual_clock.h"
 

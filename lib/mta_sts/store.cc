@@ -9,39 +9,24 @@
 #include <map>
 #include <mutex>
 
-#include "lib/hints/file.h"
+#include "lib/base/fd.h"
+#include "lib/lmdb/hints.h"
 
 namespace pen::mta_sts {
 namespace {
 
-using hints::Transaction;
-using hints::val;
-using hints::view;
-
 constexpr std::size_t kMaxDomain = 253;
 
-/// Whoever looks whether the file is whole must not see it change (lib/hints/file.h): writers share this lock, who
+/// Whoever looks whether the file is whole must not see it change (lib/lmdb/hints.h): writers share this lock, who
 /// opens the file has it alone. Each use has a descriptor of its own, as threads would share the lock of one.
-class FileLock {
- public:
-  FileLock() = default;
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-  ~FileLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Result<void> take(const std::string& directory, int how) {
-    const std::string file = directory + "/open.lock";
-    fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd_ < 0) return fail_errno("open " + file);
-    while (::flock(fd_, how) != 0)
-      if (errno != EINTR) return fail_errno("lock " + file);
-    return {};
-  }
-
- private:
-  int fd_ = -1;
-};
+Result<Fd> lock(const std::string& directory, int how) {
+  const std::string file = directory + "/open.lock";
+  Fd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) return fail_errno("open " + file);
+  while (::flock(fd.get(), how) != 0)
+    if (errno != EINTR) return fail_errno("lock " + file);
+  return fd;
+}
 
 /// The part of the store that is not on disk.
 class Memory {
@@ -104,16 +89,15 @@ class LmdbStore final : public Store {
     std::filesystem::create_directories(directory, code);  // for the lock
     if (code) return fail(Error::from_errno(code.value(), directory));
     path_ = directory;
-    FileLock alone;
-    PEN_TRY(alone.take(path_, LOCK_EX));
-    PEN_TRY_ASSIGN(file_, hints::File::open(path_, kMapSize));
+    PEN_TRY_ASSIGN(const Fd alone, lock(path_, LOCK_EX));
+    PEN_TRY_ASSIGN(database_, lmdb::open_hints(path_, kMapSize));
     return {};
   }
 
   Known get(const std::string& domain) override {
     if (auto known = overflow_.get(domain)) return *std::move(known);
-    const Transaction txn(*file_, Transaction::read);
-    return txn.begun() == 0 ? read(txn.get(), domain) : Known();
+    const auto read = lmdb::Read::begin(*database_);
+    return read ? known_in(*read, domain) : Known();
   }
 
   Result<void> update(const std::string& domain,
@@ -132,66 +116,52 @@ class LmdbStore final : public Store {
   Result<std::string> each(
       const std::string& after, std::size_t most,
       const std::function<bool(const std::string&, const Known&)>& visit) override {
-    FileLock shared;
-    PEN_TRY(shared.take(path_, LOCK_SH));
-    file_->forget_dead_readers();
-    Transaction txn(*file_, Transaction::write);
-    if (txn.begun() != 0) return file_->error(txn.begun());
-    MDB_cursor* cursor = nullptr;
-    if (int rc = ::mdb_cursor_open(txn.get(), file_->dbi(), &cursor); rc != 0)
-      return file_->error(rc);
+    PEN_TRY_ASSIGN(const Fd shared, lock(path_, LOCK_SH));
+    database_->forget_dead_readers();
+    PEN_TRY_ASSIGN(auto write, lmdb::Write::begin(*database_));
     std::string last = after;
-    MDB_val key = val(last), value{};
-    int rc = ::mdb_cursor_get(cursor, &key, &value, last.empty() ? MDB_FIRST : MDB_SET_RANGE);
+    std::vector<std::string> gone;
     std::size_t seen = 0;
-    while (rc == 0 && seen < most) {
-      if (const std::string domain(view(key)); domain != after) {
-        last = domain;
-        ++seen;
-        const auto known = decode<Known>(view(value));
-        // What another version wrote in a form that is not ours is fetched again when it is needed.
-        if (!known || visit(domain, *known)) rc = ::mdb_cursor_del(cursor, 0);
-        if (rc != 0) break;
-      }
-      rc = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
-    }
-    ::mdb_cursor_close(cursor);
-    if (rc != 0 && rc != MDB_NOTFOUND) return file_->error(rc);
-    if (int committed = txn.commit(); committed != 0) return file_->error(committed);
-    return rc == MDB_NOTFOUND ? std::string() : last;
+    const auto look = [&](std::string_view key, std::string_view value) {
+      if (key == after) return true;
+      if (seen++ == most) return false;
+      last = key;
+      const auto known = decode<Known>(value);
+      // What another version wrote in a form that is not ours is fetched again when it is needed.
+      if (!known || visit(last, *known)) gone.push_back(last);
+      return true;
+    };
+    PEN_TRY_ASSIGN(const bool all, write.each(after, look));
+    for (const std::string& domain : gone) PEN_TRY(write.erase(domain));
+    PEN_TRY(write.commit());
+    return all ? std::string() : last;
   }
 
  private:
-  Known read(MDB_txn* txn, std::string domain) const {
+  static Known known_in(const lmdb::Read& read, const std::string& domain) {
     if (domain.size() > kMaxDomain) return {};
-    MDB_val key = val(domain), value{};
-    if (::mdb_get(txn, file_->dbi(), &key, &value) != 0) return {};
-    return decode<Known>(view(value)).value_or(Known());
+    const auto value = read.get(domain);
+    if (!value || !*value) return {};
+    return decode<Known>(**value).value_or(Known());
   }
 
   /// overflow: what this process knows besides, which counts in place of the file's where it is newer.
-  Result<void> write(std::string domain, const Known& overflow,
+  Result<void> write(const std::string& domain, const Known& overflow,
                      const std::function<void(Known&)>& change) {
     if (domain.empty() || domain.size() > kMaxDomain)
-      return fail(hints::FileError::failed,
+      return fail(lmdb::DatabaseError::failed,
                   "a name of " + std::to_string(domain.size()) + " bytes");
-    FileLock shared;
-    PEN_TRY(shared.take(path_, LOCK_SH));
-    Transaction txn(*file_, Transaction::write);
-    if (txn.begun() != 0) return file_->error(txn.begun());
-    Known known = read(txn.get(), domain);
+    PEN_TRY_ASSIGN(const Fd shared, lock(path_, LOCK_SH));
+    PEN_TRY_ASSIGN(auto write, lmdb::Write::begin(*database_));
+    Known known = known_in(write, domain);
     if (overflow.fetched > known.fetched) known = overflow;
     change(known);
-    std::string text = encode(known);
-    MDB_val key = val(domain), value = val(text);
-    if (int rc = ::mdb_put(txn.get(), file_->dbi(), &key, &value, 0); rc != 0)
-      return file_->error(rc);
-    if (int rc = txn.commit(); rc != 0) return file_->error(rc);
-    return {};
+    PEN_TRY(write.put(domain, encode(known)));
+    return write.commit();
   }
 
   std::string path_;
-  std::unique_ptr<hints::File> file_;
+  std::unique_ptr<lmdb::Database> database_;
   Memory overflow_;
 };
 
@@ -205,8 +175,8 @@ Result<std::shared_ptr<Store>> open_lmdb(const std::string& directory) {
 
 Result<std::shared_ptr<Store>> open_store(const std::string& directory) {
   std::string warning;
-  auto store = hints::open_or_begin_anew(directory, "the policies are fetched again", warning,
-                                         [&] { return open_lmdb(directory); });
+  auto store = lmdb::open_or_begin_anew(directory, "the policies are fetched again", warning,
+                                        [&] { return open_lmdb(directory); });
   if (store) (*store)->warning = std::move(warning);
   return store;
 }

@@ -38,7 +38,7 @@ class Store {
   std::string warning;
 };
 
-/// Errors: hints::FileError, errno.
+/// Errors: lmdb::DatabaseError, errno.
 Result<std::shared_ptr<Store>> open_store(const std::string& directory);
 /// One that lasts as long as the process, and is bounded by kOverflow: for tests, and where there is no other.
 std::shared_ptr<Store> memory_store();

@@ -10,7 +10,6 @@
 namespace pen::net {
 namespace {
 
-using async::Fd;
 using async::Task;
 using async::Until;
 

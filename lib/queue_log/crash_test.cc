@@ -8,11 +8,11 @@
 #include <set>
 
 #include "lib/queue_log/breakage.h"
-#include "lib/queue_log/crash_checker.h"
 #include "lib/queue_log/format.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
-#include "lib/testing/fault_storage.h"
+#include "lib/queue_log/testing/crash_checker.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 
 using namespace pen;

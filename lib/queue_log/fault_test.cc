@@ -11,7 +11,7 @@
 #include "lib/queue_log/log_reader.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
-#include "lib/testing/fault_storage.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 
 using namespace pen;
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(files_cut_short_lost_or_written_over_are_never_silent) {
 }
 
 /// Whether the damaged segment's bytes are still there when everything else has been delivered and new mail came.
-bool damage_is_kept() {
+static bool damage_is_kept() {
   Queue q(7, 30);
   q.save();
   const auto [slot, at] = q.some_message();
@@ -452,7 +452,7 @@ BOOST_AUTO_TEST_CASE(a_segment_that_cannot_be_set_aside_is_told_and_not_used_aga
 }
 
 /// Whether live messages whose mark was hit are still delivered.
-bool odd_marks_are_live() {
+static bool odd_marks_are_live() {
   Queue q(3, 1);
   for (int i = 0; i < 10; ++i) q.accept("N" + std::to_string(i));
   q.log.reset();
@@ -571,7 +571,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_crash_left_half_made_is_made_whole) {
 }
 
 /// Fills a disk with mail, and then delivers or defers all of it.
-bool a_full_disk_drains() {
+static bool a_full_disk_drains() {
   Queue q(5, 0);
   q.options.reserve = 60000;
   q.restart();

@@ -10,7 +10,7 @@
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/scan.h"
 #include "lib/queue_log/segment_reader.h"
-#include "lib/testing/fault_storage.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 
 using namespace pen;

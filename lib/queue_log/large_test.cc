@@ -6,9 +6,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "lib/queue_log/crash_checker.h"
 #include "lib/queue_log/format.h"
 #include "lib/queue_log/segment_reader.h"
+#include "lib/queue_log/testing/crash_checker.h"
 
 using namespace pen;
 using namespace pen::queue_log;

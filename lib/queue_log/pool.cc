@@ -38,11 +38,6 @@ Position QueueLog::State::runners_at(const Log& log) const {
   return least;
 }
 
-Log* QueueLog::State::log_of(const Position& position) {
-  const auto s = segments.find(position.use);
-  return s == segments.end() ? nullptr : &logs[s->second.log];
-}
-
 bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
   const std::size_t part = max_body(options.segment_size);
   const std::size_t left =

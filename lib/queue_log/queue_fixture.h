@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lib/queue_log/queue_log.h"
-#include "lib/testing/fault_storage.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 
 namespace pen::queue_log {

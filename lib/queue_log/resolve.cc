@@ -111,7 +111,8 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
 }
 
 /// nullopt: the envelope cannot be read there.
-Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Position& position) {
+static Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s,
+                                                         const Position& position) {
   const auto segment = s.segments.find(position.use);
   if (segment == s.segments.end()) return std::nullopt;
   LogReader reader(s.storage, s.segments_of(s.logs[segment->second.log]), position, Position{},

@@ -286,7 +286,6 @@ struct QueueLog::State {
   std::vector<PendingMark> take_marks();
   std::vector<Slot> condemn(std::vector<PendingMark>& taken);
   SavedPositions positions() const;
-  Log* log_of(const Position& position);
   /// With its runners; `intervals` are those of a retry log, one per runner.
   Log& add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals);
   template <class Function>

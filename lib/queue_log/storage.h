@@ -24,6 +24,9 @@ inline constexpr Slot kPositionsSlot = 0;
 
 class Storage {
  public:
+  Storage() = default;
+  Storage(const Storage&) = default;
+  Storage& operator=(const Storage&) = default;
   virtual ~Storage() = default;
 
   /// Slots that exist, with their size in bytes (a file cut short from outside shows its real size).

@@ -7,7 +7,7 @@
 
 #include "lib/async/sync.h"
 #include "lib/queue_log/posix_storage.h"
-#include "lib/testing/fault_storage.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;

@@ -54,7 +54,6 @@ Client::Client(async::Loop& loop, ClientOptions options, ClientEvents events)
       events_(std::move(events)),
       random_(options_.seed),
       pool_(loop, 1),
-      hurry_(loop),
       gate_(loop) {}
 
 Client::~Client() = default;
@@ -95,9 +94,7 @@ async::Task<void> Client::keep_up() {
     if (was_up && loop_.now() - began > kSettled) pause = kFirstPause;
     const auto jitter =
         static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(pause.count() / 4) + 1));
-    hurry_.reset();
-    static_cast<void>(
-        co_await hurry_.wait({.deadline = loop_.now() + pause - milliseconds(jitter)}));
+    static_cast<void>(co_await loop_.sleep(pause - milliseconds(jitter)));
     pause = std::min(pause * 2, kLastPause);
   }
 }

@@ -72,8 +72,6 @@ class Client {
   void give_up(Error why);
   std::size_t under_way() const { return requests_.size(); }
   const Server& server() const { return options_.server; }
-  /// Tries again at once if it is down.
-  void hurry() { hurry_.set(); }
 
  private:
   struct Request {
@@ -98,7 +96,6 @@ class Client {
   std::deque<Request> requests_;
   std::optional<Error> given_up_;
   bool up_ = false, told_down_ = false;
-  async::Event hurry_;
   async::Gate gate_;  // last: its tasks use the rest
 };
 

@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/async/listener.h"
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/redis/client.h"
 #include "lib/redis/server.h"
 

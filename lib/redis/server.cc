@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/text.h"
 
 namespace pen::redis {
@@ -18,7 +18,7 @@ constexpr std::size_t kMaxPassword = 512;
 constexpr std::size_t kMaxUnixPath = 100;  // sockaddr_un
 
 Result<std::string> read_password(const std::string& path) {
-  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail_errno("destdb_redis_password: " + path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno("destdb_redis_password: " + path);

@@ -12,7 +12,7 @@ namespace pen::resolve {
 namespace {
 
 void add(std::vector<std::string>& to, std::string_view address) {
-  if (const auto ip = map::parse_ip(address)) {
+  if (const auto ip = parse_ip(address)) {
     std::string text = ip->text();
     if (std::ranges::find(to, text) == to.end()) to.push_back(std::move(text));
   }
@@ -40,7 +40,7 @@ std::vector<std::string> interface_addresses(const config::Settings& settings) {
     const bool all = iequals(word, "all");
     const bool loopback = iequals(word, "loopback-only");
     if (!all && !loopback) {
-      if (map::parse_ip(word)) {
+      if (parse_ip(word)) {
         add(own, word);
       } else {
         add_name(own, word);

@@ -3,10 +3,16 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/digest/digest.h"
 #include "lib/sasl/base64.h"
-#include "lib/sasl/digest.h"
 
 namespace pen::sasl {
+
+using digest::Digest;
+using digest::equal_secrets;
+using digest::hash;
+using digest::hmac;
+using digest::pbkdf2;
 namespace {
 
 std::unexpected<Error> refuse(const char* why) { return fail(SaslError::bad_challenge, why); }

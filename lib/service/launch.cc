@@ -55,7 +55,7 @@ Result<Started> launch(const Launch& what) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return fail_errno("socketpair");
-  async::Fd ours(pair[0]), theirs(pair[1]);
+  Fd ours(pair[0]), theirs(pair[1]);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   std::vector<std::string> words = {what.path.substr(what.path.rfind('/') + 1)};
   words.insert(words.end(), what.words.begin(), what.words.end());

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/config/config.h"
 #include "lib/service/arguments.h"
 
@@ -29,7 +29,7 @@ struct Launch {
 
 struct Started {
   pid_t pid = -1;
-  async::Fd status;  // our end of the status socket
+  Fd status;  // our end of the status socket
 };
 Result<Started> launch(const Launch& what);
 

@@ -17,8 +17,8 @@ namespace pen::service {
 namespace {
 
 /// The state directory, if it is ours alone: then nobody else has put a name into it.
-Result<async::Fd> open_directory(const std::string& path) {
-  async::Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+Result<Fd> open_directory(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return fail_errno("open " + path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(path);
@@ -28,8 +28,8 @@ Result<async::Fd> open_directory(const std::string& path) {
 }
 
 /// Links are not followed, and a file that was there before the directory was ours is not taken for ours.
-Result<async::Fd> open_file(const async::Fd& directory, const char* name, int flags) {
-  async::Fd fd(::openat(directory.get(), name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+Result<Fd> open_file(const Fd& directory, const char* name, int flags) {
+  Fd fd(::openat(directory.get(), name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!fd && errno == ELOOP) return fail(LockError::not_ours, name);
   if (!fd) return fail_errno(std::string("open ") + name);
   struct stat st{};
@@ -40,7 +40,7 @@ Result<async::Fd> open_file(const async::Fd& directory, const char* name, int fl
 }
 
 /// Made where it is not there. What somebody else left under its name goes: an instance may have been another user's.
-Result<async::Fd> make_file(const async::Fd& directory, const char* name) {
+Result<Fd> make_file(const Fd& directory, const char* name) {
   auto fd = open_file(directory, name, O_RDWR | O_CREAT);
   if (fd || !fd.error().is(LockError::not_ours)) return fd;
   if (::unlinkat(directory.get(), name, 0) != 0) return fail_errno(std::string("remove ") + name);
@@ -90,7 +90,7 @@ std::string state_directory(const config::Settings& settings) {
 }
 
 std::optional<Process> Process::open(pid_t pid) {
-  async::Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!fd) return std::nullopt;
   return Process(pid, std::move(fd));
 }
@@ -108,7 +108,7 @@ Result<void> Process::signal(int signo) const {
 
 Result<Locks> take_locks(const std::string& state_directory, seconds patience) {
   Locks locks;
-  PEN_TRY_ASSIGN(const async::Fd directory, open_directory(state_directory));
+  PEN_TRY_ASSIGN(const Fd directory, open_directory(state_directory));
   auto master = make_file(directory, "master.lock");
   if (!master) return fail(std::move(master).error().within(state_directory));
   locks.master = *std::move(master);

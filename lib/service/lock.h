@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/config/config.h"
@@ -38,7 +38,7 @@ inline std::string_view describe(LockError e) {
 std::string state_directory(const config::Settings& settings);
 
 struct Locks {
-  async::Fd master, programs;
+  Fd master, programs;
 };
 /// Waits at most `patience` for former programs (they end by themselves at once).
 Result<Locks> take_locks(const std::string& state_directory, seconds patience);
@@ -59,9 +59,9 @@ class Process {
   Result<void> signal(int signo) const;
 
  private:
-  Process(pid_t pid, async::Fd fd) : pid_(pid), fd_(std::move(fd)) {}
+  Process(pid_t pid, Fd fd) : pid_(pid), fd_(std::move(fd)) {}
   pid_t pid_;
-  async::Fd fd_;
+  Fd fd_;
 };
 /// The running master; nullopt: none. Errors: EACCES, only root and whoever started the mail system may know; not_ours.
 Result<std::optional<Process>> running_master(const std::string& state_directory);

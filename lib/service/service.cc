@@ -18,7 +18,6 @@
 
 namespace pen::service {
 
-using async::Fd;
 using async::Stream;
 using async::Task;
 

@@ -57,7 +57,7 @@ struct Hooks {
 class Context {
  public:
   Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner,
-          std::vector<async::Fd> listeners);
+          std::vector<Fd> listeners);
 
   async::Loop& loop() { return loop_; }
   const config::Config& config() const { return config_; }
@@ -84,7 +84,7 @@ class Context {
   /// session must not be a capturing lambda coroutine: let it call a coroutine function.
   void serve(Session session, std::size_t bound = 0);
   /// The inherited sockets, for a program that accepts itself.
-  std::vector<async::Fd> take_listeners() { return std::move(listeners_); }
+  std::vector<Fd> take_listeners() { return std::move(listeners_); }
   std::size_t live_sessions() const;
   /// Stops and resumes accepting on the sockets of serve() that `which` says yes to, by the address they are bound to.
   void pause_accepting(bool paused, const std::function<bool(const async::SocketAddress&)>& which);
@@ -98,7 +98,7 @@ class Context {
   config::Config config_;
   Arguments arguments_;
   Account owner_;
-  std::vector<async::Fd> listeners_;
+  std::vector<Fd> listeners_;
   std::vector<std::shared_ptr<async::Listener>> accepting_;
   async::Cancel draining_;
   async::Gate sessions_;

@@ -11,7 +11,7 @@
 
 #include <filesystem>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/log.h"
 
 namespace pen::service {
@@ -90,7 +90,7 @@ constexpr std::string_view kMark = "@(#) a program of the Penstock mail system";
 
 /// Whether the file is a program of Penstock: another mail system has a master too, which must not be run.
 bool is_ours(const std::string& path) {
-  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat st{};
   if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) return false;
   const auto size = static_cast<std::size_t>(st.st_size);

@@ -51,11 +51,11 @@ std::string place_of(int fd) {
 
 // The process that stays root. It does what the list allows and nothing else: who asks may be an attacker by now. A link
 // that was put in the way since the list was made leads to another place, and is not followed.
-Result<async::Fd> open_listed(const std::vector<Listed>& allowed, const Request& request) {
+Result<Fd> open_listed(const std::vector<Listed>& allowed, const Request& request) {
   const auto listed =
       std::ranges::find(allowed, std::string_view(request.path.data()), &Listed::path);
   if (listed == allowed.end()) return fail_errno("not a table", EACCES);
-  async::Fd fd(::open(listed->path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Fd fd(::open(listed->path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno("open");
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno("fstat");
@@ -64,7 +64,7 @@ Result<async::Fd> open_listed(const std::vector<Listed>& allowed, const Request&
   return fd;
 }
 
-void answer(int socket, const Request& request, const Result<async::Fd>& opened) {
+void answer(int socket, const Request& request, const Result<Fd>& opened) {
   Reply reply{request.number, opened ? 0 : opened.error().sys_errno()};
   iovec part{&reply, sizeof reply};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
@@ -102,12 +102,12 @@ void answer(int socket, const Request& request, const Result<async::Fd>& opened)
 
 class TableOpener {
  public:
-  explicit TableOpener(async::Fd socket) : socket_(std::move(socket)) {
+  explicit TableOpener(Fd socket) : socket_(std::move(socket)) {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   }
   /// Any thread; one at a time.
-  Result<async::Fd> open(const std::string& path) {
+  Result<Fd> open(const std::string& path) {
     const auto failed = [&](int error) {
       return fail(map::MapError::unreadable, "open " + path, error == EAGAIN ? ETIMEDOUT : error);
     };
@@ -120,7 +120,7 @@ class TableOpener {
       return failed(errno);
     for (;;) {
       Reply reply;
-      async::Fd fd;
+      Fd fd;
       if (const int error = receive(reply, fd); error != 0) return failed(error);
       if (reply.number != request.number) continue;  // the late answer to one that was given up
       if (reply.error != 0 || !fd) return failed(reply.error != 0 ? reply.error : EACCES);
@@ -129,7 +129,7 @@ class TableOpener {
   }
 
  private:
-  int receive(Reply& reply, async::Fd& fd) {
+  int receive(Reply& reply, Fd& fd) {
     iovec part{&reply, sizeof reply};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
     msghdr message{};
@@ -147,13 +147,13 @@ class TableOpener {
     if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
       int raw = -1;
       std::memcpy(&raw, CMSG_DATA(header), sizeof raw);
-      fd = async::Fd(raw);
+      fd = Fd(raw);
     }
     return 0;
   }
 
   std::mutex mutex_;
-  async::Fd socket_;
+  Fd socket_;
   std::uint64_t number_ = 0;
 };
 
@@ -197,7 +197,7 @@ Result<void> lend_private_tables(const config::Config& config, const std::string
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return fail_errno("socketpair");
-  async::Fd ours(pair[0]), theirs(pair[1]);
+  Fd ours(pair[0]), theirs(pair[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return fail_errno("fork");
   if (pid == 0) {

@@ -30,7 +30,7 @@ std::string folded(std::string_view name) {
 
 }  // namespace
 
-bool is_loopback(const std::optional<map::IpAddress>& address) {
+bool is_loopback(const std::optional<IpAddress>& address) {
   if (!address || address->size == 0) return true;
   if (address->size == 4) return address->bytes[0] == 127;
   return std::all_of(address->bytes.begin(), address->bytes.end() - 1,
@@ -41,8 +41,8 @@ bool is_loopback(const std::optional<map::IpAddress>& address) {
 std::expected<Classes::Rule, std::string> Classes::parse_mask(std::string_view mask) {
   Rule rule;
   if (mask == "*") return rule;
-  if (mask.contains('/') || map::parse_ip(mask)) {
-    auto network = map::parse_network(mask);
+  if (mask.contains('/') || parse_ip(mask)) {
+    auto network = parse_network(mask);
     if (!network) return std::unexpected(network.error().context());
     rule.kind = Kind::network;
     rule.network = *network;
@@ -99,7 +99,7 @@ std::expected<Classes, std::string> Classes::parse(std::string_view text) {
 }
 
 bool Classes::fits(const Rule& rule, std::string_view name,
-                   const std::optional<map::IpAddress>& address) {
+                   const std::optional<IpAddress>& address) {
   switch (rule.kind) {
     case Kind::host:
       return name == rule.name;
@@ -116,7 +116,7 @@ bool Classes::fits(const Rule& rule, std::string_view name,
 std::optional<std::uint32_t> Classes::find(std::string_view name, std::string_view address) const {
   if (rules_.empty()) return std::nullopt;
   const std::string folded_name = folded(name == "unknown" ? std::string_view() : name);
-  const auto ip = map::parse_ip(address);
+  const auto ip = parse_ip(address);
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     if (fits(rules_[i], folded_name, ip)) return static_cast<std::uint32_t>(i);
   }
@@ -126,9 +126,9 @@ std::optional<std::uint32_t> Classes::find(std::string_view name, std::string_vi
 bool Classes::names_loopback() const {
   return std::ranges::any_of(rules_, [](const Rule& rule) {
     if (rule.kind == Kind::network) {
-      const map::IpAddress& base = rule.network.base;
-      if (base.size == 16) return rule.network.contains(*map::parse_ip("::1"));
-      return base.bytes[0] == 127 || rule.network.contains(*map::parse_ip("127.0.0.1"));
+      const IpAddress& base = rule.network.base;
+      if (base.size == 16) return rule.network.contains(*parse_ip("::1"));
+      return base.bytes[0] == 127 || rule.network.contains(*parse_ip("127.0.0.1"));
     }
     return fits(rule, "localhost", std::nullopt);  // the name of every client there
   });

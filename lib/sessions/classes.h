@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/map/network.h"
+#include "lib/base/network.h"
 
 namespace pen::sessions {
 
@@ -51,16 +51,16 @@ class Classes {
   struct Rule {
     Kind kind = Kind::all;
     std::string name;  // host: the name; domain: with its leading dot
-    map::Network network;
+    Network network;
   };
   static std::expected<Rule, std::string> parse_mask(std::string_view mask);
   static bool fits(const Rule& rule, std::string_view name,
-                   const std::optional<map::IpAddress>& address);
+                   const std::optional<IpAddress>& address);
   std::vector<Class> list_;
   std::vector<Rule> rules_;  // one for each of list_
 };
 
 /// 127.0.0.0/8, ::1, and what is no address at all.
-bool is_loopback(const std::optional<map::IpAddress>& address);
+bool is_loopback(const std::optional<IpAddress>& address);
 
 }  // namespace pen::sessions

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/map/network.h"
+#include "lib/base/network.h"
 
 namespace pen::sessions {
 
 using namespace ipc::clients;
 
 std::string client_block(std::string_view address, int ipv4_bits, int ipv6_bits) {
-  auto ip = map::parse_ip(address);
+  auto ip = parse_ip(address);
   if (!ip) return std::string(address);
   const int bits = ip->size == 4 ? ipv4_bits : ipv6_bits;
   for (int i = 0; i < ip->size; ++i) {

@@ -27,8 +27,8 @@
 
 #include "lib/base/check.h"
 #include "lib/base/random.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/spool/files.h"
-#include "lib/testing/fault_storage.h"
 
 namespace pen::spool {
 

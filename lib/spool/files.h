@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/stream.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/spool/pool.h"
 

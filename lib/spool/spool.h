@@ -34,7 +34,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/stream.h"
+#include "lib/base/fd.h"
 #include "lib/base/random.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_file_whose_name_could_not_be_synced_is_made_again_with_th
 }
 
 /// Descriptors of this process.
-std::size_t descriptors() {
+static std::size_t descriptors() {
   namespace fs = std::filesystem;
   return static_cast<std::size_t>(
       std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
@@ -348,7 +348,7 @@ BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) 
 }
 
 /// The number of the file behind a lease: its own header says it.
-FileNumber number_of(const Spool::Lease& lease) {
+static FileNumber number_of(const Spool::Lease& lease) {
   const auto header = Spool::read_header(lease.fd.get());
   BOOST_REQUIRE(header.has_value() && header->has_value());
   return (*header)->file;

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/net/tls/error.h"
 #include "lib/net/tls/openssl.h"
 
@@ -80,7 +80,7 @@ std::unexpected<Error> setup_failure(std::string what) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!fd) return fail(TlsError::unreadable, path, errno);
   struct stat facts{};
   if (::fstat(fd.get(), &facts) != 0) return fail(TlsError::unreadable, path, errno);

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
 
@@ -98,8 +98,7 @@ void TicketKeys::add_new_key() {
 }
 
 Result<void> TicketKeys::exchange_with_file(bool make) {
-  const async::Fd fd(
-      ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  const Fd fd(::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!fd) return fail_errno(file_);
   struct stat facts{};
   if (::fstat(fd.get(), &facts) != 0) return fail_errno(file_);

@@ -2,10 +2,10 @@
 #include <sys/socket.h>
 
 #include "lib/async/sync.h"
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/net/tls/session.h"
-#include "lib/net/tls/test_certificates.h"
+#include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 

@@ -1,0 +1,18 @@
+# Every header compiles alone. One whose .cc includes it first is shown by that (scripts/check-layers sees to the order);
+# each of the others has a source file made here that includes nothing else. They make no code worth the name.
+file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/*.h)
+list(FILTER headers EXCLUDE REGEX "^(build|var|cmake)/")
+set(alone)
+foreach(header ${headers})
+  string(REGEX REPLACE "\\.h$" ".cc" source ${header})
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${source})
+    continue()
+  endif()
+  set(made ${CMAKE_BINARY_DIR}/headers_alone/${source})
+  file(CONFIGURE OUTPUT ${made} CONTENT "#include \"${header}\"\n")
+  list(APPEND alone ${made})
+endforeach()
+add_library(headers_alone OBJECT ${alone})
+target_compile_options(headers_alone PRIVATE -O0 -g0)
+target_compile_definitions(headers_alone PRIVATE BOOST_TEST_DYN_LINK)
+target_link_libraries(headers_alone PRIVATE pen_options fmt::fmt)

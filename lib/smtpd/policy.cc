@@ -1,0 +1,193 @@
+#include "lib/smtpd/policy.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "lib/intake/from_settings.h"
+
+namespace pen::smtpd {
+namespace {
+
+unsigned keyword_bit(std::string_view word) {
+  struct Row {
+    std::string_view word;
+    unsigned bit;
+  };
+  static constexpr Row kRows[] = {{"pipelining", keyword::kPipelining},
+                                  {"size", keyword::kSize},
+                                  {"vrfy", keyword::kVrfy},
+                                  {"enhancedstatuscodes", keyword::kEnhancedStatusCodes},
+                                  {"8bitmime", keyword::kEightBitMime},
+                                  {"dsn", keyword::kDsn},
+                                  {"smtputf8", keyword::kSmtpUtf8},
+                                  {"chunking", keyword::kChunking},
+                                  {"auth", keyword::kAuth},
+                                  {"starttls", keyword::kStartTls},
+                                  {"requiretls", keyword::kRequireTls},
+                                  {"xclient", keyword::kXclient},
+                                  {"xforward", keyword::kXforward},
+                                  {"silent-discard", keyword::kSilent}};
+  for (const auto& row : kRows)
+    if (iequals(row.word, word)) return row.bit;
+  return 0;
+}
+
+void read_restrictions(Policy& p, const config::Config& config) {
+  const config::Settings& s = p.settings;
+  std::vector<RestrictionReader::Class> classes;
+  for (const auto& name : s.smtpd_restriction_classes) {
+    classes.push_back({name, config.list(name).value_or(std::vector<std::string>())});
+    p.class_names.push_back(name);
+  }
+  RestrictionReader reader(p.open, classes);
+  p.classes = reader.read_classes();
+  p.client = reader.read(Stage::client, s.smtpd_client_restrictions);
+  p.helo = reader.read(Stage::helo, s.smtpd_helo_restrictions);
+  p.sender = reader.read(Stage::sender, s.smtpd_sender_restrictions);
+  p.relay = reader.read(Stage::relay, s.smtpd_relay_restrictions);
+  p.recipient = reader.read(Stage::recipient, s.smtpd_recipient_restrictions);
+  p.data = reader.read(Stage::data, s.smtpd_data_restrictions);
+  p.end_of_data = reader.read(Stage::end_of_data, s.smtpd_end_of_data_restrictions);
+  p.warnings = reader.warnings();
+}
+
+using Kind = map::MatchList::Kind;
+
+/// with_subdomains: parent_domain_matches_subdomains, the names of lists in which a domain stands for those below it too.
+Result<map::MatchList> open_list(const Policy& p, std::string_view with_subdomains, Kind kind,
+                                 const std::vector<std::string>& items, const char* name) {
+  auto list = map::MatchList::open(
+      kind, join(items), {.parent_domains = list_contains(with_subdomains, name), .open = p.open});
+  if (!list) return fail(std::move(list).error().within(name));
+  return list;
+}
+
+Result<void> open_match_lists(Policy& p, std::string_view with_subdomains) {
+  const config::Settings& s = p.settings;
+  struct Row {
+    map::MatchList& into;
+    Kind kind;
+    const std::vector<std::string>& items;
+    const char* name;
+  };
+  const Row rows[] = {
+      {p.mynetworks, Kind::network, s.mynetworks, "mynetworks"},
+      {p.bare_newline_exclusions, Kind::host, s.smtpd_forbid_bare_newline_exclusions,
+       "smtpd_forbid_bare_newline_exclusions"},
+      {p.event_limit_exceptions, Kind::host, s.smtpd_client_event_limit_exceptions,
+       "smtpd_client_event_limit_exceptions"},
+      {p.xclient_hosts, Kind::host, s.smtpd_authorized_xclient_hosts,
+       "smtpd_authorized_xclient_hosts"},
+      {p.xforward_hosts, Kind::host, s.smtpd_authorized_xforward_hosts,
+       "smtpd_authorized_xforward_hosts"},
+      {p.forbidden_commands, Kind::string, s.smtpd_forbidden_commands, "smtpd_forbidden_commands"},
+      {p.noop_commands, Kind::string, s.smtpd_noop_commands, "smtpd_noop_commands"},
+  };
+  for (const Row& row : rows) {
+    PEN_TRY_ASSIGN(row.into, open_list(p, with_subdomains, row.kind, row.items, row.name));
+  }
+  return {};
+}
+
+/// local_header_rewrite_clients.
+Result<void> read_local_clients(Policy& p, std::string_view with_subdomains) {
+  p.local_rewrite_interfaces = false;
+  std::vector<std::string> tables;
+  for (const auto& item : p.settings.local_header_rewrite_clients) {
+    if (iequals(item, "permit_inet_interfaces"))
+      p.local_rewrite_interfaces = true;
+    else if (iequals(item, "permit_mynetworks"))
+      p.local_rewrite_mynetworks = true;
+    else if (iequals(item, "permit_sasl_authenticated"))
+      p.local_rewrite_logins = true;
+    else if (iequals(item, "permit_tls_clientcerts"))
+      p.local_rewrite_clientcerts = true;
+    else if (iequals(item, "permit_tls_all_clientcerts"))
+      p.local_rewrite_all_clientcerts = true;
+    else if (item.contains(':'))
+      tables.push_back(item);
+    else if (!iequals(item, "check_address_map"))  // the table that follows says it all
+      p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
+  }
+  PEN_TRY_ASSIGN(p.local_rewrite_addresses, open_list(p, with_subdomains, Kind::network, tables,
+                                                      "local_header_rewrite_clients"));
+  return {};
+}
+
+/// What EHLO does not offer. After Policy::proxy.
+void discard_keywords(Policy& p) {
+  const config::Settings& s = p.settings;
+  for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
+  if ((p.discarded_keywords & keyword::kSilent) == 0)
+    p.discarded_words = join(s.smtpd_discard_ehlo_keywords, ", ");
+  if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
+  // The way to a filter is in clear text.
+  if (!s.requiretls_enable || p.proxy) p.discarded_keywords |= keyword::kRequireTls;
+}
+
+bool judging_may_wait(const Policy& p) {
+  const auto waits = [&](const RestrictionList& list) { return may_wait(list, p.classes); };
+  if (p.resolve->blocking() || p.auth.sender_logins.blocking() || p.relay_clientcerts.blocking() ||
+      waits(p.relay) || waits(p.recipient))
+    return true;
+  return p.settings.smtpd_delay_reject && (waits(p.client) || waits(p.helo) || waits(p.sender));
+}
+
+}  // namespace
+
+std::string_view describe(PolicyError e) {
+  switch (e) {
+    case PolicyError::open_relay:
+      return "in parameter smtpd_relay_restrictions or smtpd_recipient_restrictions, specify at "
+             "least one working "
+             "instance of: reject_unauth_destination, defer_unauth_destination, reject, defer, "
+             "defer_if_permit";
+    case PolicyError::bad_list:
+      return "bad list";
+  }
+  return "unknown";
+}
+
+Result<std::shared_ptr<const Policy>> Policy::open_policy(
+    const config::Config& config, std::shared_ptr<const resolve::Resolve> resolve) {
+  auto policy = std::make_shared<Policy>();
+  Policy& p = *policy;
+  p.settings = config.settings();
+  p.resolve = std::move(resolve);
+  const config::Settings& s = p.settings;
+  p.open.default_type = config.text("default_database_type").value_or("hash");
+  const std::string with_subdomains = join(s.parent_domain_matches_subdomains);
+  p.parent_domains = list_contains(with_subdomains, "smtpd_access_maps");
+
+  read_restrictions(p, config);
+  if (!guards_relaying(p.relay) && !guards_relaying(p.recipient))
+    return fail(PolicyError::open_relay);
+  PEN_TRY(open_match_lists(p, with_subdomains));
+  PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
+  if (auto why = AuthPolicy::unavailable(s); !why.empty()) p.warnings.push_back(std::move(why));
+  PEN_TRY(read_local_clients(p, with_subdomains));
+  auto clientcerts = map::MapList::open(join(s.relay_clientcerts), p.open);
+  if (!clientcerts) return fail(std::move(clientcerts).error().within("relay_clientcerts"));
+  p.relay_clientcerts = *std::move(clientcerts);
+
+  p.tls = tls_mode(config);
+  if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
+  if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)
+    p.warnings.push_back(
+        "smtpd_tls_req_ccert = yes: needs smtpd_tls_security_level = encrypt; clients are only "
+        "asked");
+  PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
+  discard_keywords(p);
+  if (auto told = mail::parse_error_classes(s.notify_classes))
+    p.told = *told;
+  else
+    p.warnings.push_back(told.error().context() + "; the postmaster is told of no session");
+  const auto steps = intake::receive_steps(s.receive_override_options);
+  p.unknown_recipient_checks = steps.unknown_recipient_checks;
+  for (const auto& option : steps.unknown)
+    p.warnings.push_back("receive_override_options: unknown option " + option);
+  p.rcpt_may_wait = judging_may_wait(p);
+  return policy;
+}
+
+}  // namespace pen::smtpd

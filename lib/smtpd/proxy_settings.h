@@ -1,0 +1,39 @@
+#pragma once
+/// Where the before-queue content filter is and how it is spoken to: smtpd_proxy_*.
+///
+/// Use:     auto proxy = ProxySettings::read(settings, warnings);      // part of Policy
+/// Thread:  any.
+/// Source:  Postfix SMTPD_PROXY_README, smtpd_proxy_*.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/async/socket.h"
+#include "lib/base/time.h"
+#include "lib/config/settings.h"
+
+namespace pen::smtpd {
+
+/// inet_protocols.
+struct Families {
+  bool ipv4 = true, ipv6 = true;
+};
+
+struct ProxySettings {
+  async::SocketAddress address;  // with a host: its port alone counts
+  std::string
+      host;  // a name to be looked up for each connection; empty: address is numeric or a path
+  Families families;
+  milliseconds timeout{seconds(100)};
+  std::string helo;
+  bool speed_adjust = false;  // the filter is spoken to only when the whole message is here
+
+  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this one) or
+  /// "unix:path".
+  static Result<std::optional<ProxySettings>> read(const config::Settings& s,
+                                                   std::vector<std::string>& warnings);
+  /// For the log.
+  std::string shown() const;
+};
+
+}  // namespace pen::smtpd

@@ -1,0 +1,228 @@
+#include "lib/smtpd/tls.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/net/tls/error.h"
+#include "lib/sasl/base64.h"
+
+namespace pen::smtpd {
+namespace {
+
+bool yes(const config::Config& config, const char* name) {
+  return iequals(config.text(name).value_or(""), "yes");
+}
+
+Result<std::string> grade_list(const config::Settings& s, const std::string& grade) {
+  if (iequals(grade, "high")) return s.tls_high_cipherlist;
+  for (const char* known : {"medium", "low", "export"})
+    if (iequals(grade, known)) return s.tls_medium_cipherlist;
+  if (iequals(grade, "null")) return s.tls_null_cipherlist;
+  return fail(tls::TlsError::setup, "cipher grade \"" + grade + "\": medium, high or null");
+}
+
+/// The PEM that a table's value stands for: itself in base 64, or files.
+Result<std::optional<std::string>> chain_of(const std::string& value) {
+  if (!value.starts_with('/')) {
+    auto pem = sasl::base64_decode(value);
+    if (!pem)
+      return fail(tls::TlsError::setup, "the value is neither base 64 nor the names of files");
+    return pem;
+  }
+  std::string pem;
+  for (const std::string_view file : split(value)) {
+    PEN_TRY_ASSIGN(const std::string text, tls::read_file(std::string(file)));
+    pem += text + "\n";
+  }
+  return pem;
+}
+
+Result<std::optional<std::string>> find_chain(const map::MapList& maps, std::string_view asked) {
+  const std::string name = to_lower(asked);
+  for (std::string_view key = name;;) {
+    PEN_TRY_ASSIGN(const auto value, maps.lookup(key));
+    if (value) return chain_of(*value);
+    const auto dot = key.find('.', 1);
+    if (dot == std::string_view::npos) return std::nullopt;
+    key.remove_prefix(dot);
+  }
+}
+
+Result<tls::ContextOptions> context_options(const config::Config& config, const Clock& clock,
+                                            const TlsMode& mode) {
+  const config::Settings& s = config.settings();
+  const bool encrypt = mode.level == TlsLevel::encrypt;
+  tls::ContextOptions o;
+  for (const auto& [cert, key] : {std::pair(s.smtpd_tls_cert_file, s.smtpd_tls_key_file),
+                                  {s.smtpd_tls_dcert_file, s.smtpd_tls_dkey_file},
+                                  {s.smtpd_tls_eccert_file, s.smtpd_tls_eckey_file}})
+    if (!cert.empty() && s.smtpd_tls_chain_files.empty()) o.pairs.push_back({cert, key});
+  o.chain_files = s.smtpd_tls_chain_files;
+  o.ca_file = s.smtpd_tls_CAfile;
+  o.ca_path = s.smtpd_tls_CApath;
+  o.default_ca = s.tls_append_default_CA;
+  const std::string& protocols = encrypt ? s.smtpd_tls_mandatory_protocols : s.smtpd_tls_protocols;
+  auto parsed = tls::Protocols::parse(protocols);
+  if (!parsed)
+    return fail(std::move(parsed).error().within(encrypt ? "smtpd_tls_mandatory_protocols"
+                                                         : "smtpd_tls_protocols"));
+  o.protocols = *std::move(parsed);
+  auto list = grade_list(s, encrypt ? s.smtpd_tls_mandatory_ciphers : s.smtpd_tls_ciphers);
+  if (!list)
+    return fail(std::move(list).error().within(encrypt ? "smtpd_tls_mandatory_ciphers"
+                                                       : "smtpd_tls_ciphers"));
+  std::vector<std::string> excluded = s.smtpd_tls_exclude_ciphers;
+  if (encrypt)
+    excluded.insert(excluded.end(), s.smtpd_tls_mandatory_exclude_ciphers.begin(),
+                    s.smtpd_tls_mandatory_exclude_ciphers.end());
+  using Ask = tls::ContextOptions::ClientCertificate;
+  if (s.smtpd_tls_req_ccert && encrypt)
+    o.client_certificate = Ask::required;
+  else if (s.smtpd_tls_ask_ccert || s.smtpd_tls_req_ccert)
+    o.client_certificate = Ask::asked;
+  if (o.client_certificate != Ask::unasked) excluded.emplace_back("aNULL");
+  o.ciphers = tls::cipher_list(*list, excluded);
+  o.groups = s.tls_eecdh_auto_curves;
+  o.groups.insert(o.groups.end(), s.tls_ffdhe_auto_groups.begin(), s.tls_ffdhe_auto_groups.end());
+  o.digest = s.smtpd_tls_fingerprint_digest;
+  o.verify_depth = s.smtpd_tls_ccert_verifydepth;
+  o.prefer_own_ciphers = s.tls_preempt_cipherlist;
+  o.ssl_options = s.tls_ssl_options;
+  o.session_lifetime = std::chrono::duration_cast<seconds>(s.smtpd_tls_session_cache_timeout);
+  if (o.session_lifetime.count() > 0)
+    o.tickets = std::make_shared<tls::TicketKeys>(s.data_directory + "/tls_ticket_keys",
+                                                  o.session_lifetime, clock);
+  // A ticket holds what a client's certificate was found to be; where that is judged otherwise it must not count.
+  o.session_scope = fmt::format("smtpd {} {} {} {} {}", static_cast<int>(o.client_certificate),
+                                o.ca_file, o.ca_path, o.default_ca ? 1 : 0, o.verify_depth);
+  if (!s.tls_server_sni_maps.empty()) {
+    const map::OpenOptions open{.default_type =
+                                    config.text("default_database_type").value_or("hash")};
+    auto maps = map::MapList::open(join(s.tls_server_sni_maps), open);
+    if (!maps) return fail(std::move(maps).error().within("tls_server_sni_maps"));
+    if (maps->blocking()) {
+      log::warning(
+          "tls_server_sni_maps: a table that asks another process cannot be asked within a "
+          "handshake: every client gets the usual certificate");
+      return o;
+    }
+    o.find_chain = [maps = *std::move(maps)](std::string_view name) {
+      auto found = find_chain(maps, name);
+      if (!found)
+        log::warning("tls_server_sni_maps: {}: {}", printable(name, 255), found.error().message());
+      return found;
+    };
+  }
+  return o;
+}
+
+}  // namespace
+
+TlsMode tls_mode(const config::Config& config) {
+  const config::Settings& s = config.settings();
+  TlsMode mode;
+  const std::string& level = s.smtpd_tls_security_level;
+  if (iequals(level, "may")) {
+    mode.level = TlsLevel::may;
+  } else if (iequals(level, "encrypt")) {
+    mode.level = TlsLevel::encrypt;
+  } else if (level.empty()) {
+    if (yes(config, "smtpd_enforce_tls"))
+      mode.level = TlsLevel::encrypt;
+    else if (yes(config, "smtpd_use_tls"))
+      mode.level = TlsLevel::may;
+  } else if (!iequals(level, "none")) {
+    // What is stricter for a client is no more than this for a server.
+    mode.level = TlsLevel::encrypt;
+    mode.warning = "smtpd_tls_security_level = " + level + ": taken as encrypt";
+  }
+  mode.wrapper = s.smtpd_tls_wrappermode;
+  if (mode.wrapper) mode.level = TlsLevel::encrypt;
+  return mode;
+}
+
+std::shared_ptr<ServerTls> ServerTls::open(const config::Config& config, const Clock& clock) {
+  const TlsMode mode = tls_mode(config);
+  if (mode.level == TlsLevel::none) return nullptr;
+  const std::shared_ptr<ServerTls> tls(new ServerTls);
+  auto options = context_options(config, clock, mode);
+  if (!options) {
+    tls->usable_settings_ = false;
+    tls->warnings_.push_back(options.error().message() + ": TLS is not available");
+    return tls;
+  }
+  tls->options_ = *std::move(options);
+  for (const auto& pair : tls->options_.pairs) {
+    tls->files_.push_back(pair.cert_file);
+    tls->files_.push_back(pair.key_file);
+  }
+  tls->files_.insert(tls->files_.end(), tls->options_.chain_files.begin(),
+                     tls->options_.chain_files.end());
+  if (!tls->options_.ca_file.empty()) tls->files_.push_back(tls->options_.ca_file);
+  tls->load();
+  return tls;
+}
+
+std::vector<std::string> ServerTls::problems(const config::Config& config) {
+  const TlsMode mode = tls_mode(config);
+  if (mode.level == TlsLevel::none) return {};
+  auto options = context_options(config, system_clock(), mode);
+  if (!options) return {options.error().message() + ": TLS is not available"};
+  options->tickets = nullptr;
+  auto context = tls::Context::open(*std::move(options));
+  if (!context) return {context.error().message() + ": TLS is not available until that is mended"};
+  return (*context)->warnings();
+}
+
+std::vector<std::string> ServerTls::look() const {
+  std::vector<std::string> facts;
+  for (const auto& file : files_) {
+    struct stat s{};
+    if (::stat(file.c_str(), &s) != 0)
+      facts.push_back("errno " + std::to_string(errno));
+    else
+      facts.push_back(fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size,
+                                  s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
+                                  s.st_ctim.tv_nsec));
+  }
+  return facts;
+}
+
+void ServerTls::load() {
+  seen_ = look();  // before: what changes while we read is seen as a change
+  auto context = tls::Context::open(options_);
+  if (!context) {
+    warnings_.push_back(context.error().message() +
+                        (context_ ? ": the certificates read before stay in use"
+                                  : ": TLS is not available until that is mended"));
+    return;
+  }
+  for (const auto& warning : (*context)->warnings()) warnings_.push_back(warning);
+  context_ = *std::move(context);
+}
+
+void ServerTls::watch() {
+  if (usable_settings_) seen_ = look();
+}
+
+std::shared_ptr<const tls::Context> ServerTls::context() {
+  if (!usable_settings_) return nullptr;
+  if (look() != seen_) {
+    load();
+    for (const auto& warning : take_warnings()) log::warning("{}", warning);
+  }
+  return context_;
+}
+
+std::vector<std::string> ServerTls::take_warnings() { return std::exchange(warnings_, {}); }
+
+const std::string& ServerTls::ticket_problem() {
+  static const std::string none;
+  if (!options_.tickets || !context_) return none;
+  static_cast<void>(options_.tickets->current());
+  return options_.tickets->problem();
+}
+
+}  // namespace pen::smtpd
