@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/destdb/facts.h"
-#include "lib/testing/fault_storage.h"
+#include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/rounds.h"
 #include "qmgr/surroundings.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/random.h"
 #include "lib/base/time.h"
 #include "lib/ipc/bounce.h"

@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "lib/mail/envelope.h"
-#include "smtpd/auth.h"
+#include "lib/smtpd/auth.h"
 #include "smtpd/names.h"
-#include "smtpd/tls.h"
+#include "lib/smtpd/tls.h"
 
 namespace pen::smtpd {
 

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "lib/async/test_support.h"
+#include "lib/async/testing/run.h"
 #include "lib/intake/fakes.h"
 
 namespace pen::smtpd {

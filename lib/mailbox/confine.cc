@@ -21,7 +21,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 
 namespace pen::mailbox {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/mailbox/work.h"
 
