@@ -16,6 +16,8 @@
 #include <thread>
 
 #include "lib/mailbox/child.h"
+#include "lib/mailbox/postmen.h"
+#include "lib/mailbox/worker.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;
@@ -202,14 +204,17 @@ BOOST_AUTO_TEST_CASE(no_account_of_the_system_is_delivered_for) {
 
 BOOST_AUTO_TEST_CASE(a_delivery_that_hangs_holds_up_neither_other_accounts_nor_its_own) {
   Stuck stuck(*this, work(1));
+  while (postmen().empty()) std::this_thread::yield();  // it confines itself meanwhile
+  BOOST_TEST(deliver(work(1)).dsn == "2.0.0");
+  BOOST_TEST(postmen().size() == 1U);  // that was a worker of the account
   for (unsigned n = 1; n < 5; ++n) {
     BOOST_TEST(deliver(work(n)).dsn == "2.0.0");
     BOOST_TEST(deliver(work(n)).dsn == "2.0.0");
   }
-  BOOST_TEST(files(1).size() == 2U);
+  BOOST_TEST(files(1).size() == 3U);
   BOOST_TEST(postmen().size() == 2U);  // the one that hangs, and another
   BOOST_TEST(stuck.let_go().dsn == "2.0.0");
-  BOOST_TEST(files(1).size() == 3U);
+  BOOST_TEST(files(1).size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(one_that_is_killed_costs_its_delivery_and_no_other) {
@@ -323,6 +328,17 @@ BOOST_AUTO_TEST_CASE(without_work_it_ends_and_the_next_delivery_has_another) {
   while (!postmen().empty()) std::this_thread::sleep_for(milliseconds(50));
   BOOST_TEST(deliver(work(1)).dsn == "2.0.0");
   BOOST_TEST((postmen() != first));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_a_job_is_meant_for_does_not_leave_before_it_comes) {
+  const auto one = work(1);
+  BOOST_TEST(deliver(one).dsn == "2.0.0");
+  const auto taken = mailbox::postmen().take(*one.round);
+  BOOST_REQUIRE(taken);
+  const auto before_it = postmen();
+  std::this_thread::sleep_for(kIdle + seconds(1));  // the time after which it leaves otherwise
+  BOOST_TEST(before_it.size() == 1U);
+  BOOST_TEST((postmen() == before_it));
 }
 
 BOOST_AUTO_TEST_CASE(a_look_stores_nothing) {
