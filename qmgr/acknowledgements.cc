@@ -21,4 +21,8 @@ bool Acknowledgements::call_next() {
   return true;
 }
 
+void Acknowledgements::commit_came() {
+  for (const auto& then : std::exchange(after_commit_, {})) then();
+}
+
 }  // namespace pen::qmgr

@@ -86,7 +86,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
   s->unanswered += size;
   ++unanswered_;
   std::string queue_id = m.envelope.queue_id;
-  manager_.enqueue(
+  manager_.event()->new_mail.enqueue(
       std::move(m.envelope), m.permit, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
       [this, s, size, request = m.request, id = std::move(queue_id)](Outcome outcome,
                                                                      std::string text) {

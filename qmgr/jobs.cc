@@ -128,18 +128,16 @@ void Jobs::survived_death(JobNumber job) {
   if (most == kDeathsAlone) around_.scheduler.isolate(job);
   if (most < kDeathsHeld || m.order != Active::Order::none) return;
   if (m.envelope().purpose == mail::Purpose::probe) {
-    log::error(
-        "{}: its delivery program ended {} times with it in hand; it is asked no more",
-        m.id(), most);
+    log::error("{}: its delivery program ended {} times with it in hand; it is asked no more",
+               m.id(), most);
     // The job itself comes back by DeferRecipients.
     const Ordinals back = around_.scheduler.withdraw(m.number);
     if (back.empty()) return;
     rounds_.log_undelivered(m, back, asking_ends_program());
     rounds_.deferred(m, back, asking_ends_program());
   } else {
-    log::error(
-        "{}: its delivery program ended {} times with it in hand; message placed on hold",
-        m.id(), most);
+    log::error("{}: its delivery program ended {} times with it in hand; message placed on hold",
+               m.id(), most);
     rounds_.end_by_order(m, Active::Order::hold);
   }
 }

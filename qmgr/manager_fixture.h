@@ -86,11 +86,13 @@ class Qmgr : public Ports {
     e.hold = hold;
     if (e.discharges.empty()) e.purpose = purpose;
     outside_.wanted[id] = to;
-    manager_->enqueue(std::move(e), permit, spool_file == 0 ? body : "", spool_file, 0,
-                      [this, id](ipc::enqueue::Outcome o, const std::string&) {
-                        last_ = o;
-                        if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
-                      });
+    manager_->event()->new_mail.enqueue(std::move(e), permit, spool_file == 0 ? body : "",
+                                        spool_file, 0,
+                                        [this, id](ipc::enqueue::Outcome o, const std::string&) {
+                                          last_ = o;
+                                          if (o == ipc::enqueue::Outcome::ok)
+                                            outside_.acknowledged.insert(id);
+                                        });
   }
 
   /// Everything that can happen without time passing.

@@ -420,7 +420,7 @@ BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
   qmgr->run();
   const auto order = [&](Verb verb) {
     std::optional<Outcome> outcome;
-    qmgr->manager_->order(*qmgr->where("A1"), verb, [&](Outcome o) { outcome = o; });
+    qmgr->manager_->event()->orders.give(*qmgr->where("A1"), verb, [&](Outcome o) { outcome = o; });
     qmgr->run();
     BOOST_TEST_REQUIRE(outcome.has_value());
     BOOST_TEST((*outcome == Outcome::ok));
@@ -443,7 +443,8 @@ BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
 /// Gives an order and has it carried out as far as can be without time passing.
 void obeyed(Qmgr& qmgr, const std::string& id, ipc::queue::Verb verb) {
   std::optional<ipc::queue::Outcome> outcome;
-  qmgr.manager_->order(*qmgr.where(id), verb, [&](ipc::queue::Outcome o) { outcome = o; });
+  qmgr.manager_->event()->orders.give(*qmgr.where(id), verb,
+                                      [&](ipc::queue::Outcome o) { outcome = o; });
   qmgr.run();
   BOOST_TEST_REQUIRE(outcome.has_value());
   BOOST_TEST((*outcome == ipc::queue::Outcome::ok));
@@ -499,11 +500,12 @@ BOOST_AUTO_TEST_CASE(an_order_to_expire_that_was_answered_outlives_a_crash) {
       };
       if (!at_work) end_delivery();
       std::optional<FaultStorage> answered;
-      qmgr->manager_->order(*qmgr->where(id), ipc::queue::Verb::expire, [&](ipc::queue::Outcome o) {
-        BOOST_TEST((o == ipc::queue::Outcome::ok));
-        Random random(3);
-        answered = disk.cut(FaultStorage::Cut::kill, random);
-      });
+      qmgr->manager_->event()->orders.give(*qmgr->where(id), ipc::queue::Verb::expire,
+                                           [&](ipc::queue::Outcome o) {
+                                             BOOST_TEST((o == ipc::queue::Outcome::ok));
+                                             Random random(3);
+                                             answered = disk.cut(FaultStorage::Cut::kill, random);
+                                           });
       qmgr->run();
       BOOST_TEST(answered.has_value() == !at_work);
       end_delivery();
@@ -531,7 +533,7 @@ BOOST_AUTO_TEST_CASE(of_two_orders_for_a_message_on_the_wire_the_later_stands) {
     BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
     std::size_t answers = 0;
     for (const Verb verb : orders)
-      qmgr->manager_->order(*qmgr->where(id), verb, [&](ipc::queue::Outcome o) {
+      qmgr->manager_->event()->orders.give(*qmgr->where(id), verb, [&](ipc::queue::Outcome o) {
         answers += o == ipc::queue::Outcome::ok;
       });
     qmgr->run();
@@ -565,8 +567,9 @@ BOOST_AUTO_TEST_CASE(a_message_can_come_in_for_the_hold_log_and_be_released) {
   BOOST_TEST_REQUIRE(at.has_value());
   BOOST_TEST(at->place.log == queue_log::kHold);
   bool released = false;
-  qmgr->manager_->order(*at, ipc::queue::Verb::release,
-                        [&](ipc::queue::Outcome o) { released = o == ipc::queue::Outcome::ok; });
+  qmgr->manager_->event()->orders.give(*at, ipc::queue::Verb::release, [&](ipc::queue::Outcome o) {
+    released = o == ipc::queue::Outcome::ok;
+  });
   qmgr->run();
   BOOST_TEST(released);
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
@@ -608,8 +611,8 @@ BOOST_AUTO_TEST_CASE(a_removed_message_with_a_job_on_the_wire_ends_with_it) {
   qmgr->run();
   BOOST_TEST_REQUIRE(qmgr->in_hand.size() >= 1U);
   std::optional<Outcome> outcome;
-  qmgr->manager_->order(*qmgr->where("A1"), ipc::queue::Verb::remove,
-                        [&](Outcome o) { outcome = o; });
+  qmgr->manager_->event()->orders.give(*qmgr->where("A1"), ipc::queue::Verb::remove,
+                                       [&](Outcome o) { outcome = o; });
   qmgr->run();
   BOOST_TEST(!outcome.has_value());
   for (auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "lib/destdb/facts.h"
+#include "lib/queue_log/scan.h"
 #include "lib/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/rounds.h"
+#include "qmgr/runners.h"
 #include "qmgr/surroundings.h"
 
 namespace pen::qmgr {
@@ -170,6 +172,64 @@ struct RoundsFixture : PartsFixture {
     sync();
     while (acknowledgements.call_next()) {
     }
+  }
+};
+
+/// With those that bring messages into the active set, and orders.
+struct AdmissionFixture : RoundsFixture {
+  Reports reports{around, active, rounds};
+  Admission admission{around, active, rounds};
+  Runners runners{around, admission, reports};
+
+  /// Everything that has come to the logs is in the active set afterwards, or waits.
+  void run() {
+    for (int i = 0; i < 1000; ++i) {
+      scheduler.set_time(clock.now(), clock.wall_now());
+      settle_results();
+      runners.commit_came();
+      if (!runners.run_one()) return;
+    }
+    BOOST_FAIL("the runners do not come to rest");
+  }
+  std::string in_work() const {
+    std::string ids;
+    for (const char* id : {"A1", "A2", "A3", "A4"})
+      if (active.find(id) != nullptr) ids += std::string(id) + " ";
+    return ids;
+  }
+  /// The message leaves the active set for a retry log.
+  void defer(const std::string& id, seconds delay) {
+    Active& m = *active.find(id);
+    const auto to = log->retry_log_for(delay);
+    BOOST_REQUIRE(log->defer(id, to, to_log(m, m.body)).has_value());
+    runners.due_at(to, clock.wall_now() + log->interval(to));
+    static_cast<void>(scheduler.withdraw(m.number));
+    active.remove(m);
+    sync();
+  }
+  /// Where the message is stored.
+  queue_log::Listed where(const std::string& id) {
+    sync();
+    auto scan = log->find({id});
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      BOOST_REQUIRE(some.has_value());
+      for (auto& l : *some)
+        if (l.queue_id == id) return l;
+    }
+    BOOST_FAIL(id + " is not in the queue");
+    std::abort();
+  }
+  bool stored_anywhere(const std::string& id) {
+    sync();
+    auto scan = log->find({id});
+    while (!scan->done()) {
+      auto some = scan->step(100);
+      BOOST_REQUIRE(some.has_value());
+      for (auto& l : *some)
+        if (l.queue_id == id) return true;
+    }
+    return false;
   }
 };
 

@@ -380,7 +380,7 @@ async::Task<void> Program::next_commit() {
 async::Task<void> Program::keep_hold_log_short() {
   constexpr std::size_t kSlice = std::size_t{256} << 10;
   for (;;) {
-    if (manager_->orders_for_many > 0) {
+    if (manager_->bulk_order()) {
       static_cast<void>(co_await loop_.sleep(seconds(1)));
       continue;
     }

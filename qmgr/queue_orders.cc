@@ -107,7 +107,7 @@ void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_
   if (active)
     run->met.add(queue_log::IdFilter::hash(l.queue_id));  // it is obeyed when its work ends
   run->bytes += bytes;
-  manager_.order(l, verb, [run, active, bytes, id = l.queue_id](Outcome o) {
+  manager_.event()->orders.give(l, verb, [run, active, bytes, id = l.queue_id](Outcome o) {
     --(active ? run->active : run->window);
     run->bytes -= bytes;
     if (o == Outcome::ok) ++run->count;
@@ -147,7 +147,6 @@ async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& ru
   while (!scan.settled()) {
     auto committed = std::make_shared<async::Event>(loop_);
     manager_.after_commit([committed] { committed->set(); });
-    manager_.flush_log();
     static_cast<void>(co_await committed->wait({.deadline = loop_.now() + kProgressEvery}));
     if (!co_await report_progress(s, request, run)) co_return false;
   }
@@ -156,15 +155,8 @@ async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& ru
 
 async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_ptr<Run> run) {
   const WallTime began = loop_.clock().wall_now();
-  struct ForMany {
-    explicit ForMany(int& n) : number(n) { ++number; }
-    ForMany(const ForMany&) = delete;
-    ForMany& operator=(const ForMany&) = delete;
-    ~ForMany() { --number; }
-    int& number;
-  };
-  std::optional<ForMany> for_many;
-  if (m.queue_ids.empty()) for_many.emplace(manager_.orders_for_many);
+  std::optional<Orders::Bulk> bulk;
+  if (m.queue_ids.empty()) bulk.emplace(manager_.event()->orders);
   if (m.queue_ids.empty() && Run::remembers(m)) run->met = queue_log::IdFilter(kMetBytes);
   bool there = co_await look_through(s, m, run, m.queue_ids, began);
   for (int round = 0; there && round < kRounds && !run->missed.empty(); ++round) {
@@ -317,7 +309,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     auto run = std::make_shared<Run>(loop_);
     co_await carry_out(*s, m, run);
     if (!m.dry_run && run->count > 0) {
-      manager_.look_again();
+      manager_.event()->runners.look_again();
     }
     done.count = run->count;
     if (run->why != Outcome::ok) {

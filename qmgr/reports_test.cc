@@ -1,6 +1,8 @@
 /// What senders and the postmaster are told, and that a crash neither loses nor repeats it.
+#include "qmgr/reports.h"
 #include "lib/ipc/frame.h"
 #include "qmgr/manager_fixture.h"
+#include "qmgr/parts_fixture.h"
 
 namespace pen::qmgr {
 
@@ -262,8 +264,8 @@ BOOST_AUTO_TEST_CASE(an_alias_that_became_several_is_reported_as_expanded_and_de
                      .original = "list@a.example",
                      .orcpt = {},
                      .notify = mail::notify::kNever}};
-    qmgr->manager_->enqueue(std::move(e), 0, "", 0, 0,
-                            [](ipc::enqueue::Outcome, const std::string&) {});
+    qmgr->manager_->event()->new_mail.enqueue(std::move(e), 0, "", 0, 0,
+                                              [](ipc::enqueue::Outcome, const std::string&) {});
   };
   for (const bool killed : {false, true}) {
     outside.notices.clear();
@@ -608,6 +610,97 @@ BOOST_AUTO_TEST_CASE(whatever_the_moment_of_the_crash_a_first_try_is_reported_an
     disk = FaultStorage();
     start();
   }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+namespace {
+struct Alone : RoundsFixture {
+  Reports reports{around, active, rounds};
+  /// A message whose one recipient has failed.
+  Active& failed_message(const std::string& id) {
+    Active& m = work_on(envelope(id));
+    rounds.done(m, {0}, failed());
+    settle_results();
+    BOOST_REQUIRE(rounds.next_over() == &m);
+    return m;
+  }
+  mail::Discharge discharge_of(const ipc::bounce::Notify& n) const {
+    return {n.envelope.queue_id, {0}, static_cast<std::uint8_t>(n.kind)};
+  }
+};
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(reports_alone, Alone)
+
+BOOST_AUTO_TEST_CASE(a_report_is_owed_until_the_program_says_that_it_is_made) {
+  Active& m = failed_message("A1");
+  BOOST_TEST(reports.start(m));
+  BOOST_REQUIRE(ports.notices.size() == 1U);
+  BOOST_TEST(ports.notices[0].envelope.queue_id == "A1");
+  BOOST_TEST(ports.notices[0].recipients.size() == 1U);
+  BOOST_TEST(m.owes());
+  rounds.look_at(m.number);
+  BOOST_TEST(rounds.next_over() == nullptr);
+  reports.notified({ports.notices[0].request, true, "N1", {}});
+  BOOST_TEST(!m.owes());
+  BOOST_TEST(reports.made() == 1U);
+  BOOST_TEST(rounds.next_over() == &m);
+  BOOST_TEST(!reports.start(m));
+}
+
+BOOST_AUTO_TEST_CASE(a_report_that_cannot_be_made_stays_owed_for_the_next_round) {
+  Active& m = failed_message("A1");
+  BOOST_TEST(reports.start(m));
+  reports.unavailable("no such program");
+  BOOST_TEST(m.owes());
+  BOOST_TEST(m.report_refused);
+  BOOST_TEST(rounds.next_over() == &m);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_whose_program_died_is_asked_for_again_after_a_pause) {
+  Active& m = failed_message("A1");
+  BOOST_TEST(reports.start(m));
+  reports.lost();
+  reports.ask_again();
+  BOOST_TEST(rounds.next_over() == nullptr);
+  BOOST_TEST((reports.wake_at() == clock.now() + seconds(5)));
+  clock.advance(seconds(5));
+  reports.ask_again();
+  BOOST_TEST(rounds.next_over() == &m);
+  BOOST_TEST(reports.start(m));
+  BOOST_TEST(ports.notices.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_permit_of_the_request_discharges_it) {
+  Active& m = failed_message("A1");
+  BOOST_TEST(reports.start(m));
+  const auto& asked = ports.notices[0];
+  const auto d = discharge_of(asked);
+  BOOST_TEST(!reports.may_discharge(d, 0));
+  BOOST_TEST(!reports.may_discharge(d, asked.permit + 1));
+  BOOST_TEST(reports.may_discharge(d, asked.permit));
+  mail::Discharge of_another = d;
+  of_another.ordinals = {0, 1};
+  BOOST_TEST(!reports.may_discharge(of_another, asked.permit));
+  reports.discharge(d);
+  BOOST_TEST(!m.owes());
+  BOOST_TEST(!reports.may_discharge(d, asked.permit));
+  BOOST_TEST(rounds.next_over() == &m);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_from_before_a_restart_waits_for_the_look_through_the_queue) {
+  mail::Envelope notice = envelope("N1", {"s@x.example"}, "");
+  notice.discharges.push_back({"A1", {0}, static_cast<std::uint8_t>(ipc::bounce::Kind::failure)});
+  stored(std::move(notice));
+  Active& m = failed_message("A1");
+  m.recovered = true;
+  BOOST_TEST(reports.start(m));
+  BOOST_TEST(ports.notices.empty());
+  for (int i = 0; i < 100 && !rounds.any_to_look_at(); ++i) reports.look_back();
+  BOOST_REQUIRE(rounds.next_over() == &m);
+  BOOST_TEST(!reports.start(m));  // it was made
+  BOOST_TEST(!m.owes());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

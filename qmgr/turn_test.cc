@@ -91,10 +91,11 @@ BOOST_AUTO_TEST_CASE(each_event_of_the_manager_is_settled) {
   settled("bounce_ready", [](Manager& m) { m.event()->reports.ready(); });
   settled("bounce_lost", [](Manager& m) { m.event()->reports.lost(); });
   settled("bounce_unavailable", [](Manager& m) { m.event()->reports.unavailable("gone"); });
-  settled("order",
-          [](Manager& m) { m.order({}, ipc::queue::Verb::flush, [](ipc::queue::Outcome) {}); });
+  settled("order", [](Manager& m) {
+    m.event()->orders.give({}, ipc::queue::Verb::flush, [](ipc::queue::Outcome) {});
+  });
   settled("flush_all", [](Manager& m) { m.flush_all(); });
-  settled("look_again", [](Manager& m) { m.look_again(); });
+  settled("look_again", [](Manager& m) { m.event()->runners.look_again(); });
   settled("find_stored", [](Manager& m) { m.find_stored({}); });
   settled("forgive", [](Manager& m) { m.forgive(); });
   settled("drain", [](Manager& m) { m.drain(); });

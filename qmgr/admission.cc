@@ -1,0 +1,100 @@
+#include "qmgr/admission.h"
+
+#include <functional>
+
+#include "lib/base/check.h"
+#include "lib/base/log.h"
+
+namespace pen::qmgr {
+
+using queue_log::QueueLogError;
+
+namespace {
+/// For the scheduler's fairness: a sender, as one client names him, so that nobody can forge his way into another's turns.
+/// 0, nobody in particular, for notifications. Two that get the same number only share their turns.
+SourceNumber source_of(const mail::Envelope& e) {
+  if (e.sender.empty()) return 0;
+  const std::hash<std::string_view> hash;
+  return (hash(e.sender) ^ (hash(e.client.address) * 3)) | 1U;
+}
+}  // namespace
+
+Admission::Begun Admission::begun(const std::string& queue_id, Result<void> started) const {
+  if (started) return Begun::yes;
+  const Error& e = started.error();
+  if (e.is(QueueLogError::superseded)) {
+    // Its spool file, if it has one of its own, is found to be nobody's by the next start: until its mark is on the disk a
+    // crash may bring this version back.
+    log::info(
+        "{}: another version of this message is in the queue, and counts; this one is dropped",
+        queue_id);
+    return Begun::superseded;
+  }
+  if (e.is(QueueLogError::not_found)) return Begun::moving;
+  if (e.is(QueueLogError::no_space)) return Begun::no_space;
+  around_.ports.fatal(e);
+}
+
+std::unique_ptr<Active> Admission::read(queue_log::Stored&& stored) const {
+  const std::string id = stored.envelope.queue_id;
+  const queue_log::Envelope as_it_is = stored.envelope;
+  auto m = from_log(std::move(stored));
+  if (!m) {
+    // Kept for a person to look at: neither lost nor tried for ever.
+    log::error("{}: the stored message cannot be read; placed on hold", id);
+    around_.must(around_.log.hold(id, as_it_is));
+  }
+  return m;
+}
+
+Active& Admission::admit(std::unique_ptr<Active> owned) {
+  owned->active = around_.now();
+  const bool hold = owned->envelope().hold;
+  if (hold) {  // the copy in the hold log is there to be released
+    mail::Envelope envelope = owned->take_envelope();
+    envelope.hold = false;
+    owned->set_envelope(std::move(envelope));
+  }
+  Active& m = active_.add(std::move(owned));
+  const auto left = m.remaining.count();
+  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender,
+            m.envelope().body.size, left);
+  m.outstanding = left;
+  if (left == 0) rounds_.look_at(m.number);
+  Ordinals wanted;
+  wanted.reserve(left);
+  for (const auto& range : m.remaining.ranges()) {
+    for (std::uint32_t i = range.first; i < range.end; ++i) wanted.push_back(i);
+  }
+  around_.scheduler.admit(m.number, wanted, source_of(m.envelope()));
+  for (const auto& [ordinal, count] : m.seldom().deaths)
+    if (count >= kDeathsAlone) {
+      around_.scheduler.isolate_message(m.number);
+      break;
+    }
+  if (hold) rounds_.end_by_order(m, Active::Order::hold);
+  return m;
+}
+
+void Admission::park_excess() {
+  if (around_.log.recovery() != queue_log::Recovery::done || !around_.scheduler.crowded()) return;
+  for (std::size_t i = 0; i < around_.options.runner_slice; ++i) {
+    const auto number = around_.scheduler.excess();
+    if (!number) return;
+    Active& m = active_.at(*number);
+    const Ordinals back = around_.scheduler.withdraw(*number);
+    PEN_CHECK(!back.empty());
+    m.parked = true;
+    ++parked_;
+    rounds_.untried(m, back);
+    if (around_.clock.now() - parked_told_ >= seconds(60)) {
+      parked_told_ = around_.clock.now();
+      log::info(
+          "the active set is full: messages for slow destinations with more than "
+          "active_share_limit of it make room for others ({} so far)",
+          parked_);
+    }
+  }
+}
+
+}  // namespace pen::qmgr

@@ -1,0 +1,51 @@
+#pragma once
+/// How a message comes into the active set, from memory or from the queue log, and how room is made for it.
+///
+/// Use:     if (may_admit()): begun() with what QueueLog::start() said, read() for a stored version, then admit().
+/// State:   how many messages were parked to make room, and when that was last said.
+/// Rules:   a message is admitted after its work has begun in the log, and is with the scheduler from then on.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "qmgr/active_set.h"
+#include "qmgr/rounds.h"
+#include "qmgr/surroundings.h"
+
+namespace pen::qmgr {
+
+class Admission {
+ public:
+  Admission(const Surroundings& around, ActiveSet& active, Rounds& rounds)
+      : around_(around), active_(active), rounds_(rounds) {}
+
+  /// The active set has room, and the disk for the replacements of all its messages.
+  bool may_admit() const { return active_.has_room() && around_.log.may_begin(); }
+
+  /// Whether work on a message has begun, and if not, when it is to be tried again.
+  enum class Begun : std::uint8_t {
+    yes,
+    superseded,  // never: another version counts; said in the log
+    moving,      // after the next commit: it is on its way to another log
+    no_space,    // in a second
+  };
+  Begun begun(const std::string& queue_id, Result<void> started) const;
+  /// The message of a version whose work has begun. nullptr: it cannot be read, and is on hold now.
+  std::unique_ptr<Active> read(queue_log::Stored&& stored) const;
+  /// Takes it in. A message that came in for the hold log ends there at once.
+  Active& admit(std::unique_ptr<Active> message);
+
+  /// Messages that wait for slow hosts with more than their share go to the shortest retry log. For when others find no
+  /// room.
+  void park_excess();
+  std::uint64_t parked() const { return parked_; }
+
+ private:
+  const Surroundings& around_;
+  ActiveSet& active_;
+  Rounds& rounds_;
+  std::uint64_t parked_ = 0;
+  SteadyTime parked_told_{};
+};
+
+}  // namespace pen::qmgr

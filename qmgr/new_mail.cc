@@ -1,0 +1,107 @@
+#include "qmgr/new_mail.h"
+
+#include <algorithm>
+
+namespace pen::qmgr {
+
+using ipc::enqueue::Outcome;
+using queue_log::kJournal;
+using queue_log::QueueLogError;
+
+namespace {
+constexpr std::size_t kKeptBuffer = 256 * 1024;  // more is given back after a large message
+}
+
+std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permit,
+                                  std::string_view inline_body, std::uint64_t spool_file) const {
+  if (envelope.queue_id.empty() || envelope.recipients.empty() ||
+      envelope.recipients.size() > around_.options.message_recipients)
+    return "no queue id, no recipients, or too many";
+  if (spool_file == 0 && envelope.body.size != inline_body.size())
+    return "the body is not as long as the envelope says";
+  // Whoever may name any report could make any failure go unreported.
+  if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
+                   [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); }))
+    return "discharges a report that its sender was not asked for";
+  return {};
+}
+
+void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
+                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
+  const auto refuse = [&](Outcome outcome, std::string why) {
+    if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
+    answer(outcome, std::move(why));
+  };
+  if (const auto why = refusal(envelope, permit, inline_body, spool_file); !why.empty())
+    return refuse(Outcome::refused, std::string(why));
+  Beginning beginning = beginning_of(envelope, around_.now());
+  if (beginning.remaining.empty()) return refuse(Outcome::refused, "nobody to deliver to");
+  to_log(envelope, beginning, inline_body, spool_file, spool_offset, record_);
+  // What becomes of the recipients will have to fit beside it.
+  if (record_.payload.size() + envelope.recipients.size() * kLeastNote >
+      queue_log::QueueLog::kMaxMessage) {
+    record_.payload = {};
+    return refuse(Outcome::refused, "the envelope is too large");
+  }
+  const auto done = around_.log.append(record_);
+  if (record_.payload.capacity() > kKeptBuffer) record_.payload = {};
+  if (!done) {
+    const Error& e = done.error();
+    if (e.is(QueueLogError::no_space)) return refuse(Outcome::no_space, e.message());
+    if (e.is(QueueLogError::too_large)) return refuse(Outcome::refused, e.message());
+    around_.ports.fatal(e);
+  }
+  std::unique_ptr<Active> fresh;
+  std::vector<mail::Discharge> discharges = envelope.discharges;
+  if (done->duplicate) {
+    // The first one's body stands.
+    if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
+  } else {
+    ++accepted_;
+    if (admission_.may_admit() && around_.log.recovery() == queue_log::Recovery::done) {
+      fresh = std::make_unique<Active>();
+      fresh->place = done->place;
+      fresh->replacement_bytes = done->bytes;
+      fresh->remaining = std::move(beginning.remaining);
+      for (auto& n : beginning.notes) fresh->notes[n.ordinal] = std::move(n);
+      fresh->set_envelope(std::move(envelope));
+      fresh->body = inline_body;
+      fresh->spool_file = spool_file;
+      fresh->spool_offset = spool_offset;
+      active_.promise_place();
+    }
+  }
+  appended(*done, std::move(fresh), std::move(discharges), std::move(answer));
+}
+
+void NewMail::appended(queue_log::QueueLog::Appended appended, std::unique_ptr<Active> fresh,
+                       std::vector<mail::Discharge> discharges, Answer answer) {
+  acknowledgements_.when_durable(
+      appended.ticket, [this, fresh = std::move(fresh), duplicate = appended.duplicate,
+                        answer = std::move(answer), discharges = std::move(discharges)] mutable {
+        for (const auto& d : discharges) reports_.discharge(d);
+        answer(Outcome::ok, {});
+        if (fresh)
+          durable_.push_back(std::move(fresh));
+        else if (!duplicate)
+          runners_.wake(kJournal);
+      });
+}
+
+void NewMail::admit() {
+  while (!durable_.empty()) {
+    auto m = std::move(durable_.front());
+    durable_.pop_front();
+    active_.give_back_place();
+    const auto begun =
+        admission_.begun(m->id(), around_.log.start(m->id(), m->place, m->replacement_bytes));
+    if (begun == Admission::Begun::yes) {
+      admission_.admit(std::move(m));
+      active_.pack();
+    } else {
+      runners_.put_off(kJournal, begun);
+    }
+  }
+}
+
+}  // namespace pen::qmgr
