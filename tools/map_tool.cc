@@ -1,7 +1,6 @@
 #include "tools/map_tool.h"
 
 #include <fcntl.h>
-#include <getopt.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -26,47 +25,14 @@
 #include "lib/sasl/base64.h"
 #include "tools/as_owner.h"
 #include "tools/map_message.h"
+#include "tools/map_options.h"
 #include "tools/own_tables.h"
 #include "tools/progress_bar.h"
 
 namespace pen::tools {
 namespace {
 
-struct Invocation {
-  const char* name = "penmap";
-  Source source = Source::table;
-  std::string directory;
-  std::optional<std::string> query, remove;
-  MessageKeys message;
-  bool incremental = false, list = false, keep_root = false, inherit_mode = true;
-  bool json = false, values_are_files = false, all = false;
-  map::BuildOptions build;
-  std::vector<std::string> tables;
-};
-
-constexpr const char* kHelp =
-    "usage: %s [-c DIR] [-bfFhijmoprw] [-q KEY | -d KEY | -s] [TYPE:]FILE ...\n"
-    "       %s [-c DIR] [-foprw] --all\n"
-    "  (no -q, -d, -s)  make FILE's table FILE.lmdb (cdb: FILE.cdb) anew from its text, in one "
-    "step\n"
-    "  --all   make every table that main.cf and master.cf name, aliases among them\n"
-    "  -c DIR  the directory of main.cf (default_database_type, and settings that tables name)\n"
-    "  -q KEY  print the value of KEY; -q - reads keys from standard input\n"
-    "  -h, -b  with -q -: standard input is a message; keys are its header fields, its body's "
-    "lines\n"
-    "  -m      with -h, -b: fields of parts and of messages inside are header too\n"
-    "  -d KEY  remove KEY; -d - reads keys from standard input\n"
-    "  -s      print every key and value\n"
-    "  -j      with -q, -s: print JSON, an object {\"KEY\": \"VALUE\"} a line\n"
-    "  -i      add what standard input says to the table\n"
-    "  -r      a later entry replaces an earlier one\n"
-    "  -w      no warning about a second entry with the same key\n"
-    "  -f      keep upper and lower case of keys apart\n"
-    "  -F      values name files, whose content is stored in base 64; with -q, -s: decode values\n"
-    "  -o      stay root\n"
-    "  -p      do not take the permissions of FILE\n"
-    "  -n, -N, -u, -U, -v  accepted, and change nothing\n"
-    "  --help, --version\n";
+using Invocation = MapOptions;
 
 struct Spec {
   std::string type, file;
@@ -354,112 +320,12 @@ int list(const Invocation& in, const Spec& spec) {
   return EX_USAGE;
 }
 
-/// nullopt: go on; else the exit status.
-std::optional<int> read_arguments(int argc, char** argv, Invocation& in) {
-  static const option kLong[] = {{"help", no_argument, nullptr, 1},
-                                 {"version", no_argument, nullptr, 2},
-                                 {"all", no_argument, nullptr, 3},
-                                 {}};
-  int c = 0;
-  while ((c = getopt_long(argc, argv, "bc:d:FfhijmNnopq:rsUuvw", kLong, nullptr)) != -1) {
-    switch (c) {
-      case 1:
-        std::printf(kHelp, in.name, in.name);
-        return EX_OK;
-      case 2:
-        std::printf("%s %s\n", in.name, PEN_VERSION);
-        return EX_OK;
-      case 3:
-        in.all = true;
-        break;
-      case 'b':
-        in.message.body = true;
-        break;
-      case 'c':
-        in.directory = optarg;
-        break;
-      case 'd':
-        in.remove = optarg;
-        break;
-      case 'F':
-        in.values_are_files = true;
-        break;
-      case 'f':
-        in.build.fold_keys = false;
-        break;
-      case 'h':
-        in.message.header = true;
-        break;
-      case 'i':
-        in.incremental = true;
-        break;
-      case 'j':
-        in.json = true;
-        break;
-      case 'm':
-        in.message.mime = true;
-        break;
-      case 'o':
-        in.keep_root = true;
-        break;
-      case 'p':
-        in.inherit_mode = false;
-        break;
-      case 'q':
-        in.query = optarg;
-        break;
-      case 'r':
-        in.build.duplicates = map::BuildOptions::Duplicates::replace;
-        break;
-      case 's':
-        in.list = true;
-        break;
-      case 'w':
-        in.build.duplicates = map::BuildOptions::Duplicates::ignore;
-        break;
-      // Postfix's switches for what its formats leave open; here there is one way.
-      case 'N':
-      case 'n':
-      case 'U':
-      case 'u':
-      case 'v':
-        break;
-      default:
-        std::fprintf(stderr, kHelp, in.name, in.name);
-        return EX_USAGE;
-    }
-  }
-  in.tables.assign(argv + optind, argv + argc);
-  const int modes =
-      (in.query ? 1 : 0) + (in.remove ? 1 : 0) + (in.list ? 1 : 0) + (in.incremental ? 1 : 0);
-  if (in.tables.empty() != in.all || modes > (in.all ? 0 : 1) || (in.query && in.query->empty()) ||
-      (in.remove && in.remove->empty())) {
-    std::fprintf(stderr, kHelp, in.name, in.name);
-    return EX_USAGE;
-  }
-  const bool of_message = in.message.header || in.message.body;
-  if (of_message && (!in.query || *in.query != "-")) {
-    complain(in, "fatal", "-h and -b take the keys from a message on standard input: with -q -");
-    return EX_USAGE;
-  }
-  if (in.message.mime && !of_message) {
-    complain(in, "fatal", "-m says what -h and -b take from a message: with one of them");
-    return EX_USAGE;
-  }
-  if (in.json && !in.query && !in.list) {
-    complain(in, "fatal", "-j is for what is printed: with -q or -s");
-    return EX_USAGE;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 int map_tool(int argc, char** argv, const char* name, Source source) {
-  Invocation in;
-  in.name = name;
-  in.source = source;
-  if (const auto status = read_arguments(argc, argv, in)) return *status;
+  const auto read = MapOptions::read(argc, argv, name, source);
+  if (!read) return read.error().print();
+  const Invocation& in = *read;
   std::vector<Spec> specs;
   for (const auto& text : in.tables) {
     auto spec = parse_spec(in, text);

@@ -2,9 +2,10 @@
 /// What penmap and penalias share: building, asking, changing and listing tables.
 ///
 /// Manual:  man/penmap.1, man/penalias.1. Source: Postfix postmap(1), postalias(1).
+#include "tools/map_options.h"
+
 namespace pen::tools {
 
-enum class Source { table, aliases };
 /// The whole program; returns the exit status: 0, 1 (-q and -d: nothing found), or one of sysexits.h.
 int map_tool(int argc, char** argv, const char* name, Source source);
 

@@ -121,14 +121,7 @@ std::string complaint(int code, const Known& known, const std::vector<char*>& ar
   return "no such option: " + printable(name);
 }
 
-}  // namespace
-
-int Ending::print() const {
-  std::FILE* to = status == EX_OK ? stdout : stderr;
-  std::fputs(text.c_str(), to);
-  return std::fflush(to) == 0 ? status : EX_IOERR;
-}
-
+/// Rows in two columns, the second one wrapped.
 std::string columns(const std::vector<std::pair<std::string, std::string>>& rows) {
   std::size_t width = 0;
   for (const auto& [name, text] : rows)
@@ -141,6 +134,10 @@ std::string columns(const std::vector<std::pair<std::string, std::string>>& rows
     }
     const std::size_t start = 2 + width + 2;
     out.append("  ").append(name);
+    if (text.empty()) {
+      out += '\n';
+      continue;
+    }
     if (name.size() > width)
       out.append("\n").append(start, ' ');
     else
@@ -148,6 +145,14 @@ std::string columns(const std::vector<std::pair<std::string, std::string>>& rows
     wrap(out, text, start, start);
   }
   return out;
+}
+
+}  // namespace
+
+int Ending::print() const {
+  std::FILE* to = status == EX_OK ? stdout : stderr;
+  std::fputs(text.c_str(), to);
+  return std::fflush(to) == 0 ? status : EX_IOERR;
 }
 
 std::string CommandLine::help() const {

@@ -20,7 +20,6 @@
 #include <expected>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,9 +47,6 @@ struct Option {
   /// Returns what is wrong with the option; empty: nothing. Without this function the row is for --help alone.
   std::function<std::string(const Given&)> take = nullptr;
 };
-
-/// Rows in two columns, the second one wrapped.
-std::string columns(const std::vector<std::pair<std::string, std::string>>& rows);
 
 struct CommandLine {
   std::string program;
