@@ -1,0 +1,55 @@
+#pragma once
+/// pendest: lists, explains, suspends and forgets destinations. Manual: man/pendest.1.
+///
+/// Use:     return service::run_tool<DestinationTool>(argc, argv);
+/// Down:    while the mail system is down it shows, and changes, the file of the destination database.
+/// Errors:  EX_DATAERR (nothing is known of it), EX_NOPERM, EX_IOERR, EX_UNAVAILABLE, EX_TEMPFAIL.
+#include <expected>
+#include <string>
+
+#include "lib/config/config.h"
+#include "lib/destdb/facts.h"
+#include "lib/ipc/destinations.h"
+#include "lib/service/command_line.h"
+#include "tools/destination_client.h"
+#include "tools/destination_listing.h"
+
+namespace pen::tools {
+
+class DestinationTool {
+ public:
+  enum class Command { list, show, suspend, resume, forget, explain };
+  struct Options {
+    std::string directory;
+    bool json = false;
+    Command command = Command::list;
+    std::string destination;        // normalized; list, explain: empty
+    std::string reason;             // suspend
+    std::string recipient, sender;  // explain
+  };
+  static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
+
+  explicit DestinationTool(Options options);
+  DestinationTool(const DestinationTool&) = delete;
+  DestinationTool& operator=(const DestinationTool&) = delete;
+  int run();
+
+ private:
+  /// list and show: what qmgr has in memory, and the rest from the file. name: only what it fits; empty: all.
+  int look(const std::string& name);
+  int give(const ipc::destinations::Order& order);
+  /// An order while the mail system is down: in the file, from where it is taken up at the next start.
+  int order_in_file(const ipc::destinations::Order& order);
+  int explain(const std::string& recipient, const std::string& sender);
+  /// Transport and next hop alone, by the configuration: hosts are looked up by trivial-rewrite only.
+  int explain_without_qmgr(const std::string& recipient, const std::string& sender);
+  void print_one(const Seen& destination, bool whole) const;
+  void print_one(const destdb::Suspension& suspension, bool whole) const;
+
+  Options options_;
+  config::Config config_;
+  DestinationClient qmgr_;
+  DestinationFile file_;
+};
+
+}  // namespace pen::tools
