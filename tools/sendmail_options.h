@@ -1,0 +1,31 @@
+#pragma once
+/// The command line of sendmail, as other programs give it; called newaliases or mailq it has another task by itself.
+///
+/// Use:     auto options = SendmailOptions::read(argc, argv);
+///          if (!options) return options.error().print();
+/// Source:  Postfix sendmail(1), Sendmail.
+#include <expected>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/service/command_line.h"
+#include "tools/sendmail_submit.h"
+
+namespace pen::tools {
+
+struct SendmailOptions {
+  char mode = 'm';        // of -b; q: the queue is to be tried
+  bool interval = false;  // -q15m: how often a daemon looks at the queue
+  std::string config_directory, flush_id, flush_site, alias_file;
+  std::optional<std::string> sender;
+  submission::Submission mail;
+  Reading reading;
+  bool verbose = false;
+  std::string requiretls, smtputf8;  // the words of -O; empty: not given
+  std::vector<std::string> words;    // recipients
+
+  static std::expected<SendmailOptions, service::Ending> read(int argc, const char* const* argv);
+};
+
+}  // namespace pen::tools
