@@ -15,6 +15,7 @@
 #include "lib/queue_log/posix_storage.h"
 #include "lib/queue_log/scan.h"
 #include "lib/testing/scratch.h"
+#include "qmgr/router_feed.h"
 
 namespace pen::qmgr {
 namespace {
@@ -256,6 +257,29 @@ BOOST_AUTO_TEST_CASE(a_large_body_travels_by_descriptor_and_its_file_is_used_aga
   until([this] { return delivered.size() == 1 && active() == 0; });
   BOOST_TEST((delivered[0] == "4bAAA r@x.example " + body));
   BOOST_TEST(spool->figures().used == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_look_up_that_waited_for_its_connection_asks_what_one_does_that_did_not) {
+  std::vector<std::string> asked;
+  rewrite->on_message = [&asked](ipc::route::ToRewrite& m, std::vector<async::Fd>&) {
+    asked.push_back(encode(std::get<ipc::route::Route>(m)));
+  };
+  RouterFeed feed(loop, scratch.file("private/rewrite"), [] {});
+  feed.start(program->manager());
+  const ipc::route::Route request{.request = 7,
+                                  .recipient = "r@x.example",
+                                  .sender = "s@x.example",
+                                  .requiretls = mail::RequireTls::yes,
+                                  .transport = "scan:there",
+                                  .flushed = true};
+  BOOST_TEST(!feed.connected());
+  feed.route(request);
+  until([&] { return asked.size() == 1U; });
+  BOOST_TEST(feed.connected());
+  feed.route(request);
+  until([&] { return asked.size() == 2U; });
+  BOOST_TEST(asked[0] == encode(request));
+  BOOST_TEST(asked[1] == encode(request));
 }
 
 BOOST_AUTO_TEST_CASE(jobs_without_effect_at_the_death_of_their_program_are_delivered_by_the_next) {

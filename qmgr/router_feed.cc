@@ -8,7 +8,7 @@ void RouterFeed::route(const ipc::route::Route& request) {
     return;
   }
   waiting_.push_back({request.request, std::string(request.recipient), std::string(request.sender),
-                      request.requiretls, std::string(request.transport)});
+                      request.requiretls, std::string(request.transport), request.flushed});
   want();
 }
 
@@ -19,7 +19,7 @@ void RouterFeed::send(const ipc::route::Route& request) {
 
 void RouterFeed::on_connected() {
   for (const Waiting& w : std::exchange(waiting_, {}))
-    send({w.request, w.recipient, w.sender, w.requiretls, w.transport});
+    send({w.request, w.recipient, w.sender, w.requiretls, w.transport, w.flushed});
 }
 void RouterFeed::on_refused(const Error&) {
   if (!waiting_.empty()) want();

@@ -22,6 +22,7 @@ class RouterFeed final : public Feed<ipc::route::FromRewrite, ipc::route::ToRewr
     std::string recipient, sender;
     mail::RequireTls requiretls = mail::RequireTls::unspecified;
     std::string transport;
+    bool flushed = false;
   };
   void send(const ipc::route::Route& request);
   void on_connected() override;
