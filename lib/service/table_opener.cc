@@ -14,11 +14,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 
+#include "lib/async/descriptor_message.h"
 #include "lib/map/table_file.h"
 #include "lib/service/named_tables.h"
 #include "lib/service/setup.h"
@@ -64,25 +64,11 @@ Result<Fd> open_listed(const std::vector<Listed>& allowed, const Request& reques
   return fd;
 }
 
-void answer(int socket, const Request& request, const Result<Fd>& opened) {
-  Reply reply{request.number, opened ? 0 : opened.error().sys_errno()};
-  iovec part{&reply, sizeof reply};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (opened) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = opened->get();
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  }
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno != EAGAIN)
-    ::_exit(0);  // nobody is there
+void answer(int socket, const Request& request, const Result<async::Fd>& opened) {
+  const Reply reply{request.number, opened ? 0 : opened.error().sys_errno()};
+  const std::string_view bytes(reinterpret_cast<const char*>(&reply), sizeof reply);
+  const auto sent = async::send_descriptor_message(socket, bytes, opened ? opened->get() : -1);
+  if (!sent && !sent.error().is_errno(EAGAIN)) ::_exit(0);  // nobody is there
 }
 
 [[noreturn]] void serve(int socket, const std::vector<Listed>& allowed) {
@@ -129,26 +115,12 @@ class TableOpener {
   }
 
  private:
-  int receive(Reply& reply, Fd& fd) {
-    iovec part{&reply, sizeof reply};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    ssize_t n = 0;
-    do {
-      n = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0) return errno;
-    if (n != sizeof reply) return EPIPE;  // the opener is gone
-    const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      int raw = -1;
-      std::memcpy(&raw, CMSG_DATA(header), sizeof raw);
-      fd = Fd(raw);
-    }
+  int receive(Reply& reply, async::Fd& fd) {
+    auto got = async::receive_descriptor_message(socket_.get(),
+                                                 {reinterpret_cast<char*>(&reply), sizeof reply});
+    if (!got) return got.error().sys_errno();
+    if (got->size != sizeof reply) return EPIPE;  // the opener is gone
+    fd = std::move(got->descriptor);
     return 0;
   }
 
