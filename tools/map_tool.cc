@@ -23,7 +23,7 @@
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
 #include "lib/sasl/base64.h"
-#include "tools/as_owner.h"
+#include "lib/service/as_account.h"
 #include "tools/map_message.h"
 #include "tools/map_options.h"
 #include "tools/own_tables.h"
@@ -113,6 +113,8 @@ Result<std::string> files_in_base64(const std::string& names) {
   return coded;
 }
 
+service::Account owner_of_file(const struct stat& file) { return {file.st_uid, file.st_gid}; }
+
 int build(const Invocation& in, const Spec& spec, Source kind) {
   if (!spec.indexed()) {
     complain(in, "fatal", spec.text() + not_made(spec.type));
@@ -146,8 +148,8 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   }
   file.reset();
   // What the text names is the business of whoever wrote it: root reads nothing in their place.
-  std::optional<AsOwner> owner;
-  if (there) owner.emplace(source, in.keep_root);
+  std::optional<service::AsAccount> owner;
+  if (there && !in.keep_root) owner.emplace(owner_of_file(source));
   if (owner && !owner->ok())
     return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
   const std::string shown = from_stdin ? "standard input" : spec.file;
@@ -280,8 +282,9 @@ int remove(const Invocation& in, const Spec& spec) {
   struct stat source{};
   if (::stat(spec.path().c_str(), &source) != 0)
     return failed(in, Error::from_errno(errno, "open " + spec.path()));
-  const AsOwner owner(source, in.keep_root);
-  if (!owner.ok())
+  std::optional<service::AsAccount> owner;
+  if (!in.keep_root) owner.emplace(owner_of_file(source));
+  if (owner && !owner->ok())
     return failed(in, Error::from_errno(errno, "become the owner of " + spec.path()));
   const bool fold = in.build.fold_keys;
   TableBar bar("Making " + spec.path());
