@@ -34,8 +34,6 @@ def takes(tool, option):
 @functools.cache
 def taken(tool):
     """The options that the program takes: {"-x", "--word"}. Of long ones those of --help are asked for."""
-    if tool == "penstock":
-        return {"-c", "--help", "--version", "--port", "--json"}
     words = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", run(tool, "--help").stdout))
     letters = {"-" + letter for letter in string.ascii_letters + string.digits + "#"}
     return {option for option in words | letters if takes(tool, option)}

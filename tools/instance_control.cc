@@ -1,0 +1,188 @@
+#include "tools/instance_control.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "lib/ipc/queue.h"
+#include "lib/service/lock.h"
+#include "lib/service/plan.h"
+#include "lib/service/setup.h"
+#include "tools/check.h"
+#include "tools/output.h"
+#include "tools/queue_client.h"
+#include "tools/tables.h"
+
+namespace pen::tools {
+namespace {
+
+void warn(const std::string& text) { fail_with(EX_OK, "warning: " + text); }
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (const auto& w : words) out.push_back(const_cast<char*>(w.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+/// The directory of the programs; says so when it is not daemon_directory's.
+std::string programs(const config::Config& config) {
+  auto [path, warning] = service::program_directory(config);
+  if (!warning.empty()) warn(warning);
+  return path;
+}
+
+/// What the files ask for and is done another way.
+void say_warnings(const config::Config& config) {
+  for (const auto& p : config.problems()) {
+    if (p.severity == config::Severity::warning) warn(p.message());
+  }
+}
+
+/// Services that are read and not run, but for those whose work is done elsewhere.
+void say_not_run(const config::Config& config) {
+  const auto machine = service::real_machine(service::program_directory(config).path);
+  const auto plan = service::make_plan(config, machine);
+  for (const auto& skipped : plan.skipped) {
+    if (skipped.work_is_done) continue;
+    warn("service " + skipped.label + " is not started: " + skipped.why);
+  }
+}
+
+}  // namespace
+
+int fail_with(int status, const std::string& text) {
+  std::fprintf(stderr, "penstock: %s\n", text.c_str());
+  return status;
+}
+
+int cannot_tell(const Error& why) {
+  const bool busy = why.is_errno(EAGAIN);
+  return fail_with(
+      busy ? EX_TEMPFAIL : EX_NOPERM,
+      busy ? why.message()
+           : "whether the mail system is running is known to whoever starts it, as a rule "
+             "root: " +
+                 why.message());
+}
+
+int InstanceControl::start() {
+  // What cannot be known here master will say: it takes the lock.
+  const auto running = service::running_master(service::state_directory(config_.settings()));
+  if (running && *running && !(*running)->gone_within(service::kDyingMaster)) {
+    return fail_with(
+        EX_UNAVAILABLE,
+        fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
+  }
+  // As with any value that cannot be read. The programs that need it would not start, and keep all mail waiting.
+  bool wrong = false;
+  for (const auto& p : class_problems(config_)) {
+    if (p.severity != config::Severity::error) continue;
+    fail_with(EX_CONFIG, p.message());
+    wrong = true;
+  }
+  if (wrong) return EX_CONFIG;
+  say_warnings(config_);
+  say_not_run(config_);
+  // A broken table keeps some mail waiting; not starting would keep all of it.
+  for (const std::string& fault : faults(config_)) warn(fault);
+  return run_master();
+}
+
+int InstanceControl::run_master() {
+  int pipe_fds[2];
+  if (::pipe(pipe_fds) != 0)
+    return fail_with(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
+  ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
+  const std::string path = programs(config_) + "/master";
+  const std::vector<std::string> words = {"master", "-c", config_.directory(), "-w",
+                                          std::to_string(pipe_fds[1])};
+  const auto argv = pointers(words);
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail_with(EX_OSERR, "fork: " + Error::from_errno(errno).message());
+  if (pid == 0) {
+    ::setsid();
+    const int null = ::open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+    if (null > 2) ::close(null);
+    if (::chdir("/") != 0) ::_exit(EX_OSERR);
+    ::execv(path.c_str(), argv.data());
+    ::_exit(EX_UNAVAILABLE);
+  }
+  ::close(pipe_fds[1]);
+  std::string text;
+  char part[512];
+  for (ssize_t n = 0; (n = ::read(pipe_fds[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(n));
+  if (text == "ok") {
+    print(fmt::format("started: master pid {}\n", pid));
+    return EX_OK;
+  }
+  int status = 0;
+  if (text.starts_with("started")) return fail_with(EX_TEMPFAIL, text);
+  if (::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    return fail_with(WEXITSTATUS(status), text.empty() ? "cannot run " + path : text);
+  }
+  return fail_with(EX_SOFTWARE, "master died while it was starting: see the log");
+}
+
+int InstanceControl::start_foreground() {
+  const std::string path = programs(config_) + "/master";
+  const std::vector<std::string> words = {"master", "-c", config_.directory(), "-f"};
+  ::execv(path.c_str(), pointers(words).data());
+  return fail_with(EX_UNAVAILABLE, path + ": " + Error::from_errno(errno).message());
+}
+
+int InstanceControl::signal_master(int signo, const char* done, milliseconds patience) {
+  const auto master = service::running_master(service::state_directory(config_.settings()));
+  if (!master) return cannot_tell(master.error());
+  if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  if (auto sent = (*master)->signal(signo); !sent && !sent.error().is_errno(ESRCH))
+    return fail_with(EX_NOPERM, sent.error().message());
+  if (patience.count() != 0 && !(*master)->gone_within(patience)) {
+    return fail_with(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", (*master)->pid()));
+  }
+  print(std::string(done) + "\n");
+  return EX_OK;
+}
+
+int InstanceControl::stop() {
+  const auto patience = config_.settings().stop_drain_time + seconds(10);
+  return signal_master(SIGTERM, "stopped", patience);
+}
+
+int InstanceControl::abort() { return signal_master(SIGQUIT, "stopped", seconds(10)); }
+
+int InstanceControl::reload() {
+  const auto master = service::running_master(service::state_directory(config_.settings()));
+  if (!master) return cannot_tell(master.error());
+  if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  const auto faults = tools::faults(config_);
+  for (const std::string& fault : faults) fail_with(EX_CONFIG, fault);
+  say_warnings(config_);
+  if (!faults.empty())
+    return fail_with(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
+  return signal_master(SIGHUP, "reloading", {});
+}
+
+int InstanceControl::flush() {
+  const auto done = QueueClient("penstock", config_)
+                        .ask(ipc::queue::Act{.request = 1,
+                                             .verb = ipc::queue::Verb::flush,
+                                             .all = true,
+                                             .site = {},
+                                             .queue_ids = {},
+                                             .filter = {}},
+                             [](auto&, auto&) {});
+  if (done.outcome != ipc::queue::Outcome::ok) return fail_with(EX_TEMPFAIL, "flush: " + done.text);
+  print(fmt::format("flushed: {} messages\n", done.count));
+  return EX_OK;
+}
+
+}  // namespace pen::tools

@@ -1,0 +1,25 @@
+#pragma once
+/// penstock status: what runs, and the session classes with their limits and counts.
+///
+/// Use:     return print_status(config, json);
+#include <expected>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "lib/config/config.h"
+#include "lib/ipc/sessions.h"
+
+namespace pen::tools {
+
+/// To standard output. Returns the exit status: EX_UNAVAILABLE when the mail system does not run.
+int print_status(const config::Config& config, bool json);
+
+/// What master.status says, as a table.
+std::string services_table(const nlohmann::ordered_json& status);
+
+/// What anvil counts, or why it cannot be asked.
+using SessionClasses = std::expected<ipc::sessions::Status, std::string>;
+std::string classes_table(const SessionClasses& classes);
+nlohmann::ordered_json to_json(const SessionClasses& classes);
+
+}  // namespace pen::tools

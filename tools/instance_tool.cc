@@ -1,0 +1,158 @@
+#include "tools/instance_tool.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "lib/base/text.h"
+#include "lib/config/config.h"
+#include "tools/check.h"
+#include "tools/instance_control.h"
+#include "tools/instance_status.h"
+#include "tools/output.h"
+
+namespace pen::tools {
+namespace {
+
+using Command = InstanceTool::Command;
+
+constexpr const char* kProgram = "penstock";
+
+/// The commands, as --help shows them.
+struct Row {
+  const char* name;
+  const char* words;  // behind it
+  const char* text;
+  Command command;
+};
+constexpr Row kCommands[] = {
+    {"init", " DIR [--port N]",
+     "make an instance: DIR/etc, DIR/spool, DIR/data, DIR/log (port 2525)", Command::init},
+    {"start", "", "start it in the background; returns when it serves", Command::start},
+    {"start-fg", "", "the same in the foreground", Command::start_foreground},
+    {"stop", "", "let what is in hand finish, at most stop_drain_time, and stop", Command::stop},
+    {"abort", "", "stop at once", Command::abort},
+    {"reload", "", "use the changed configuration; open sessions go on", Command::reload},
+    {"flush", "", "try all deferred mail now", Command::flush},
+    {"status", " [--json]", "what runs; session classes with their limits and counts",
+     Command::status},
+    {"check", "", "what is wrong with the configuration and the directories", Command::check}};
+
+/// The words behind a command, into the options.
+std::expected<void, service::Ending> read_command(const Row& row,
+                                                  const std::vector<std::string>& words,
+                                                  InstanceTool::Options& o) {
+  int port = static_cast<int>(o.instance.port);
+  service::CommandLine line{.program = kProgram,
+                            .usage = {std::string("penstock [-c DIR] ") + row.name + row.words},
+                            .about = row.text,
+                            .options = {}};
+  if (row.command == Command::init)
+    line.options.push_back(
+        {"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
+  if (row.command == Command::status)
+    line.options.push_back({"--json", "as JSON", service::set(o.json)});
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  auto rest = line.read(static_cast<int>(argv.size()), argv.data());
+  if (!rest) return std::unexpected(rest.error());
+  if (row.command == Command::init) {
+    if (rest->empty()) return std::unexpected(line.misuse("init needs a directory"));
+    o.instance.port = static_cast<unsigned>(port);
+    o.instance.directory = rest->front();
+    rest->erase(rest->begin());
+  }
+  if (rest->empty()) return {};
+  return std::unexpected(
+      line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
+}
+
+template <class... T>
+void say(fmt::format_string<T...> format, T&&... values) {
+  print(fmt::format(format, std::forward<T>(values)...) + "\n");
+}
+
+}  // namespace
+
+std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int argc,
+                                                                         const char* const* argv) {
+  Options o;
+  service::CommandLine line{.program = kProgram,
+                            .usage = {"penstock [-c DIR] COMMAND"},
+                            .about = "Makes, starts, stops and looks at a Penstock instance.",
+                            .options = {},
+                            .options_end_at_a_word = true,
+                            .help_names = "-h, --help"};
+  for (const Row& row : kCommands)
+    line.options.push_back({std::string(row.name) + row.words, row.text});
+  line.options.push_back({"", "Options before the command:"});
+  line.options.push_back(
+      {"-c DIR", "the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock)",
+       service::into(o.directory)});
+  const auto words = line.read(argc, argv);
+  if (!words) return std::unexpected(words.error());
+  if (words->empty()) return std::unexpected(line.incomplete());
+  const auto* row = std::ranges::find(kCommands, words->front(), &Row::name);
+  if (row == std::end(kCommands))
+    return std::unexpected(line.misuse("unknown command \"" + printable(words->front()) + "\""));
+  o.command = row->command;
+  if (auto read = read_command(*row, *words, o); !read) return std::unexpected(read.error());
+  return o;
+}
+
+int InstanceTool::run() {
+  if (options_.command == Command::init) return init();
+  const std::string directory = config::config_directory(options_.directory);
+  if (options_.command == Command::check) return check(directory);
+  const auto config = config::load(directory);
+  if (!config) return fail_with(EX_CONFIG, config.error().message());
+  InstanceControl control(*config);
+  switch (options_.command) {
+    case Command::init:
+    case Command::check:
+      break;
+    case Command::start:
+      return control.start();
+    case Command::start_foreground:
+      return control.start_foreground();
+    case Command::stop:
+      return control.stop();
+    case Command::abort:
+      return control.abort();
+    case Command::reload:
+      return control.reload();
+    case Command::flush:
+      return control.flush();
+    case Command::status:
+      return print_status(*config, options_.json);
+  }
+  return EX_SOFTWARE;
+}
+
+int InstanceTool::init() {
+  const NewInstance& what = options_.instance;
+  if (const auto ok = make_instance(what); !ok)
+    return fail_with(EX_CANTCREAT, ok.error().message());
+  say("made an instance in {}: it will listen on port {} of the loopback interface", what.directory,
+      what.port);
+  say("edit {0}/etc/main.cf, then: penstock -c {0}/etc start", what.directory);
+  if (::geteuid() != 0) {
+    say("it will run as this user: your mail goes to Maildirs below {}/mail, that of other users "
+        "of "
+        "this host waits in the queue",
+        what.directory);
+  }
+  if (::geteuid() == 0 && !::getpwnam("penstock")) {
+    say("there is no account \"penstock\": it will run as \"daemon\"; for more than a trial, make "
+        "the "
+        "account with scripts/accounts and set mail_owner");
+  }
+  return EX_OK;
+}
+
+}  // namespace pen::tools

@@ -1,0 +1,33 @@
+#pragma once
+/// penstock: makes, starts, stops and looks at an instance. Manual: man/penstock.1.
+///
+/// Use:     return service::run_tool<InstanceTool>(argc, argv);
+/// Parts:   instance.h makes one, instance_control.h starts and stops it, instance_status.h and check.h look at it.
+#include <expected>
+#include <string>
+
+#include "lib/service/command_line.h"
+#include "tools/instance.h"
+
+namespace pen::tools {
+
+class InstanceTool {
+ public:
+  enum class Command { init, start, start_foreground, stop, abort, reload, flush, status, check };
+  struct Options {
+    std::string directory;  // of main.cf, as it was given
+    Command command = Command::status;
+    NewInstance instance;  // init
+    bool json = false;     // status
+  };
+  static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
+
+  explicit InstanceTool(Options options) : options_(std::move(options)) {}
+  int run();
+
+ private:
+  int init();
+  Options options_;
+};
+
+}  // namespace pen::tools
