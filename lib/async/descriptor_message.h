@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "lib/async/fd.h"
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 
 namespace pen::async {
