@@ -111,7 +111,6 @@ bool Manager::others_wait() const { return orders_.any_waiting() || runners_.any
 
 void Manager::committed() {
   const Turn turn(turns_);
-  while (acknowledgements_.call_next()) active_.pack();
   acknowledgements_.commit_came();
   orders_.commit_came();
   runners_.commit_came();
@@ -128,7 +127,7 @@ void Manager::settle() {
     for (const auto& fn : std::exchange(when_recovered_, {})) fn();
   do {
     do {
-      while (acknowledgements_.due()) committed();
+      while (acknowledgements_.call_next()) active_.pack();
       new_mail_.admit();
       do_actions();
       while (Active* m = rounds_.next_over()) {

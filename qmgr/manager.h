@@ -66,7 +66,7 @@ class Manager {
   };
   Event event() { return {turns_, parts_}; }
 
-  /// A commit is back: more is durable.
+  /// A commit is back: more is durable. What waited for it is called by the settle that follows.
   void committed();
   /// A connection that was to be opened has a lease of its session class, or is refused one.
   void session_answer(ConnectionNumber connection, bool granted);

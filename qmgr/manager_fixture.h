@@ -90,6 +90,7 @@ class Qmgr : public Ports {
                                         spool_file, 0,
                                         [this, id](ipc::enqueue::Outcome o, const std::string&) {
                                           last_ = o;
+                                          active_at_answer = manager_->figures().active;
                                           if (o == ipc::enqueue::Outcome::ok)
                                             outside_.acknowledged.insert(id);
                                         });
@@ -340,9 +341,10 @@ class Qmgr : public Ports {
       handed;  // the ids of the jobs, in the order in which they were handed out
   std::size_t routes_asked = 0, settles_asked = 0;
   bool routes_for_domains = false;
-  std::size_t padding = 0;       // bytes of a body beyond its few words
-  bool hosts_silent = false;     // connections that are being opened stay so
-  microseconds service_time{0};  // of every job
+  std::size_t active_at_answer = 99;  // messages in the active set when the last answer came
+  std::size_t padding = 0;            // bytes of a body beyond its few words
+  bool hosts_silent = false;          // connections that are being opened stay so
+  microseconds service_time{0};       // of every job
   bool spool_opens = true;
   bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
        all_well = false, bounce_waits = false;
