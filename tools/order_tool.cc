@@ -71,7 +71,7 @@ std::string fault_of(const OrderTool::Options& o) {
 std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc,
                                                                    const char* const* argv) {
   Options o;
-  Selection selection(kProgram);
+  Selection selection;
   const auto order = [&o](Verb verb) {
     return
         [&o, verb](const service::Given& given) { return add_order(o.orders, verb, given.value); };

@@ -2,13 +2,10 @@
 /// The options by which penqueue and pensuper choose messages: --sender, --recipient, --domain, --older, --reply, and
 /// names of queues.
 ///
-/// Use:     Selection selection(kProgram);
+/// Use:     Selection selection;
 ///          append selection.rows() to the table of options; it must outlive the reading;
 ///          for each word: if (!selection.take_queue(word)) …
 /// Errors:  a value that cannot be meant is a wrong command line, which says what is wrong.
-#include <getopt.h>
-
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,14 +17,11 @@ namespace pen::tools {
 
 class Selection {
  public:
-  explicit Selection(std::string program) : program_(std::move(program)) {}
+  Selection() = default;
+  Selection(const Selection&) = delete;
+  Selection& operator=(const Selection&) = delete;
+  /// --sender, --recipient, --domain, --older, --reply.
   std::vector<service::Option> rows();
-  /// Long options for getopt_long(), without the closing entry.
-  static std::span<const option> options();
-  /// Lines for --help.
-  static const char* help();
-  /// Whether c was one of them.
-  bool take(int c, const char* value);
   /// "incoming", "active", "deferred", "hold": only messages there. false: not a queue.
   bool take_queue(std::string_view name);
   const ipc::queue::Filter& filter() const { return filter_; }
@@ -37,7 +31,6 @@ class Selection {
   /// What is wrong with the condition; empty: nothing.
   std::string condition(std::string& to, const std::string& text);
   std::string older(const std::string& text);
-  std::string program_;
   ipc::queue::Filter filter_;
 };
 

@@ -24,7 +24,7 @@ std::expected<ShapeTool::Options, service::Ending> ShapeTool::read(int argc,
   using service::into;
   using service::set;
   Options o;
-  Selection selection(kProgram);
+  Selection selection;
   int columns = 10, first = 5, subdomains = 5, rows = 0, batch = 0, width = 0;
   bool linear = false, parents = false;
   service::CommandLine line{

@@ -1,0 +1,47 @@
+#pragma once
+/// penqueue: lists the queue and has messages tried now. Manual: man/penqueue.1. Called mailq it lists.
+///
+/// Use:     keep_group_for_the_socket("penqueue"); return service::run_tool<QueueTool>(argc, argv);
+/// Errors:  those of QueueClient; EX_DATAERR: a message that was asked for is not there, or --log found damage.
+#include <expected>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/ipc/queue.h"
+#include "lib/service/command_line.h"
+#include "tools/spool_listing.h"
+
+namespace pen::tools {
+
+class QueueClient;
+
+class QueueTool {
+ public:
+  enum class Action { none, list, json, flush, message, site, log };
+  struct Options {
+    std::string directory;
+    Action action = Action::none;
+    bool verbose = false;
+    std::string target;              // of message, site
+    ipc::queue::List wanted;         // of list, json
+    std::vector<std::string> paths;  // of log; none: queue_log_directory
+    bool spool = false;              // list, json: files of the spool
+    SpoolChoice files;               // those
+  };
+  static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
+  /// A domain, with @ in front or not, or what stands in brackets in place of one, with a port or not.
+  static bool is_site(std::string_view text);
+
+  explicit QueueTool(Options options) : options_(std::move(options)) {}
+  int run();
+
+ private:
+  int dump();
+  int list_files(QueueClient& client);
+  int list(QueueClient& client);
+  int flush(QueueClient& client);
+  Options options_;
+};
+
+}  // namespace pen::tools
