@@ -2,7 +2,6 @@
 /// comes from its caller is a stranger's.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <getopt.h>
 #include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,24 +22,13 @@
 #include "lib/config/trusted.h"
 #include "lib/mail/queue_id.h"
 #include "lib/map/match_list.h"
+#include "lib/service/command_line.h"
 #include "lib/submission/drop_file.h"
 #include "lib/submission/login_senders.h"
 
 namespace {
 
 using namespace pen;
-
-constexpr const char* kHelp =
-    "usage: pendrop [-c DIR] [-rv]\n"
-    "\n"
-    "Takes a message from sendmail (see sendmail(1)) on standard input and leaves it in the "
-    "maildrop\n"
-    "directory, whether the mail system runs or not. Not for people: the input has a form of its "
-    "own.\n"
-    "  -c DIR  the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)\n"
-    "  -r      accepted, and changes nothing\n"
-    "  -v      print the queue id\n"
-    "  --help, --version\n";
 
 // Longer than anybody takes to write a message, and a bound on how long a lock is held.
 constexpr unsigned kLifetime = 18000;
@@ -262,36 +250,22 @@ int submit(const config::Settings& s, bool verbose) {
 int main(int argc, char** argv) {
   shut_out_the_caller();
   keep_environment({"MAIL_CONFIG", "MAIL_DEBUG", "MAIL_LOGTAG", "TZ", "LANG=C"});
-  const option long_options[] = {{"help", no_argument, nullptr, 1},
-                                 {"version", no_argument, nullptr, 2},
-                                 {nullptr, 0, nullptr, 0}};
   std::string directory;
   bool verbose = false;
-  for (int c; (c = ::getopt_long(argc, argv, "c:rv", long_options, nullptr)) != -1;) {
-    switch (c) {
-      case 1:
-        std::fputs(kHelp, stdout);
-        return 0;
-      case 2:
-        std::printf("pendrop (Penstock) %s\n", PEN_VERSION);
-        return 0;
-      case 'c':
-        directory = optarg;
-        break;
-      case 'r':  // as Postfix's sendmail calls its postdrop
-        break;
-      case 'v':
-        verbose = true;
-        break;
-      default:
-        std::fputs(kHelp, stderr);
-        return EX_USAGE;
-    }
-  }
-  if (optind != argc) {
-    std::fputs(kHelp, stderr);
-    return EX_USAGE;
-  }
+  const service::CommandLine line{
+      .program = "pendrop",
+      .usage = {"pendrop [-c DIR] [-rv]"},
+      .about =
+          "Takes a message from sendmail (see sendmail(1)) on standard input and leaves it in "
+          "the maildrop directory, whether the mail system runs or not. Not for people: the "
+          "input has a form of its own.",
+      .options = {service::directory_option(directory),
+                  // as Postfix's sendmail calls its postdrop
+                  {"-r", "accepted, and changes nothing", service::accepted()},
+                  {"-v", "print the queue id", service::set(verbose)}}};
+  const auto words = line.read(argc, argv);
+  if (!words) return words.error().print();
+  if (!words->empty()) return line.incomplete().print();
   const config::Config config = load(directory);
   keep_environment(config.settings().import_environment);
   check_permission(config.settings());

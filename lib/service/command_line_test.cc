@@ -95,6 +95,12 @@ BOOST_AUTO_TEST_CASE(a_wrong_command_line_is_named_with_the_way_to_the_help) {
   BOOST_TEST(tool.complaint({"-EX"}) == "tool: only one of -E, -X; see tool --help\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_caller_that_gives_no_words_at_all_not_even_a_name_is_read) {
+  Tool tool;
+  const char* const none[] = {nullptr};
+  BOOST_TEST(tool.line.read(0, none).value().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_number_is_within_its_bounds) {
   for (const char* wrong : {"0", "31", "-1", "1x", "", "99999999999999999999"}) {
     Tool tool;
