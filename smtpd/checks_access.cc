@@ -158,22 +158,28 @@ Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& na
   std::string_view verb, word;
   switch (action.kind) {
     case Kind::discard:
-      verb = "discard", word = "DISCARD action";
+      verb = "discard";
+      word = "DISCARD action";
       break;
     case Kind::hold:
-      verb = "hold", word = "HOLD action";
+      verb = "hold";
+      word = "HOLD action";
       break;
     case Kind::filter:
-      verb = "filter", word = "FILTER";
+      verb = "filter";
+      word = "FILTER";
       break;
     case Kind::redirect:
-      verb = "redirect", word = "REDIRECT";
+      verb = "redirect";
+      word = "REDIRECT";
       break;
     case Kind::bcc:
-      verb = "bcc", word = "BCC";
+      verb = "bcc";
+      word = "BCC";
       break;
     default:
-      verb = "prepend", word = "PREPEND";
+      verb = "prepend";
+      word = "PREPEND";
       break;
   }
   const bool no_message = !subject_.sender;

@@ -1,4 +1,4 @@
-/// The figures of seed 000: with a scale of 10 one message may have about 91 % of an idle system, two have 47 % each.
+/// The figures of the scheduler's source (docs/origins.md): with a scale of 10 one message may have about 91 % of an idle system, two have 47 % each.
 #include <boost/test/unit_test.hpp>
 
 #include <deque>

@@ -84,7 +84,7 @@ class TableServers(unittest.TestCase):
         with TableServer(self.path) as server, Peer() as peer:
             self.start(transport_maps=self.table(), relay_domains="hang.example", relayhost=f"[127.0.0.1]:{peer.port}",
                        smtpd_reject_unlisted_recipient="no")
-            for name, under_way in (("first", 455), ("second", 496)):  # of 500: seed 000's 91 %, then what is left so
+            for name, under_way in (("first", 455), ("second", 496)):  # of 500: 91 %, then what is left so
                 with Client(self.instance.port) as client:
                     client.send("a@example.org", [f"hang-{name}-{i}@hang.example" for i in range(1000)], CONTENT)
                 self.wait_look_ups(under_way)
