@@ -83,27 +83,28 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc,
       .about =
           "Acts on messages in the queue of a Penstock instance. ID is a queue id, ALL, or - "
           "to read ids from standard input, one a line.",
-      .options =
-          {{"-d ID", "delete", order(Verb::remove)},
-           {"-h ID", "put on hold", order(Verb::hold)},
-           {"-H ID", "release from hold", order(Verb::release)},
-           {"-r ID", "requeue: routed again, as new", order(Verb::requeue)},
-           {"-e ID",
-            "expire: tried once more at once, then returned to the sender; on hold: when released",
-            order(Verb::expire)},
-           {"-f ID", "expire, and release from hold", order(Verb::expire_release)},
-           {"-n, --dry-run", "list the messages that would be acted on, and do nothing",
-            service::set(o.dry_run)},
-           service::directory_option(o.directory),
-           {"-v", "name each message that is asked for", service::set(o.verbose)},
-           {"-p, -s, -S", "refused: there are no queue files to purge or to repair",
-            service::refused("not needed here: the queue has no files to repair or purge")},
-           {"", "Of the messages named, only those that every CHOICE fits:"}},
-      .notes =
-          "and that are in one of the QUEUEs: incoming, active, deferred, hold (default: all "
-          "of these); or maildrop, where messages wait that were submitted and not yet taken: "
-          "-d deletes them."};
+      .options = {
+          {"-d ID", "delete", order(Verb::remove)},
+          {"-h ID", "put on hold", order(Verb::hold)},
+          {"-H ID", "release from hold", order(Verb::release)},
+          {"-r ID", "requeue: routed again, as new", order(Verb::requeue)},
+          {"-e ID",
+           "expire: tried once more at once, then returned to the sender; on hold: when released",
+           order(Verb::expire)},
+          {"-f ID", "expire, and release from hold", order(Verb::expire_release)},
+          {"-n, --dry-run", "list the messages that would be acted on, and do nothing",
+           service::set(o.dry_run)},
+          service::directory_option(o.directory),
+          {"-v", "name each message that is asked for", service::set(o.verbose)},
+          {"-p, -s, -S", "refused: there are no queue files to purge or to repair",
+           service::refused("not needed here: the queue has no files to repair or purge")},
+          {"", "Of the messages named, only those that every CHOICE fits:"}}};
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
+  line.options.push_back(
+      {"",
+       "and that are in one of the QUEUEs: incoming, active, deferred, hold (default: all "
+       "of these); or maildrop, where messages wait that were submitted and not yet taken: "
+       "-d deletes them."});
   const auto queues = line.read(argc, argv);
   if (!queues) return std::unexpected(queues.error());
   for (const std::string& queue : *queues)

@@ -102,8 +102,7 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc,
                 "penqueue [-c DIR] --spool [-p | -j] [FILE | NUMBER | ID ...]",
                 "penqueue [-v] [-c DIR] --log [FILE | DIR ...]"},
       .about = "Lists the queue of a Penstock instance and has messages tried now.",
-      .options = table(o),
-      .notes = "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop."};
+      .options = table(o)};
   if (mailq) {
     line.usage = {"mailq [-C DIR] [CHOICE ...] [ID ...] [QUEUE ...]"};
     line.about = "Lists the queue of a Penstock instance.";
@@ -114,6 +113,8 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc,
   line.options.push_back({"-v", "say what was done", service::set(o.verbose)});
   line.options.push_back({"", "Only messages that every CHOICE fits are listed:"});
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
+  line.options.push_back(
+      {"", "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop."});
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   std::string wrong = take_target(o);

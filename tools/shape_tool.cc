@@ -34,30 +34,31 @@ std::expected<ShapeTool::Options, service::Ending> ShapeTool::read(int argc,
       .about =
           "Counts the messages in the queue of a Penstock instance by domain of their "
           "recipients and by age.",
-      .options =
-          {{"-s", "by domain of their senders", set(o.shape.by_sender)},
-           {"-t MINUTES", "the first column is for messages younger than that (default: 5)",
-            into(first, 1, kMaxMinutes)},
-           {"-b COUNT",
-            "so many columns, each twice as wide as the one before; the last is for all that is "
-            "older (default: 10)",
-            into(columns, 1, kMaxColumns)},
-           {"-l", "columns of equal width", set(linear)},
-           {"-p", "a line for each parent domain too: .example.com", set(parents)},
-           {"-m COUNT", "with -p: that has so many subdomains (default: 5)",
-            into(subdomains, 1, kMaxRows)},
-           {"-n COUNT", "only so many domains, those with most messages", into(rows, 1, kMaxRows)},
-           {"-N COUNT", "on a terminal show what there is after each so many messages",
-            into(batch, 1, kMaxRows)},
-           {"-w WIDTH", "lines of so many characters: longer names lose their beginning",
-            into(width, 80, kMaxWidth)},
-           {"-j", "one JSON object a line", set(o.json)},
-           service::directory_option(o.directory),
-           {"", "Only messages that every CHOICE fits are counted:"}},
-      .notes =
-          "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop "
-          "(default: incoming and active)."};
+      .options = {
+          {"-s", "by domain of their senders", set(o.shape.by_sender)},
+          {"-t MINUTES", "the first column is for messages younger than that (default: 5)",
+           into(first, 1, kMaxMinutes)},
+          {"-b COUNT",
+           "so many columns, each twice as wide as the one before; the last is for all that is "
+           "older (default: 10)",
+           into(columns, 1, kMaxColumns)},
+          {"-l", "columns of equal width", set(linear)},
+          {"-p", "a line for each parent domain too: .example.com", set(parents)},
+          {"-m COUNT", "with -p: that has so many subdomains (default: 5)",
+           into(subdomains, 1, kMaxRows)},
+          {"-n COUNT", "only so many domains, those with most messages", into(rows, 1, kMaxRows)},
+          {"-N COUNT", "on a terminal show what there is after each so many messages",
+           into(batch, 1, kMaxRows)},
+          {"-w WIDTH", "lines of so many characters: longer names lose their beginning",
+           into(width, 80, kMaxWidth)},
+          {"-j", "one JSON object a line", set(o.json)},
+          service::directory_option(o.directory),
+          {"", "Only messages that every CHOICE fits are counted:"}}};
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
+  line.options.push_back(
+      {"",
+       "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop "
+       "(default: incoming and active)."});
   const auto queues = line.read(argc, argv);
   if (!queues) return std::unexpected(queues.error());
   for (const std::string& queue : *queues)

@@ -176,7 +176,6 @@ std::string CommandLine::help() const {
   rows.emplace_back(help_names, "this text");
   rows.emplace_back("--version", "the version");
   out += columns(rows);
-  if (!notes.empty()) wrap(out, notes, 0, 0);
   return out;
 }
 

@@ -53,7 +53,6 @@ struct CommandLine {
   std::vector<std::string> usage;  // a line for each form, with the name of the program
   std::string about;               // before the options
   std::vector<Option> options;
-  std::string notes = {};              // after the options
   bool options_end_at_a_word = false;  // else options and words may be mixed
   std::string help_names = "--help";
 
