@@ -169,6 +169,10 @@ ordered_json json_of(const Seen& d) {
     j["tolerated_connections"] = f.tolerated_connections;
     j["tolerated_until"] = unix_seconds(f.tolerated_until);
   }
+  if (f.paying_connections > 0) {
+    j["paying_connections"] = f.paying_connections;
+    j["paying_until"] = unix_seconds(f.paying_until);
+  }
   return j;
 }
 
@@ -278,6 +282,9 @@ std::string show_text(const Seen& d) {
   if (f.tolerated_connections > 0)
     line("tolerates", fmt::format("{} connections; one more is tried after {}",
                                   f.tolerated_connections, when(f.tolerated_until)));
+  if (f.paying_connections > 0)
+    line("more do not pay", fmt::format("than {} connections; some more are tried after {}",
+                                        f.paying_connections, when(f.paying_until)));
   if (f.step_by_step_until != WallTime{})
     line("broke when pipelined",
          fmt::format("one command at a time until {}", when(f.step_by_step_until)));

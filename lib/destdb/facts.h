@@ -48,11 +48,13 @@ struct Facts {
   WallTime asked_last_until{};  // for that: the other hosts of a route come first until then
   WallTime
       one_domain_until{};  // it refused recipients in several domains in one transaction: one until then
+  std::uint32_t paying_connections = 0;  // more bring no more messages per second; 0: not known
+  WallTime paying_until{};               // when to try whether that is still so
   PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
              chunking, starttls, size_limit, connect_time, round_trip, service_time,
              messages_per_connection, tolerated_connections, tolerated_until, used, shown,
              closed_after, messages_until, measured, step_by_step_until, clear_text_until,
-             deferrals, asked_last_until, one_domain_until)
+             deferrals, asked_last_until, one_domain_until, paying_connections, paying_until)
   bool operator==(const Facts&) const = default;
 };
 

@@ -59,7 +59,11 @@ bool Model::measured_lately(const Destination& d) const {
 }
 
 bool Model::slow(const Destination& d, microseconds best) {
-  return best.count() > 0 && d.facts.service_time > best * kSlowFactor + kSlowFloor;
+  return best.count() > 0 && much_longer(d.facts.service_time, best);
+}
+
+bool Model::much_longer(microseconds time, microseconds best) {
+  return time > best * kSlowFactor + kSlowFloor;
 }
 
 microseconds Model::best_service_time(const std::vector<std::unique_ptr<Member>>& level) const {

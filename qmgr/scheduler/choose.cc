@@ -112,7 +112,11 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
     for (auto it = d.connections.rbegin(); it != d.connections.rend(); ++it) {
       Connection* c = *it;
       if (c->jobs() == 0 && c->state == Connection::State::open) {
-        if (idle == nullptr || c->number > idle->number) idle = c;
+        if (idle != nullptr && c->number < idle->number) continue;
+        if (!alone && leaves_to_others(*c, cluster, 1))
+          out.to_others = true;
+        else
+          idle = c;
         continue;
       }
       if (newest == nullptr || c->number > newest->number) newest = c;
@@ -178,6 +182,7 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
   if (chosen.rule == Choice::wait) {
     if (chosen.waits == Waits::limits && options.session_class)
       wait_for_session(j.route->cluster->levels[index]);
+    if (chosen.to_others) j.route->cluster->left_to_others = event;
     pool(j, chosen.waits, from_pool);
     return Outcome::pooled;
   }
@@ -195,6 +200,7 @@ Connection* Model::with_room(const std::vector<std::unique_ptr<Member>>& level) 
     if (dead(*member->destination) || holds_its_share(*member->destination)) continue;
     for (Connection* c : member->destination->connections) {
       if (c->state != Connection::State::open || c->waiting > 0 || !may_take(*c)) continue;
+      if (c->handed.empty() && leaves_to_others(*c, *member->cluster, 1)) continue;
       if (best == nullptr || c->handed.size() < best->handed.size()) best = c;
     }
   }
@@ -221,7 +227,7 @@ Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
 
 void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
                      bool may_probe, Chosen& into) const {
-  std::vector<Destination*> unused, retry, fewest;
+  std::vector<Destination*> open_to, unused, retry, fewest;
   into.waits = Waits::limits;
   Destination* closed = nullptr;
   for (const auto& member : level) {
@@ -233,6 +239,13 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
       if (d->holding == 0) into.waits = Waits::probe;  // else for what the first one meets
       continue;
     }
+    open_to.push_back(d);
+  }
+  if (level.size() > 1 && !open_to.empty()) {
+    drop_later(level, open_to);
+    into.to_others = into.to_others || open_to.empty();
+  }
+  for (Destination* d : open_to) {
     if (!d->connections.empty()) {
       if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
         fewest.clear();
@@ -258,6 +271,27 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
     take(Choice::retry, std::move(retry));
   else if (!fewest.empty())
     take(Choice::fewest, std::move(fewest));
+}
+
+void Model::drop_later(const std::vector<std::unique_ptr<Member>>& level,
+                       std::vector<Destination*>& those) const {
+  // A message alone goes to any host that is not slow, so that they share the load.
+  const std::size_t pooled = level.front()->cluster->pooled;
+  const bool alone = pooled == 0 && std::all_of(level.begin(), level.end(), [](const auto& m) {
+                       return m->destination->waiting == 0 && m->destination->handed == 0;
+                     });
+  microseconds soonest = microseconds::max();
+  for (const Destination* d : those) {
+    if (const microseconds end = ends_in(*d); end.count() > 0) soonest = std::min(soonest, end);
+  }
+  std::vector<Destination*> kept;
+  for (Destination* d : those) {
+    const microseconds end = ends_in(*d);
+    const bool later = alone ? much_longer(end, soonest)
+                             : sooner_by_others(level, end, pooled + 1, nullptr, those);
+    if (end.count() == 0 || !later) kept.push_back(d);
+  }
+  those = std::move(kept);
 }
 
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {

@@ -212,6 +212,7 @@ std::uint32_t Model::limit_in_time(const Destination& d) const {
   if (keeps_pace(d)) return 1;
   std::uint32_t limit = d.transport->limits.destination_concurrency;
   if (limit == 0) limit = kNoLimit;
+  if (const std::uint32_t paying = paying_limit(d); paying > 0) limit = std::min(limit, paying);
   if (d.facts.tolerated_connections > 0) {
     // Past its time the ceiling is probed by one more connection.
     const std::uint32_t learned =

@@ -99,6 +99,7 @@ void Model::hand(Connection& c, Job& j) {
   if (share.waiting.empty()) share.round.unlink();
   end_joining(j);
   j.place = Job::Place::handed;
+  if (c.handed.empty()) c.flows_since = now + path(c);
   c.handed.push_back(&j);
   if (c.spent()) spent.push_back(c.number);
   ++c.destination->transport->in_hand;
@@ -401,6 +402,7 @@ void Model::drop(Job& j) {
 }
 
 void Model::settle() {
+  ++event;
   schedule_gone_on();
   do {
     retire_spent();

@@ -182,7 +182,8 @@ struct Cluster {
   Node<Cluster> left{
       this};  // in Model::left: one that was awake went; others may have what it did not take
   std::size_t pooled = 0;
-  SteadyTime looked{};  // when a job last looked for a connection
+  SteadyTime looked{};               // when a job last looked for a connection
+  std::uint64_t left_to_others = 0;  // the Model::event in which one did not take what there was
   std::size_t references = 0;
   Node<Cluster> crowded{this};  // in Model::crowded while more than share_limit messages wait here
 };
@@ -212,6 +213,17 @@ struct RouteSet {
   SteadyTime judged{};         // when that was found
 };
 
+/// What so many connections to a destination bring (paying.cc).
+struct Yield {
+  SteadyTime since{};             // of the measure under way
+  std::uint32_t connections = 0;  // busy since then
+  std::uint32_t results = 0;      // since then
+  double rate = 0;             // results per second, of the last measure that nothing was tried in
+  std::uint32_t tried = 0;     // connections that a trial allows; 0: there is none
+  std::uint32_t compared = 0;  // those that rate was measured with
+  std::uint32_t before = 0;    // what was known to pay
+};
+
 struct Destination {
   std::string key;
   ipc::Destination address;
@@ -228,6 +240,7 @@ struct Destination {
   // two results of a flow have told the one from the other.
   microseconds dry_time{0}, path{0};
   bool told_apart = false;
+  Yield yield;
   std::uint32_t allowance = 0;            // connections while it is new or just back; 0: no matter
   std::uint32_t elsewhere = 0;            // connections of other hosts
   SteadyTime heard_until{};               // until when that is taken for true
@@ -299,7 +312,9 @@ struct Connection {
   std::uint32_t window = 1;    // jobs that its program takes at once
   microseconds round_trip{0};  // of the handshake: somebody nearer than the peer may have answered
   SteadyTime last_done = kNever;  // the last result came; kNever: none has
-  SteadyTime opened_at{};         // until it is open: when it was begun
+  SteadyTime
+      flows_since{};       // its peer works on the first of those in hand since then, at the latest
+  SteadyTime opened_at{};  // until it is open: when it was begun
   SteadyTime idle_since{};
   std::size_t waiting = 0;
   std::vector<Job*> handed;
@@ -489,6 +504,7 @@ struct Model {
   void measured(Connection& c, microseconds since_begun);
   /// So much slower than the best of its level that it had better be left to when that is full.
   static bool slow(const Destination& d, microseconds best);
+  static bool much_longer(microseconds time, microseconds best);
   /// The shortest service time in the level, as far as it was measured lately; 0: only one host works.
   microseconds best_service_time(const std::vector<std::unique_ptr<Member>>& level) const;
   bool measured_lately(const Destination& d) const;
@@ -501,6 +517,7 @@ struct Model {
     Connection* connection = nullptr;      // room, idle, ride
     std::vector<Destination*> candidates;  // for a new connection: one of them
     Waits waits = Waits::worker;           // if the rule is to wait
+    bool to_others = false;                // and there is something, but others are sooner
   };
   /// alone: for the job that runs alone, which the limits that keep the peace do not hold up.
   Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone) const;
@@ -508,7 +525,7 @@ struct Model {
   /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
   bool schedule(Job& j, bool from_pool = false);
   Outcome try_level(Job& j, std::size_t level, bool from_pool);
-  /// The one with the fewest jobs of those that would hand out another one now; nullptr: there is none.
+  /// Of the cluster's level, the one with the fewest jobs of those that would hand out another one now; nullptr: there is none.
   Connection* with_room(const std::vector<std::unique_ptr<Member>>& level) const;
   Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
                         const Connection& newest) const;
@@ -517,6 +534,9 @@ struct Model {
                 microseconds best) const;
   void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
                 bool may_probe, Chosen& into) const;
+  /// Of destinations that a connection may be opened to, those go of which others would have the job done sooner.
+  void drop_later(const std::vector<std::unique_ptr<Member>>& level,
+                  std::vector<Destination*>& those) const;
   std::size_t usable_level(const Cluster& c) const;
   void defer_dead(Job& j);
   void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);
@@ -536,15 +556,41 @@ struct Model {
   std::size_t fitting(const Connection& c) const;
   /// Jobs that wait with those in hand, and the connections that there may be for them.
   struct Share {
-    std::size_t jobs = 0, connections = 0;
+    std::size_t jobs = 0, connections = 0, hosts = 0;
   };
   Share left_to_share(const Connection& c) const;
   /// It takes the next job now.
   bool may_take(const Connection& c) const;
-  /// The next job would only wait on it, and is sooner begun by another connection.
-  bool leaves_to_others(const Connection& c) const;
   /// Jobs of its backlog that had better have another connection look for one.
   void spread(Connection& c);
+
+  // paying.cc
+  /// Connections that pay, as far as that is known; while something else is tried, that. 0: any number.
+  static std::uint32_t paying_limit(const Destination& d);
+  /// A result came from it, and so many jobs wait that it could have.
+  void learn_what_pays(Destination& d, std::size_t number);
+  void try_other(Destination& d, std::uint32_t n, std::size_t number);
+  void settle_paying(Destination& d, std::uint32_t paying);
+
+  // finish.cc
+  /// What a job takes its peer; 0: that was not measured lately.
+  microseconds expected(const Destination& d) const;
+  static microseconds path(const Destination& d);
+  /// When its peer could begin with a further job that takes so long.
+  microseconds free_in(const Connection& c, microseconds each) const;
+  /// When a further job would be done on it, or on a new connection to it; 0: nobody knows.
+  microseconds ends_in(const Connection& c) const;
+  microseconds ends_in(const Destination& d) const;
+  /// Until then the busy connections of the level, but for one, and new ones to these destinations could do so many further jobs.
+  bool sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end,
+                        std::size_t number, const Connection* without,
+                        std::span<Destination* const> openable) const;
+  /// Where its worker would do more: a host of the same level that a connection may be opened to. nullptr: nowhere.
+  Destination* worker_is_better_at(const Connection& c) const;
+  /// It closes, and its worker takes the next job there.
+  void move_worker(Connection& c, Destination& to);
+  /// The others would be through with all that waits in the cluster, and so many jobs more, before it had done the next.
+  bool leaves_to_others(const Connection& c, const Cluster& cluster, std::size_t further) const;
 
   // pool.cc
   void pool(Job& j, Waits waits, bool at_front);
@@ -651,6 +697,7 @@ struct Model {
   WallTime one_domain_until{};     // the latest of that name
   List<Cluster> crowded;
   List<Cluster> left;
+  std::uint64_t event = 1;  // rises with each event, and when a connection goes within one
   std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes
   std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;

@@ -11,6 +11,10 @@
 
 namespace pen::qmgr::scheduler {
 
+namespace {
+constexpr int kTries = 8;  // clusters that a connection looks at for a job
+}  // namespace
+
 Claim& Model::claim(Party& p, Transport& t, bool probe) {
   Claim* found = nullptr;
   p.each_claim([&](Claim& c) {
@@ -125,7 +129,7 @@ void Model::unpool(Job& j) {
 
 bool Model::wake(Cluster& c) {
   PoolShare* s = c.full.front();
-  if (s == nullptr || c.awake > 0) return false;
+  if (s == nullptr || c.awake > 0 || c.left_to_others == event) return false;
   end_wait(*s);
   wait_for(*s, Waits::worker);
   s->waits = Waits::worker;
@@ -171,6 +175,7 @@ void Model::unblock(Cluster& c) {
 }
 
 void Model::recheck(Destination& d) {
+  ++event;
   // After a failure: jobs that have no working destination left are deferred, others look again.
   if (dead(d)) {
     std::vector<Cluster*> hopeless;
@@ -197,10 +202,17 @@ Job* Model::pull(Connection& c) {
   // the messages.
   Destination& d = *c.destination;
   if (holds_its_share(d)) return nullptr;
-  for (int tries = 0; tries < 8 && !d.hungry.empty(); ++tries) {
+  const Member* left_at = nullptr;  // the first whose jobs had better wait for others
+  for (int tries = 0; tries < kTries && !d.hungry.empty(); ++tries) {
     Member& m = *d.hungry.front();
+    if (&m == left_at) return nullptr;
     d.hungry.rotate();
     if (usable_level(*m.cluster) != m.level) continue;
+    // After a few it takes one all the same: nobody may look through all of them.
+    if (c.handed.empty() && tries < kTries - 1 && leaves_to_others(c, *m.cluster, 0)) {
+      if (left_at == nullptr) left_at = &m;
+      continue;
+    }
     PoolShare& s = *m.cluster->round.front();
     prefetch(*s.party);
     Job& j = *s.jobs.front();
@@ -232,6 +244,9 @@ Job* Model::steal(Connection& c) {
   }
   if (victim == nullptr) return nullptr;
   if (victim->destination != c.destination && holds_its_share(*c.destination)) return nullptr;
+  if (const microseconds its = expected(*victim->destination);
+      its.count() > 0 && ends_in(c) > free_in(*victim, its))
+    return nullptr;  // it is as soon done there
   Job& j = *victim->round.front()->waiting.front();
   if (j.route->cluster->transport->solo == &j) return nullptr;
   const Cluster& wanted = *j.route->cluster;
@@ -265,8 +280,10 @@ void Model::pump_workers() {
       }
       unpool(j);
       if (schedule(j, true)) return true;
-      if (j.share->waits == Waits::limits)
-        j.route->cluster->left.unlink();  // the others would look in vain
+      // The others would look in vain; those of other clusters not, if it left something.
+      if (Cluster& c = *j.route->cluster;
+          j.share->waits == Waits::limits && c.left_to_others != event)
+        c.left.unlink();
       return j.share->waits != waits;
     };
     for (;;) {  // first: their share is small, and kept for them

@@ -223,11 +223,15 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
   }
   if (held && !s.holds_its_share(d)) s.unblock(d);
   if (t.exclusive()) s.mark_dirty(t);
+  if (answered && c.last_cluster != nullptr) s.learn_what_pays(d, c.last_cluster->pooled);
   if (auto still = s.connections.find(connection); still != s.connections.end()) {
+    Destination* better = nullptr;
     if (c.state == Connection::State::retiring) {
       if (c.handed.empty()) s.erase(c);
     } else if (s.keeps_pace(d) && t.limits.rate_delay > t.limits.idle_age) {
       s.retire(c);  // it would be open for nothing until the next delivery
+    } else if (c.handed.empty() && (better = s.worker_is_better_at(c)) != nullptr) {
+      s.move_worker(c, *better);
     } else {
       s.hand_out(c);
       if (c.jobs() == 0) s.set_idle(c);

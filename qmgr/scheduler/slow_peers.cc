@@ -112,8 +112,7 @@ class World {
     std::size_t host = 0;
     std::deque<std::pair<HandJob, SteadyTime>> in_hand;
     SteadyTime last{};
-    SteadyTime group =
-        kNever;  // offers == pipelining: when the next message's commands could still go along
+    SteadyTime group = SteadyTime::min();  // PIPELINING: until then the next one goes along
     bool serving = false;
     bool closing = false;
   };
@@ -243,6 +242,7 @@ class World {
     l.in_hand.pop_front();
     l.serving = false;
     l.last = last_ = now_;
+    outcome_.at_end = static_cast<std::uint32_t>(live_.size());
     --left_;
     AtWork& work = at_work_[host];
     --work.now;
@@ -348,12 +348,15 @@ bool suffices(const Burst& b, microseconds by) {
       std::uint64_t messages;
     };
     std::vector<Part> parts;
+    microseconds soonest = microseconds::max(), latest{0};
     for (const std::size_t h : r.hosts) {
       for (const std::uint64_t n : deliverable(b, b.hosts[h], by))
         parts.push_back({b.hosts[h].each(), n});
-      if (!b.known && r.messages >= r.hosts.size() && b.hosts[h].setup() + b.hosts[h].alone() > by)
-        return false;
+      soonest = std::min(soonest, b.hosts[h].setup() + b.hosts[h].alone());
+      latest = std::max(latest, b.hosts[h].setup() + b.hosts[h].alone());
     }
+    // The first message, or that of each host.
+    if ((b.known ? std::min(latest, 3 * soonest + milliseconds(50)) : latest) > by) return false;
     // As many connections as there are workers: those that deliver most.
     std::sort(parts.begin(), parts.end(),
               [](const Part& x, const Part& y) { return x.messages > y.messages; });

@@ -61,7 +61,8 @@ Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages,
 struct Outcome {
   microseconds took{0};  // until the last message was delivered
   std::uint64_t opened = 0;
-  std::uint32_t most = 0;  // connections at once
+  std::uint32_t most = 0;    // connections at once
+  std::uint32_t at_end = 0;  // when the last message was delivered
 };
 /// The burst through the real scheduler: all messages come at once, those of the routes in turns.
 Outcome run(const Burst& b);
@@ -70,7 +71,8 @@ Outcome run(const Burst& b);
 /// and never idle: for each route the sum of what its hosts could deliver so must reach its messages. Of too few
 /// workers each delivers on one connection at a time: their time must suffice for the deliveries of all routes, each at
 /// the hosts that take least of it, and no route has more connections than workers. Hosts that nobody knows must be
-/// found out about: each has its first message, where there are as many messages.
+/// found out about: each has its first message. And a message alone goes to any host of those that do not take three times as
+/// long as others, because hosts of equal preference share the load.
 microseconds limit(const Burst& b);
 
 /// Postfix: a delivery agent per connection, one message at a time on it; a limit for the next hop, whatever its hosts, from

@@ -39,7 +39,7 @@ microseconds Model::service_time(Connection& c, microseconds since_begun) {
   const auto gap = c.last_done == kNever
                        ? microseconds::max()
                        : std::chrono::duration_cast<microseconds>(now - c.last_done);
-  c.last_done = now;
+  c.last_done = c.flows_since = now;
   // A measure of long ago says nothing.
   const microseconds old = measured_lately(d) ? d.facts.service_time : microseconds(0);
   if (since_begun <= gap) {  // the flow was dry
@@ -69,6 +69,8 @@ std::size_t Model::fitting(const Connection& c) const {
     const Share share = left_to_share(c);
     if (share.connections <= 1)
       n = c.window;  // nobody else could take them
+    else if (each.count() == 0 && share.hosts > 1)
+      n = 1;  // the others may be quicker by far
     else if (const auto its = static_cast<std::int64_t>(share.jobs / share.connections);
              each.count() == 0)
       n = std::min(std::max<std::int64_t>(n, 2), its);
@@ -79,34 +81,25 @@ std::size_t Model::fitting(const Connection& c) const {
 }
 
 Model::Share Model::left_to_share(const Connection& c) const {
-  Share out{c.waiting + c.handed.size(), 0};
+  Share out{c.waiting + c.handed.size(), 0, 0};
   if (c.last_cluster == nullptr) return out;
   const Cluster& cluster = *c.last_cluster;
   out.jobs += cluster.pooled;
   const std::size_t usable = usable_level(cluster);
   if (usable == cluster.levels.size()) return out;
   for (const auto& m : cluster.levels[usable]) {
-    if (!dead(*m->destination)) out.connections += limit_in_time(*m->destination);
+    if (dead(*m->destination)) continue;
+    out.connections += limit_in_time(*m->destination);
+    ++out.hosts;
   }
   return out;
-}
-
-bool Model::leaves_to_others(const Connection& c) const {
-  const microseconds each = c.destination->facts.service_time;
-  if (each.count() > 0 && (each < kTurn || each <= path(c))) return false;
-  if (c.last_cluster == nullptr) return false;
-  // As many jobs as connections: one for each of the others, as soon as it is free.
-  std::size_t others = 0;
-  const std::size_t usable = usable_level(*c.last_cluster);
-  if (usable == c.last_cluster->levels.size()) return false;
-  for (const auto& m : c.last_cluster->levels[usable]) others += m->destination->connections.size();
-  return c.waiting + c.last_cluster->pooled < others;
 }
 
 bool Model::may_take(const Connection& c) const {
   if (c.spent() || must_pause(*c.destination)) return false;
   if (c.handed.empty()) return true;
-  return c.handed.size() < fitting(c) && !leaves_to_others(c);
+  return c.handed.size() < fitting(c) && worker_is_better_at(c) == nullptr &&
+         (c.last_cluster == nullptr || !leaves_to_others(c, *c.last_cluster, 0));
 }
 
 microseconds Model::worth_waiting(const Connection& c) const {
