@@ -29,8 +29,8 @@ void Model::learn_what_pays(Destination& d, std::size_t number) {
   const auto n = static_cast<std::uint32_t>(d.connections.size());
   const bool busy =
       number > 0 && expected(d) >= kQuick && d.holding == n &&
-      std::all_of(d.connections.begin(), d.connections.end(), [](const Connection* c) {
-        return c->state == Connection::State::open && !c->handed.empty();
+      std::all_of(d.connections.begin(), d.connections.end(), [this](const Connection* c) {
+        return c->state == Connection::State::open && (!c->handed.empty() || c->last_done == now);
       });
   if (number == 0 && y.tried > 0) settle_paying(d, y.before);  // nothing was found out
   if (!busy || n != y.connections) {
@@ -39,11 +39,13 @@ void Model::learn_what_pays(Destination& d, std::size_t number) {
     y.results = 0;
     return;
   }
-  if (++y.results < kResults * n || now == y.since) return;
+  // The first of each tell of what was before.
+  if (++y.results == n) y.since = now;
+  if (y.results < (kResults + 1) * n || now == y.since) return;
   const double rate =
-      static_cast<double>(y.results) / std::chrono::duration<double>(now - y.since).count();
+      static_cast<double>(y.results - n) / std::chrono::duration<double>(now - y.since).count();
   y.since = now;
-  y.results = 0;
+  y.results = n;
   if (y.tried == 0) {
     y.rate = rate;
     if (wall >= d.facts.paying_until) try_other(d, n, number);
@@ -77,7 +79,7 @@ void Model::try_other(Destination& d, std::uint32_t n, std::size_t number) {
   }
   const std::uint32_t fewer = std::max(least, n / 2);
   const double begins = std::chrono::duration<double>(d.facts.connect_time + expected(d)).count();
-  const double cost = n + y.rate * begins / 2;
+  const double cost = 1.5 * n + y.rate * begins / 2;
   if (fewer >= n || static_cast<double>(number) < static_cast<double>(kCost) * cost) return;
   y.tried = fewer;
   give_back(d, fewer);

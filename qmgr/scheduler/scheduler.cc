@@ -223,7 +223,8 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
   }
   if (held && !s.holds_its_share(d)) s.unblock(d);
   if (t.exclusive()) s.mark_dirty(t);
-  if (answered && c.last_cluster != nullptr) s.learn_what_pays(d, c.last_cluster->pooled);
+  if (answered && c.last_cluster != nullptr)  // its part of what waits for the hosts of its level
+    s.learn_what_pays(d, c.last_cluster->pooled / c.last_cluster->levels.front().size());
   if (auto still = s.connections.find(connection); still != s.connections.end()) {
     Destination* better = nullptr;
     if (c.state == Connection::State::retiring) {

@@ -391,12 +391,18 @@ microseconds limit(const Burst& b) {
 microseconds postfix(const Burst& b, std::uint64_t seed) {
   Random random(seed);
   struct NextHop {
-    std::uint32_t left, window, busy = 0;
+    std::uint32_t left, window, most, busy = 0;
     std::vector<std::size_t> idle;  // connections, by their hosts
   };
   std::vector<NextHop> hops;
-  for (const Route& r : b.routes)
-    hops.push_back({r.messages, std::min(b.initial, b.concurrency), 0, {}});
+  for (const Route& r : b.routes) {
+    // More than its hosts work on at a time bring nothing.
+    std::uint32_t most = 0;
+    for (const std::size_t h : r.hosts)
+      most += b.hosts[h].at_a_time > 0 ? b.hosts[h].at_a_time : b.concurrency;
+    most = std::min(most, b.concurrency);
+    hops.push_back({r.messages, std::min(b.initial, most), most, 0, {}});
+  }
   struct Delivery {
     microseconds done;
     std::size_t hop, host;
@@ -430,7 +436,7 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
     now = d.done;
     NextHop& hop = hops[d.hop];
     --hop.busy;
-    hop.window = std::min(hop.window + 1, b.concurrency);
+    hop.window = std::min(hop.window + 1, hop.most);
     hop.idle.push_back(d.host);
   }
   return now;
