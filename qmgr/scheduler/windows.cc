@@ -8,6 +8,7 @@
 ///
 /// - A connection has as many jobs in hand as keep its peer busy for a round trip, and no more: what is in hand cannot be
 ///   given to another connection that falls free. The rest waits in the pool, where whoever is free first takes it.
+/// - Which connection has the last jobs: finish.cc. How many connections pay: paying.cc.
 /// - A job waits on a connection only for as long as opening another one would take; the fewer workers are free, the
 ///   longer.
 /// - Of a host that was never measured a connection has one job, or its share of what waits up to what a path as long as
