@@ -17,7 +17,7 @@ target_include_directories(pen_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BIN
 target_compile_options(pen_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
   $<$<CXX_COMPILER_ID:Clang>:-Wimplicit-fallthrough -Wunreachable-code -Wunreachable-code-return -Wextra-semi-stmt
-    -Wunused-member-function -Wunused-template -Wunused-macros -Wmissing-prototypes -Wmissing-variable-declarations
+    -Wunused-member-function -Wunused-macros -Wmissing-prototypes -Wmissing-variable-declarations
     -Wold-style-cast -Wcast-align -Wdouble-promotion -Wconditional-uninitialized -Wsuggest-override -Wcomma
     -Wzero-as-null-pointer-constant -Wheader-hygiene -Wrange-loop-analysis -Wdeprecated>)
 target_compile_definitions(pen_options INTERFACE PEN_VERSION="${PROJECT_VERSION}")
