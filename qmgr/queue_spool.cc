@@ -113,10 +113,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, ListSpool m) {
   numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
   std::size_t in_slice = 0;
   for (const spool::FileNumber number : numbers) {
-    if (++in_slice % kSlice == 0) {
-      poke_();
-      co_await loop_.yield();
-    }
+    if (++in_slice % kSlice == 0) co_await loop_.yield();
     if (!spool_->files().contains(number)) continue;  // or no longer
     SpoolFile file = spool_file(number, known);
     file.request = m.request;

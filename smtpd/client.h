@@ -12,8 +12,8 @@
 
 #include "lib/mail/envelope.h"
 #include "lib/smtpd/auth.h"
-#include "smtpd/names.h"
 #include "lib/smtpd/tls.h"
+#include "smtpd/names.h"
 
 namespace pen::smtpd {
 
