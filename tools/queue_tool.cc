@@ -37,15 +37,11 @@ std::string take_words(Options& o, Selection& selection, const std::vector<std::
   return {};
 }
 
-/// The files that a listing of the spool is of.
-std::string take_files(Options& o, const Selection& selection,
-                       const std::vector<std::string>& words) {
-  if ((o.action != Action::none && !lists(o.action)) || !selection.empty())
-    return "--spool goes with -p or -j, and with nothing else";
+/// The files of the spool that a listing is of. Returns what is wrong with the words; empty: nothing.
+std::string take_files(Options& o, const std::vector<std::string>& words) {
   for (const std::string& word : words)
     if (!o.files.take(word))
       return "neither a file of the spool nor a queue id: " + printable(word);
-  if (o.action == Action::none) o.action = Action::list;
   return {};
 }
 
@@ -70,20 +66,20 @@ std::vector<service::Option> table(Options& o) {
       return take(given);
     };
   };
-  return {
-      {"-p", "list, in the form of mailq; with IDs, only those messages", action(Action::list)},
-      {"-j", "list, one JSON object a line", action(Action::json)},
-      {"-f", "try every deferred message now", action(Action::flush)},
-      {"-i ID", "try that message now", with_target(Action::message)},
-      {"-s SITE", "try the messages for that domain now", with_target(Action::site)},
-      {"--spool",
-       "list the files that hold large messages, and whose they are; with arguments, only those",
-       service::set(o.spool)},
-      {"--log",
-       "print the files of the queue log as text (default: queue_log_directory), whether the "
-       "mail system runs or not; with -v every field. Exit status 65: something is damaged",
-       action(Action::log)},
-      service::directory_option(o.directory)};
+  return {{"-p", "list, in the form of mailq; with IDs, only those messages", action(Action::list)},
+          {"-j", "list, one JSON object a line", action(Action::json)},
+          {"-f", "try every deferred message now", action(Action::flush)},
+          {"-i ID", "try that message now", with_target(Action::message)},
+          {"-s SITE", "try the messages for that domain now", with_target(Action::site)},
+          {"--spool",
+           "list the files that hold large messages, and whose they are; with arguments, only "
+           "those",
+           service::set(o.spool)},
+          {"--log",
+           "print the files of the queue log as text (default: queue_log_directory), whether the "
+           "mail system runs or not; with -v every field. Exit status 65: something is damaged",
+           action(Action::log)},
+          service::directory_option(o.directory)};
 }
 
 }  // namespace
@@ -119,7 +115,8 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc,
   if (!words) return std::unexpected(words.error());
   std::string wrong = take_target(o);
   if (o.spool) {
-    wrong = take_files(o, selection, *words);
+    const bool alone = (o.action == Action::none || lists(o.action)) && selection.empty();
+    wrong = alone ? take_files(o, *words) : "--spool goes with -p or -j, and with nothing else";
   } else if (lists(o.action)) {
     wrong = take_words(o, selection, *words);
     o.wanted.request = 1;
@@ -157,12 +154,9 @@ int QueueTool::run() {
   if (options_.action == Action::log) return dump();
   const config::Config config = load_instance(kProgram, options_.directory);
   QueueClient client(kProgram, config);
-  if (options_.spool) return list_files(client);
+  if (options_.spool)
+    return list_spool(kProgram, client, options_.files, options_.action == Action::json);
   return lists(options_.action) ? list(client) : flush(client);
-}
-
-int QueueTool::list_files(QueueClient& client) {
-  return list_spool(kProgram, client, std::move(options_.files), options_.action == Action::json);
 }
 
 int QueueTool::dump() {

@@ -14,8 +14,6 @@
 
 namespace pen::tools {
 
-class QueueClient;
-
 class QueueTool {
  public:
   enum class Action { none, list, json, flush, message, site, log };
@@ -26,8 +24,8 @@ class QueueTool {
     std::string target;              // of message, site
     ipc::queue::List wanted;         // of list, json
     std::vector<std::string> paths;  // of log; none: queue_log_directory
-    bool spool = false;              // list, json: files of the spool
-    SpoolChoice files;               // those
+    bool spool = false;              // list, json: of the spool's files
+    SpoolChoice files;               // of spool
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
   /// A domain, with @ in front or not, or what stands in brackets in place of one, with a port or not.
@@ -38,7 +36,6 @@ class QueueTool {
 
  private:
   int dump();
-  int list_files(QueueClient& client);
   int list(QueueClient& client);
   int flush(QueueClient& client);
   Options options_;

@@ -41,6 +41,13 @@ BOOST_AUTO_TEST_CASE(messages_are_tried_by_id_by_site_or_all) {
   BOOST_TEST(read_options<QueueTool>({"--log", "a", "b"})->paths.size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(files_of_the_spool_are_listed_by_number_or_message) {
+  const auto all = read_options<QueueTool>({"--spool", "-j"});
+  BOOST_REQUIRE(all);
+  BOOST_TEST((all->spool && all->files.all()));
+  BOOST_TEST(!read_options<QueueTool>({"--spool", "17", kId})->files.all());
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   const auto refused = [](std::initializer_list<const char*> words, const char* why) {
     const std::string text = refusal<QueueTool>(words);
@@ -50,6 +57,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   refused({"-f", "word"}, "usage: penqueue");
   refused({"-f", "--domain", "example.com"}, "usage: penqueue");
   refused({"--log", "--domain", "example.com"}, "usage: penqueue");
+  refused({"--spool", "no.id"}, "neither a file of the spool nor a queue id: no.id");
+  refused({"--spool", "-f"}, "--spool goes with -p or -j");
+  refused({"--spool", "--domain", "example.com"}, "--spool goes with -p or -j");
   refused({"-p", "-f"}, "only one of -p, -j, -f, -i, -s, --log");
   refused({"-p", "no.id"}, "neither a queue id nor a queue: no.id");
   refused({"-i", "no.id"}, "not a queue id: no.id");
