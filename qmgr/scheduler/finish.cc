@@ -20,8 +20,8 @@ constexpr milliseconds kQuick{20};
 // Differences below this, or a 32nd, are noise.
 constexpr milliseconds kNoise{5};
 constexpr int kNoiseShare = 32;
-// A worker goes where it does so many times as much.
-constexpr double kWorthMoving = 1.25;
+// A worker goes where it does so many times as much: another connection, and the peer begins anew.
+constexpr double kWorthMoving = 2;
 }  // namespace
 
 microseconds Model::expected(const Destination& d) const {

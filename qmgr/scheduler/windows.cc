@@ -99,7 +99,8 @@ Model::Share Model::left_to_share(const Connection& c) const {
 bool Model::may_take(const Connection& c) const {
   if (c.spent() || must_pause(*c.destination)) return false;
   if (c.handed.empty()) return true;
-  return c.handed.size() < fitting(c) && worker_is_better_at(c) == nullptr &&
+  // Whether its worker had better go is asked now and then: it walks over the level.
+  return c.handed.size() < fitting(c) && (c.done % 8 != 0 || worker_is_better_at(c) == nullptr) &&
          (c.last_cluster == nullptr || !leaves_to_others(c, *c.last_cluster, 0));
 }
 
