@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
   int rules = 200;
   app.add_option("--size", size, "MiB of text");
   app.add_option("--rules", rules, "rules of each table");
-  CLI11_PARSE(app, argc, argv);
+  CLI11_PARSE(app, argc, argv)
   const std::string text = lines_of_text(size << 20);
   say("coming in, line by line", coming_in<ByLine>(text));
   say("coming in, plain lines in one piece", coming_in<ByPiece>(text));

@@ -569,7 +569,7 @@ int main(int argc, char** argv) {
                  "open so many sessions instead, report, and hold them until standard input ends");
   app.add_option("--idle-at-once", options.idle_at_once, "of them in the greeting phase at once");
   app.add_flag("-v,--verbose", options.verbose, "refusals on standard error as they come");
-  CLI11_PARSE(app, argc, argv);
+  CLI11_PARSE(app, argc, argv)
   if (options.recipients < 1 || options.connections < 1)
     die("at least one recipient and one connection");
   target = options.unix_path.empty() ? Address::inet(options.host, options.port)

@@ -598,7 +598,7 @@ int main(int argc, char** argv) {
                  "write each message taken into this directory as 1, 2, 3 …");
   app.add_option("--count-file", options.count_file,
                  "append the counts to this file instead of standard output");
-  CLI11_PARSE(app, argc, argv);
+  CLI11_PARSE(app, argc, argv)
   options.delay = delay_ms / 1e3;
   options.greeting_delay = greeting_ms / 1e3;
   options.ehlo_delay = ehlo_ms / 1e3;

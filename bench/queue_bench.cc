@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   retry->add_option("--segment-size", work.segment_size);
   retry->add_option("--delays", work.delays, "milliseconds added to each sync, a round for each")
       ->delimiter(',');
-  CLI11_PARSE(app, argc, argv);
+  CLI11_PARSE(app, argc, argv)
   if (writer->parsed()) measure_writer(directory, messages, bytes, groups);
   if (recovery->parsed()) measure_recovery(directory, megabytes);
   if (retry->parsed()) {

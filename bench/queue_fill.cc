@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   app.add_option("--first", work.first, "the first N");
   app.add_option("--segment-size", work.segment_size, "of a new queue");
   app.add_option("--logs", work.logs)->check(CLI::IsMember({"many", "single"}));
-  CLI11_PARSE(app, argc, argv);
+  CLI11_PARSE(app, argc, argv)
   struct stat before{};
   const bool there = ::stat(work.directory.c_str(), &before) == 0;
   fill(work);

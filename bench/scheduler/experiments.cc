@@ -52,7 +52,8 @@ namespace {
 std::vector<float> delays_between(const StreamOutcome& stream, double from, double to) {
   std::vector<float> out;
   for (const auto& d : stream.delays) {
-    if (d.arrival >= from && d.arrival < to) out.push_back(d.delay);
+    const auto arrival = static_cast<double>(d.arrival);
+    if (arrival >= from && arrival < to) out.push_back(d.delay);
   }
   return out;
 }
