@@ -32,12 +32,12 @@ std::string greeting(unsigned pid);
 
 /// What a client that logs in is told of.
 struct Request {
-  std::string_view mechanism, service;
+  std::string mechanism, service;
   bool secured = false;  // the connection is encrypted
-  std::string_view local_address, remote_address;
+  std::string local_address, remote_address;
   std::uint16_t local_port = 0, remote_port = 0;  // 0: not known
   /// Base 64; nullopt: the client sent none (which is not the same as an empty one).
-  std::optional<std::string_view> initial;
+  std::optional<std::string> initial;
 };
 std::string auth_line(std::uint32_t id, const Request& request);
 std::string continue_line(std::uint32_t id, std::string_view base64);
