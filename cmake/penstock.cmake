@@ -189,7 +189,8 @@ function(pen_fuzz name)
   add_executable(${name}_fuzz ${A_SOURCES})
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_fuzz PRIVATE pen_options ${deps})
-  target_compile_options(${name}_fuzz PRIVATE -Wno-missing-prototypes)  # libFuzzer has no header for what it calls
+  # libFuzzer has no header for what it calls.
+  set_source_files_properties(${A_SOURCES} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
   target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
   pen_precompile(${name}_fuzz program)
   set(PEN_FUZZ_SECONDS 5 CACHE STRING "How long ctest runs each fuzz target")

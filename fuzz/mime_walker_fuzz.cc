@@ -16,6 +16,19 @@ using namespace pen;
 struct Whole final : mail::MimeWalker::Sink {
   std::string text, events;
   std::size_t longest = 0;
+  Whole(std::string_view input, std::size_t step, bool lines) {
+    mail::MimeWalker walker(*this, {.mime = true,
+                                    .lines = lines,
+                                    .max_field = 1000,
+                                    .max_line = 100,
+                                    .max_boundary = 70,
+                                    .max_depth = 5});
+    mail::BdatScanner scanner({.replace_bare_cr = false});
+    for (std::size_t at = 0; at < input.size(); at += step)
+      scanner.feed(input.substr(at, step), walker);
+    scanner.finish(walker);
+    walker.finish();
+  }
   void put(char what, std::string_view piece, bool ends) {
     // What is not looked at comes as it was cut.
     if (what != 'm' || !events.ends_with('m')) events += what;
@@ -40,22 +53,6 @@ struct Whole final : mail::MimeWalker::Sink {
   void body(std::string_view piece, bool ends) override { put('b', piece, ends); }
 };
 
-Whole walk(std::string_view input, std::size_t step, bool lines) {
-  Whole sink;
-  mail::MimeWalker walker(sink, {.mime = true,
-                                 .lines = lines,
-                                 .max_field = 1000,
-                                 .max_line = 100,
-                                 .max_boundary = 70,
-                                 .max_depth = 5});
-  mail::BdatScanner scanner({.replace_bare_cr = false});
-  for (std::size_t at = 0; at < input.size(); at += step)
-    scanner.feed(input.substr(at, step), walker);
-  scanner.finish(walker);
-  walker.finish();
-  return sink;
-}
-
 /// As it is stored: lines that end in CRLF.
 struct Stored {
   std::string out;
@@ -71,13 +68,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   mail::BdatScanner scanner({.replace_bare_cr = false});
   scanner.feed(input, stored);
   scanner.finish(stored);
-  const Whole lines = walk(input, size + 1, true);
+  const Whole lines(input, size + 1, true);
   PEN_CHECK(lines.text == stored.out, "something was lost");
   PEN_CHECK(lines.longest <= 1000, "a piece beyond the bounds");
-  const Whole cut = walk(input, 1 + size % 7, true);
+  const Whole cut(input, 1 + size % 7, true);
   PEN_CHECK(cut.events == lines.events && cut.text == lines.text, "the cut matters");
-  PEN_CHECK(walk(input, size + 1, false).text == stored.out, "something was lost without lines");
-  PEN_CHECK(walk(input, 3, false).text == stored.out, "something was lost in cuts");
+  PEN_CHECK(Whole(input, size + 1, false).text == stored.out, "something was lost without lines");
+  PEN_CHECK(Whole(input, 3, false).text == stored.out, "something was lost in cuts");
 
   std::string list(input);
   const auto same = mail::replace_addresses(

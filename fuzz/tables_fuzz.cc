@@ -28,9 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& destination : split_destinations(e.value)) PEN_CHECK(!destination.empty());
   }
   for (const auto& item : pen::split_list(text)) PEN_CHECK(!item.empty());
-  if (const auto network = parse_network(text)) {
+  if (const auto network = pen::parse_network(text)) {
     PEN_CHECK(network->contains(network->base));
-    PEN_CHECK(parse_ip(network->base.text()).has_value());
+    PEN_CHECK(pen::parse_ip(network->base.text()).has_value());
   }
   if (text.find('/') == std::string_view::npos && text.find(':') == std::string_view::npos) {
     if (const auto list = MatchList::open(MatchList::Kind::host, text, {})) {

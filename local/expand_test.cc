@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_value_is_read_into_its_kinds_of_destination) {
 }
 
 /// What a list reads as: kinds by a letter each, and texts.
-std::string read_as(std::string_view list) {
+static std::string read_as(std::string_view list) {
   const auto targets = parse_targets(list);
   BOOST_REQUIRE(targets);
   std::string out;

@@ -43,7 +43,6 @@ class Client {
     loop.run();
     if (fd) fd_ = std::move(*fd);
   }
-  bool connected() const { return static_cast<bool>(fd_); }
   /// The answer; empty: the connection ended.
   std::string ask(const std::string& word) {
     const std::string text = word + "\n";

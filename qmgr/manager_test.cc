@@ -442,7 +442,7 @@ BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
 }
 
 /// Gives an order and has it carried out as far as can be without time passing.
-void obeyed(Qmgr& qmgr, const std::string& id, ipc::queue::Verb verb) {
+static void obeyed(Qmgr& qmgr, const std::string& id, ipc::queue::Verb verb) {
   std::optional<ipc::queue::Outcome> outcome;
   qmgr.manager_->event()->orders.give(*qmgr.where(id), verb,
                                       [&](ipc::queue::Outcome o) { outcome = o; });

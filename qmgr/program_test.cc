@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_look_up_that_waited_for_its_connection_asks_what_one_does
   rewrite->on_message = [&asked](ipc::route::ToRewrite& m, std::vector<async::Fd>&) {
     asked.push_back(encode(std::get<ipc::route::Route>(m)));
   };
-  RouterFeed feed(loop, scratch.file("private/rewrite"), [] {});
+  RouterFeed feed(loop, scratch.file("private/rewrite"));
   feed.start(program->manager());
   const ipc::route::Route request{.request = 7,
                                   .recipient = "r@x.example",
@@ -329,8 +329,8 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_sends_nonsense_harms_nobody_else) {
 }
 
 /// What qmgr answers to this, from a receiver with a spool file in its hands.
-async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, mail::Envelope e,
-                                       std::uint64_t permit, std::string body) {
+static async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, mail::Envelope e,
+                                              std::uint64_t permit, std::string body) {
   auto channel = co_await Fixture::connect(l, path);
   BOOST_REQUIRE(channel.has_value());
   ipc::enqueue::Enqueue request{2, std::move(e), 0, body, permit};

@@ -14,12 +14,30 @@ const WallTime kNow = WallTime(seconds(1700000000));
 
 /// A filter in words.
 struct With : Filter {
-  With& sender_is(std::string v) { return sender = std::move(v), *this; }
-  With& recipient_is(std::string v) { return recipient = std::move(v), *this; }
-  With& domain_is(std::string v) { return domain = std::move(v), *this; }
-  With& older_is(seconds v) { return older = v, *this; }
-  With& reply_is(std::string v) { return reply = std::move(v), *this; }
-  With& places_is(std::uint8_t v) { return places = v, *this; }
+  With& sender_is(std::string v) {
+    sender = std::move(v);
+    return *this;
+  }
+  With& recipient_is(std::string v) {
+    recipient = std::move(v);
+    return *this;
+  }
+  With& domain_is(std::string v) {
+    domain = std::move(v);
+    return *this;
+  }
+  With& older_is(seconds v) {
+    older = v;
+    return *this;
+  }
+  With& reply_is(std::string v) {
+    reply = std::move(v);
+    return *this;
+  }
+  With& places_is(std::uint8_t v) {
+    places = v;
+    return *this;
+  }
 };
 
 /// A message in a retry log that arrived an hour ago.

@@ -6,6 +6,14 @@ namespace pen::testing {
 
 class ManualClock final : public Clock {
  public:
+  ManualClock() = default;
+  ManualClock(const ManualClock& o) : Clock(), steady_(o.steady_), wall_(o.wall_) {}
+  ManualClock& operator=(const ManualClock& o) {
+    steady_ = o.steady_;
+    wall_ = o.wall_;
+    return *this;
+  }
+  ~ManualClock() override = default;
   SteadyTime now() const override { return steady_; }
   WallTime wall_now() const override { return wall_; }
   void advance(std::chrono::nanoseconds by) {
