@@ -182,19 +182,17 @@ Answer by_worker(const Order& order, bool shared) {
   return std::move(out.answer);
 }
 
-/// nullopt: it was not delivered, and the account's own worker may do better.
+/// nullopt: none can be had on this system.
 std::optional<Answer> by_postman(const Order& order, const Round& round) {
   auto postman = postmen().take(round);
   if (!postman) return trouble("4.3.0", "delivery process: " + postman.error().message());
   auto out = talk_with(postman->socket.get(), order);
-  if (out.over || !out.answered) return std::move(out.answer);
-  if (out.answer.unfit) {
+  if (out.answered && out.answer.unfit) {
     postmen().unfit(out.answer.status.text);
     return std::nullopt;
   }
-  // As a mailbox that is a link out of its directory: the account's own worker can go there.
-  if (out.answer.confined) return std::nullopt;
-  if (out.answer.status.action == mail::Action::delivered) postmen().give_back(*std::move(postman));
+  if (out.answered && !out.over && out.answer.status.action == mail::Action::delivered)
+    postmen().give_back(*std::move(postman));
   return std::move(out.answer);
 }
 

@@ -36,7 +36,6 @@ Answer deliver(const Round& round, const Work& work, JobStream& job) {
   Answer answer;
   if (!work.only_look) {
     answer.status = store_content(work, job, [](const auto&... what) { return store(what...); });
-    answer.confined = answer.status.action != mail::Action::delivered;
     return answer;
   }
   // Nobody needs the content, but it stands before the next job.

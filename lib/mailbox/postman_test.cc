@@ -190,20 +190,6 @@ BOOST_AUTO_TEST_CASE(an_account_has_no_more_than_its_rights) {
   BOOST_TEST(deliver(work(2)).dsn == "2.0.0");
 }
 
-BOOST_AUTO_TEST_CASE(a_mailbox_that_is_a_link_to_elsewhere_is_delivered_to_as_ever) {
-  testing::ScratchDir elsewhere;
-  BOOST_REQUIRE(::chmod(elsewhere.path().c_str(), 0755) == 0);
-  BOOST_TEST(deliver(work(1)).dsn == "2.0.0");
-  const auto disk = elsewhere.file("disk");
-  fs::create_directory(disk);
-  BOOST_REQUIRE(::chown(disk.c_str(), first + 2, first + 1002) == 0);
-  auto away = work(2, "away/");
-  fs::create_directory_symlink(disk, scratch.file(std::to_string(first + 2)) + "/away");
-  BOOST_TEST(deliver(away).dsn == "2.0.0");
-  BOOST_TEST(fs::exists(disk + "/new"));
-  BOOST_TEST(!fs::is_empty(disk + "/new"));
-}
-
 BOOST_AUTO_TEST_CASE(no_account_of_the_system_is_delivered_for) {
   for (const auto& [uid, gid] : {std::pair(0U, 100U), {first - 1, 100U}, {first + 1, 0U}}) {
     auto low = work(1);

@@ -58,9 +58,8 @@ struct Answer {
   // why one of forward_files that is there was not obeyed; the delivery was made as if there were none
   std::string file_ignored;
   mail::DeliveryStatus status;
-  bool unfit = false;     // of a postman: it does none at all; the status says why
-  bool confined = false;  // of a postman: what confines it may be why it failed
-  PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status, unfit, confined)
+  bool unfit = false;  // of a postman: it does none at all; the status says why
+  PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status, unfit)
 };
 
 /// Deferred.
