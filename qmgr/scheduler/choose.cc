@@ -287,9 +287,9 @@ void Model::drop_later(const std::vector<std::unique_ptr<Member>>& level,
   std::vector<Destination*> kept;
   for (Destination* d : those) {
     const microseconds end = ends_in(*d);
-    const bool later = end.count() > 0 &&
-                       (alone ? much_longer(end, soonest)
-                              : sooner_by_others(level, end, pooled + 1, nullptr, those));
+    const bool later =
+        end.count() > 0 && (alone ? much_longer(end, soonest)
+                                  : sooner_by_others(level, end, pooled + 1, nullptr, those));
     if (!later) kept.push_back(d);
   }
   those = std::move(kept);
