@@ -22,7 +22,6 @@
 namespace {
 
 using namespace pen;
-using async::Fd;
 using async::Gate;
 using async::Loop;
 using async::Stream;

@@ -157,8 +157,8 @@ inline void Host::six_that_hang(const std::string& addresses, const std::string&
   if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("gate").c_str(), uid, 0) == 0);
   BOOST_REQUIRE(::mkfifo(out("begun").c_str(), 0666) == 0);
   if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("begun").c_str(), uid, 0) == 0);
-  const async::Fd begun(::open(out("begun").c_str(), O_RDWR | O_CLOEXEC));
-  const async::Fd gate(::open(out("gate").c_str(), O_RDWR | O_CLOEXEC));
+  const Fd begun(::open(out("begun").c_str(), O_RDWR | O_CLOEXEC));
+  const Fd gate(::open(out("gate").c_str(), O_RDWR | O_CLOEXEC));
   message->body = ipc::Content::in_memory(text);
   auto aliases_open = map::MapList::open("inline:{ {robot = |cat > " + out("robot") +
                                          "}, {far = far@x.example}" + table + " }");

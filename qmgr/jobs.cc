@@ -64,7 +64,7 @@ void Jobs::hand(HandJob& a) {
   Active& m = active_.at(a.message);
   ipc::delivery::Job job = job_of(m, a);
   std::string reread;
-  async::Fd fd;
+  Fd fd;
   if (m.spool_file != 0) {
     auto opened = around_.ports.open_body(m.spool_file, m.id());
     if (!opened) {

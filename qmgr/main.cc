@@ -233,7 +233,7 @@ Result<service::Hooks> start(service::Context& c) {
                                     spool->release(), *destinations->release());
   program->start();
   if (orders_only) {
-    for (async::Fd& tool : c.take_listeners())
+    for (Fd& tool : c.take_listeners())
       c.loop().spawn("tool", program->serve(async::Stream(c.loop(), std::move(tool))));
   }
   c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); },

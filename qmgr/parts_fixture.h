@@ -35,17 +35,17 @@ struct NotedPorts final : Ports {
   void open_connection(const std::string&, const ipc::delivery::OpenConnection&, const std::string&,
                        std::uint32_t) override {}
   void close_connection(const std::string&, ConnectionNumber) override {}
-  void hand_job(const std::string&, ipc::delivery::Job& job, async::Fd) override {
+  void hand_job(const std::string&, ipc::delivery::Job& job, Fd) override {
     jobs.push_back(job);
     jobs.back().inline_body = {};
   }
-  void notify(const ipc::bounce::Notify& n, async::Fd) override {
+  void notify(const ipc::bounce::Notify& n, Fd) override {
     notices.push_back(n);
     notices.back().inline_body = {};
   }
-  Result<async::Fd> open_body(std::uint64_t, const std::string&) override {
+  Result<Fd> open_body(std::uint64_t, const std::string&) override {
     if (!spool_opens) return fail_errno("open", EIO);
-    return async::Fd();
+    return Fd();
   }
   void readers_lost() override { ++readers_gone; }
   void release_body(std::uint64_t spool_file, const std::string&) override {

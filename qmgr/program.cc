@@ -56,7 +56,7 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       queue_(
           loop, *manager_, Maildrop(pool_, options_.path("maildrop")), options_.orders_only,
           [this] { return status(); },
-          [this](std::uint64_t file, const std::string& id) -> Result<async::Fd> {
+          [this](std::uint64_t file, const std::string& id) -> Result<Fd> {
             if (spool_ == nullptr) return fail_errno(id, ENOENT);
             return spool_->open_apart(file);
           },

@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(a_large_body_travels_by_descriptor_and_its_file_is_used_aga
 
 BOOST_AUTO_TEST_CASE(a_look_up_that_waited_for_its_connection_asks_what_one_does_that_did_not) {
   std::vector<std::string> asked;
-  rewrite->on_message = [&asked](ipc::route::ToRewrite& m, std::vector<async::Fd>&) {
+  rewrite->on_message = [&asked](ipc::route::ToRewrite& m, std::vector<Fd>&) {
     asked.push_back(encode(std::get<ipc::route::Route>(m)));
   };
   RouterFeed feed(loop, scratch.file("private/rewrite"));

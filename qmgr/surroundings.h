@@ -54,8 +54,8 @@ class Ports {
                                std::uint32_t limit) = 0;
   virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
   /// The slot is the edge's to fill. body: open when the body is not inline.
-  virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, async::Fd body) = 0;
-  virtual void notify(const ipc::bounce::Notify& request, async::Fd body) = 0;
+  virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) = 0;
+  virtual void notify(const ipc::bounce::Notify& request, Fd body) = 0;
   /// A lease of the session class for a connection to this host, answered by Manager::session_answer(). Only with session
   /// classes.
   virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/,
@@ -63,7 +63,7 @@ class Ports {
   /// The connection is closed, or wanted no more; it may have no lease.
   virtual void release_session(ConnectionNumber) {}
   /// A descriptor on a spooled body, for reading.
-  virtual Result<async::Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
+  virtual Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// A program is gone without an answer for the bodies that it was given: something of it may read on.
   virtual void readers_lost() {}
   /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.

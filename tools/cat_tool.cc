@@ -29,7 +29,7 @@ std::string file_behind(int fd) {
   return n < 0 ? "a spool file" : std::string(path, static_cast<std::size_t>(n));
 }
 
-MessageSource of_queue(ipc::queue::Content& content, const std::vector<async::Fd>& fds) {
+MessageSource of_queue(ipc::queue::Content& content, const std::vector<Fd>& fds) {
   MessageSource source;
   source.envelope = std::move(content.envelope);
   source.name = source.envelope.queue_id;
@@ -55,7 +55,7 @@ MessageSource of_queue(ipc::queue::Content& content, const std::vector<async::Fd
 
 /// Standard input that is no file, such as a pipe, as a file without a name; none: it is a file. The beginning must be
 /// that of a submitted message: nothing else is copied.
-async::Fd spool_standard_input() {
+Fd spool_standard_input() {
   struct stat st{};
   if (::fstat(STDIN_FILENO, &st) != 0)
     die(kProgram, EX_IOERR, Error::from_errno(errno, "standard input").message());
@@ -63,7 +63,7 @@ async::Fd spool_standard_input() {
   const char* wanted = std::getenv("TMPDIR");
   std::string path =
       std::string(wanted != nullptr && *wanted != '\0' ? wanted : "/tmp") + "/pencat.XXXXXX";
-  async::Fd file(::mkostemp(path.data(), O_CLOEXEC));
+  Fd file(::mkostemp(path.data(), O_CLOEXEC));
   if (!file) die(kProgram, EX_CANTCREAT, Error::from_errno(errno, "create " + path).message());
   ::unlink(path.c_str());
   std::string piece(kPiece, '\0');
@@ -174,7 +174,7 @@ bool CatTool::show_file(const std::string& name, int fd, Found where) {
 
 CatTool::Shown CatTool::show_path(const std::string& name, const std::string& path, int flags,
                                   Found where) {
-  const async::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (fd.get() < 0) {
     if (errno == ENOENT) return Shown::no;
     die(kProgram, errno == EACCES ? EX_NOPERM : EX_NOINPUT,

@@ -101,7 +101,7 @@ int list_spool(const std::string& program, QueueClient& client, SpoolChoice choi
   request.request = 1;
   request.files = choice.numbers();
   std::size_t count = 0;
-  const auto done = client.ask(request, [&](ipc::queue::FromQmgr& m, std::vector<async::Fd>&) {
+  const auto done = client.ask(request, [&](ipc::queue::FromQmgr& m, std::vector<Fd>&) {
     const auto* file = std::get_if<SpoolFile>(&m);
     if (file == nullptr || !choice.found(*file)) return;
     if (count++ == 0 && !json)

@@ -32,7 +32,3 @@ class Fd {
 };
 
 }  // namespace pen
-
-namespace pen::async {
-using pen::Fd;  // the name that older code has for it
-}

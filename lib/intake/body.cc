@@ -81,7 +81,7 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
     co_return;
   }
   // A descriptor of its own: the write may outlive this task and the lease.
-  async::Fd own(::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0));
+  Fd own(::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0));
   if (!own) {
     problem_ = Problem::write_failed;
     error_text_ = Error::from_errno(errno, "spool file").message();

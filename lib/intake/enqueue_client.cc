@@ -26,8 +26,8 @@ Enqueued translate(Outcome outcome) {
 
 class EnqueueClient::LeaseImpl final : public Lease {
  public:
-  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id,
-            async::Fd fd, std::uint64_t offset)
+  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id, Fd fd,
+            std::uint64_t offset)
       : client_(std::move(client)), epoch_(epoch), id_(id), fd_(std::move(fd)), offset_(offset) {}
   ~LeaseImpl() override {
     if (valid() && !used_)
@@ -45,7 +45,7 @@ class EnqueueClient::LeaseImpl final : public Lease {
  private:
   std::shared_ptr<EnqueueClient*> client_;
   std::uint64_t epoch_, id_;
-  async::Fd fd_;
+  Fd fd_;
   std::uint64_t offset_;
   bool used_ = false;
 };

@@ -60,7 +60,7 @@ struct Fixture {
     return std::get<M>(std::move(r->message));
   }
   template <class M>
-  void send(const M& message, std::span<async::Fd> fds = {}) {
+  void send(const M& message, std::span<Fd> fds = {}) {
     BOOST_TEST_REQUIRE(server->send(message, fds).has_value());
   }
   template <class T>
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_leased_body_dies_with_its_connection) {
   std::optional<LeaseAnswer> leased;
   loop.spawn("l", store_result(client->lease(5, soon()), &leased));
   const auto ask = receive<LeaseSpool>();
-  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  Fd fds[] = {Fd(::memfd_create("spool", 0))};
   send(SpoolLeased{ask.request, Outcome::ok, 77, 4096}, fds);
   auto lease = wait(leased);
   BOOST_TEST_REQUIRE((lease.outcome == Enqueued::ok));
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_comes_with_the_end_of_the_connection_counts)
   accept();
   std::optional<LeaseAnswer> leased;
   loop.spawn("l", store_result(client->lease(5, soon()), &leased));
-  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  Fd fds[] = {Fd(::memfd_create("spool", 0))};
   send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 82, 0}, fds);
   auto lease = wait(leased);
   auto a = envelope_of("A");
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_lease_goes_back_when_its_message_was_not_taken) {
   accept();
   std::optional<LeaseAnswer> leased;
   loop.spawn("l", store_result(client->lease(5, soon()), &leased));
-  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  Fd fds[] = {Fd(::memfd_create("spool", 0))};
   send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 79, 0}, fds);
   auto lease = wait(leased);
   auto a = envelope_of("A");
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_body_stops_writing_into_a_lease_that_died) {
   bool drained = false;
   loop.spawn("d", async::testing::store_done(body.drain(soon()), &drained));
   const int file = ::memfd_create("spool", 0);
-  async::Fd fds[] = {async::Fd(::dup(file))};
+  Fd fds[] = {Fd(::dup(file))};
   send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 80, 0}, fds);
   for (int i = 0; i < 1000 && !drained; ++i) loop.run_once(milliseconds(5));
   BOOST_TEST_REQUIRE(drained);
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(an_unused_lease_goes_back) {
   accept();
   std::optional<LeaseAnswer> leased;
   loop.spawn("l", store_result(client->lease(5, soon()), &leased));
-  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  Fd fds[] = {Fd(::memfd_create("spool", 0))};
   send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 78, 0}, fds);
   wait(leased).lease.reset();
   BOOST_TEST(receive<ReturnLease>().lease == 78u);
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_asked_for_until_a_qmgr_gives_one) {
   die();
   BOOST_TEST(!leased.has_value());
   accept();
-  async::Fd fds[] = {async::Fd(::memfd_create("spool", 0))};
+  Fd fds[] = {Fd(::memfd_create("spool", 0))};
   send(SpoolLeased{receive<LeaseSpool>().request, Outcome::ok, 81, 0}, fds);
   BOOST_TEST((wait(leased).outcome == Enqueued::ok));
 }

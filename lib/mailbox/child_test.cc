@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_large_body_comes_through_from_a_file_at_an_offset) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   BOOST_REQUIRE(fd >= 0);
   const auto answer =
-      deliver_in_child(work, ipc::Content::in_file(async::Fd(fd), 6, content.size()), seconds(60));
+      deliver_in_child(work, ipc::Content::in_file(Fd(fd), 6, content.size()), seconds(60));
   BOOST_TEST(answer.status.dsn == "2.0.0");
   std::string expected = "Return-Path: <a@b>\n" + content;
   std::erase(expected, '\r');
@@ -82,8 +82,7 @@ BOOST_AUTO_TEST_CASE(a_large_body_comes_through_from_a_file_at_an_offset) {
 BOOST_AUTO_TEST_CASE(a_spool_file_that_is_too_short_is_deferred_without_a_delivery) {
   const auto path = scratch.write("spool", "short");
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto answer =
-      deliver_in_child(work, ipc::Content::in_file(async::Fd(fd), 0, 5000), seconds(30));
+  const auto answer = deliver_in_child(work, ipc::Content::in_file(Fd(fd), 0, 5000), seconds(30));
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   BOOST_TEST(mails().empty());
 }
@@ -248,8 +247,8 @@ BOOST_AUTO_TEST_CASE(content_that_is_another_messages_after_a_read_is_not_delive
   std::string content = "Subject: big\r\n\r\n";
   while (content.size() < 300'000) content += "0123456789\r\n";
   const auto path = scratch.write("spool", content);
-  auto body = ipc::Content::in_file(async::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0,
-                                    content.size());
+  auto body =
+      ipc::Content::in_file(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, content.size());
   int reads = 0;
   body.check_reads([&reads](int) -> Result<void> {
     if (++reads < 3) return {};
@@ -271,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_forward_file_that_cannot_be_opened_is_none) {
   const auto closed = scratch.write("closed", "eve@example.org\n");
   own(closed);
   BOOST_REQUIRE(::chmod(closed.c_str(), 0) == 0);
-  const async::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
   scratch.file("socket").copy(at.sun_path, sizeof at.sun_path - 1);

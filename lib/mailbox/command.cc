@@ -184,13 +184,13 @@ class Run {
   Result<void> start() {
     int in[2], out[2], failure[2];
     if (::pipe2(in, O_CLOEXEC) != 0) return fail_errno("pipe");
-    async::Fd in_read(in[0]);
-    in_ = async::Fd(in[1]);
+    Fd in_read(in[0]);
+    in_ = Fd(in[1]);
     if (::pipe2(out, O_CLOEXEC) != 0) return fail_errno("pipe");
-    out_ = async::Fd(out[0]);
-    async::Fd out_write(out[1]);
+    out_ = Fd(out[0]);
+    Fd out_write(out[1]);
     if (::pipe2(failure, O_CLOEXEC) != 0) return fail_errno("pipe");
-    async::Fd failure_read(failure[0]), failure_write(failure[1]);
+    Fd failure_read(failure[0]), failure_write(failure[1]);
     ::fcntl(in_.get(), F_SETFL, O_NONBLOCK);
     ::fcntl(out_.get(), F_SETFL, O_NONBLOCK);
     const auto words = command_words(command_);
@@ -210,7 +210,7 @@ class Run {
     while ((n = ::read(failure_read.get(), &why, sizeof why)) < 0 && errno == EINTR) {
     }
     if (n != sizeof why) {
-      ended_process_ = async::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+      ended_process_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
       if (ended_process_) return {};
       const Error no = Error::from_errno(errno, "pidfd_open");
       stop();
@@ -307,7 +307,7 @@ class Run {
   std::string pending_, output_;
   std::size_t sent_ = 0;
   bool ended_ = false;
-  async::Fd ended_process_, in_, out_;
+  Fd ended_process_, in_, out_;
   pid_t pid_ = -1;
 };
 

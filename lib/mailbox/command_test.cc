@@ -44,7 +44,7 @@ struct Place {
   }
   ipc::Content spool(const std::string& content, std::size_t size) {
     const auto path = scratch.write("spool", content);
-    return ipc::Content::in_file(async::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, size);
+    return ipc::Content::in_file(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, size);
   }
   static constexpr std::string_view kMail = "Subject: x\r\n\r\n.hello\r\nFrom y\r\n";
   testing::ScratchDir scratch;

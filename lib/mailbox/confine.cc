@@ -160,14 +160,13 @@ Result<void> only_files_below(const std::string& base) {
   const long version =
       ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < kMoves) return {};
-  const async::Fd directory(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Fd directory(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   // Root may be nobody there: who delivers will see.
   if (!directory) return {};
   // All that this version knows; of that what a mailbox takes is allowed.
   landlock_ruleset_attr all{};
   all.handled_access_fs = (LANDLOCK_ACCESS_FS_REFER << 1) - 1;
-  const async::Fd rules(
-      static_cast<int>(::syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0)));
+  const Fd rules(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0)));
   if (!rules) return fail_errno("rules of files");
   landlock_path_beneath_attr below{};
   below.parent_fd = directory.get();

@@ -11,7 +11,7 @@ namespace pen::mailbox {
 Result<SocketPair> socket_pair(int type) {
   int fds[2];
   if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) != 0) return fail_errno("socketpair");
-  return SocketPair{async::Fd(fds[0]), async::Fd(fds[1])};
+  return SocketPair{Fd(fds[0]), Fd(fds[1])};
 }
 
 Result<void> send_message(int socket, std::string_view bytes) {

@@ -10,7 +10,7 @@ namespace pen::mailbox {
 
 /// Two ends of a new socket, closed on exec. type: SOCK_STREAM or SOCK_SEQPACKET.
 struct SocketPair {
-  async::Fd ours, theirs;
+  Fd ours, theirs;
 };
 Result<SocketPair> socket_pair(int type);
 
@@ -25,7 +25,7 @@ Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor,
 /// The next message, whatever its size. An end of the connection is a message without a descriptor.
 struct Received {
   std::string bytes;
-  async::Fd descriptor;
+  Fd descriptor;
 };
 Result<Received> receive_descriptor(int socket);
 

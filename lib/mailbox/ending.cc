@@ -7,7 +7,7 @@
 namespace pen::mailbox {
 
 Result<std::shared_ptr<Ending>> Ending::make() {
-  async::Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event) return fail_errno("eventfd");
   return std::shared_ptr<Ending>(new Ending(std::move(event)));
 }

@@ -23,8 +23,8 @@ class Ending {
   int fd() const { return event_.get(); }
 
  private:
-  explicit Ending(async::Fd event) : event_(std::move(event)) {}
-  async::Fd event_;
+  explicit Ending(Fd event) : event_(std::move(event)) {}
+  Fd event_;
   std::atomic<bool> come_{false};
 };
 

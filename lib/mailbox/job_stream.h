@@ -13,7 +13,7 @@ namespace pen::mailbox {
 
 class JobStream {
  public:
-  explicit JobStream(async::Fd socket) : socket_(std::move(socket)) {}
+  explicit JobStream(Fd socket) : socket_(std::move(socket)) {}
   /// First. nullopt: the sender has gone, or what came is none.
   std::optional<Job> read_job();
   /// The next piece of the content, valid until the next call; empty: all of it has come. Errors: EPIPE for an end before that.
@@ -29,7 +29,7 @@ class JobStream {
 
  private:
   bool fill();
-  async::Fd socket_;
+  Fd socket_;
   std::unique_ptr<char[]> buffer_;
   std::string_view ahead_;  // of the buffer: received, and not read yet
   std::uint64_t left_ = 0;  // of the content

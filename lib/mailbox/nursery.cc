@@ -74,7 +74,7 @@ Result<void> Nursery::started() {
 }
 
 /// The control socket of a process without a role.
-Result<async::Fd> Nursery::make() {
+Result<Fd> Nursery::make() {
   PEN_TRY_ASSIGN(auto control, socket_pair(SOCK_SEQPACKET));
   PEN_TRY(started());
   auto sent = send_descriptor(socket_.get(), "worker", control.theirs.get(), Full::wait);
@@ -88,10 +88,10 @@ Result<async::Fd> Nursery::make() {
   return std::move(control.ours);
 }
 
-Result<async::Fd> Nursery::hire(const Role& role) {
+Result<Fd> Nursery::hire(const Role& role) {
   const std::string bytes = encode(role);
   std::lock_guard lock(mutex_);
-  async::Fd worker;
+  Fd worker;
   while (!worker && !ahead_.empty()) {
     worker = std::move(ahead_.front());
     ahead_.pop_front();

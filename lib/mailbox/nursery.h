@@ -24,15 +24,15 @@ class Nursery {
   /// Without it the first hire() starts it, which costs more.
   static void start_early() { (void)instance().started(); }
   /// The control socket of a new worker.
-  Result<async::Fd> hire(const Role& role);
+  Result<Fd> hire(const Role& role);
 
  private:
   static constexpr std::size_t kAhead = 4;
   Result<void> started();
-  Result<async::Fd> make();
+  Result<Fd> make();
   std::mutex mutex_;
-  std::deque<async::Fd> ahead_;  // control sockets
-  async::Fd socket_;
+  std::deque<Fd> ahead_;  // control sockets
+  Fd socket_;
   pid_t pid_ = -1;
 };
 

@@ -109,8 +109,8 @@ class Stuck {
  public:
   Stuck(Street& street, Work work, seconds limit = seconds(900), const Ending* ending = nullptr) {
     const auto path = street.scratch.write("content" + std::to_string(street.count), kMail);
-    auto body = std::make_shared<ipc::Content>(ipc::Content::in_file(
-        async::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, kMail.size()));
+    auto body = std::make_shared<ipc::Content>(
+        ipc::Content::in_file(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, kMail.size()));
     body->check_reads([this, first = true](int) mutable -> Result<void> {
       if (std::exchange(first, false)) {
         began_.set_value();
@@ -296,8 +296,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_grows_beyond_the_limit_of_the_process_is_that_m
 BOOST_AUTO_TEST_CASE(content_that_does_not_come_whole_is_not_delivered_nor_part_of_the_next) {
   for (const auto* mailbox : {"Maildir/", "mail"}) {
     const auto path = scratch.write("short", "only this");
-    auto body =
-        ipc::Content::in_file(async::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, 5000);
+    auto body = ipc::Content::in_file(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, 5000);
     const auto status = deliver_in_child(work(1, mailbox), body, seconds(900)).status;
     BOOST_TEST((status.action == mail::Action::deferred));
     BOOST_TEST(deliver(work(2, mailbox)).dsn == "2.0.0");

@@ -15,7 +15,7 @@ namespace {
 Result<Postmen::Postman> hire(const Round& round) {
   Postmen::Postman postman;
   PEN_TRY_ASSIGN(auto socket, socket_pair(SOCK_STREAM));
-  postman.token = async::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  postman.token = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!postman.token) return fail_errno("eventfd");
   PEN_TRY_ASSIGN(const auto control,
                  Nursery::instance().hire(Role{.become = {}, .root = {}, .round = round}));

@@ -23,7 +23,7 @@ class Postmen {
   static constexpr unsigned kMost = 10'000;
   struct Postman {
     std::string round;  // as encoded
-    async::Fd socket, token;
+    Fd socket, token;
     unsigned deliveries = 0;
   };
   /// Whether this system can have any. Once one was unfit() there are none: accounts have workers of their own.

@@ -206,8 +206,7 @@ async::Task<void> run_slot(std::shared_ptr<Talk> talk, std::uint64_t id) {
 }
 
 /// False: the peer breaks the conversation.
-bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message,
-            std::vector<async::Fd>& fds) {
+bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message, std::vector<Fd>& fds) {
   if (const auto* page = std::get_if<delivery::StagePage>(&message))
     return fds.size() == 1 && !talk->page.mapped() &&
            talk->page.map(fds[0].get(), page->slots).has_value();

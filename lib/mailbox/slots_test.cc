@@ -58,10 +58,9 @@ struct Pair {
   void run(async::Task<void> (*test)(Pair&, QmgrSide)) {
     int fds[2];
     BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-    ipc::Opening opening{async::Stream(loop, async::Fd(fds[0])), "delivery", {}};
+    ipc::Opening opening{async::Stream(loop, Fd(fds[0])), "delivery", {}};
     gate.spawn("agent", serve(this, SlotChannel(std::move(opening))));
-    gate.spawn("qmgr",
-               play(this, QmgrSide(async::Stream(loop, async::Fd(fds[1])), "delivery", {}), test));
+    gate.spawn("qmgr", play(this, QmgrSide(async::Stream(loop, Fd(fds[1])), "delivery", {}), test));
     loop.run();
     BOOST_TEST(played);
     BOOST_TEST(served);
@@ -100,7 +99,7 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   BOOST_REQUIRE(page.has_value());
   ipc::StagePage stages;
   BOOST_REQUIRE(stages.map(page->get(), 16).has_value());
-  async::Fd sent[1];
+  Fd sent[1];
   sent[0] = *std::move(page);
   (void)side.send(delivery::StagePage{16}, sent);
   delivery::OpenConnection open;
@@ -254,7 +253,7 @@ async::Task<void> used_again(Pair& p, QmgrSide side) {
   job.body_offset = spool::kContentOffset;
   auto fd = (*spool)->open_to_read(*ref);
   BOOST_REQUIRE(fd);
-  async::Fd sent[1];
+  Fd sent[1];
   sent[0] = *std::move(fd);
   (void)side.send(job, sent);
   if (p.owner == "4TEST") {

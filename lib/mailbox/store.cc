@@ -64,10 +64,10 @@ std::vector<std::string> components(std::string_view path) {
 
 /// What a link in a home directory leads to, if the link is the current user's or root's and the directory the user's:
 /// a link that somebody else made leads nobody's mail anywhere, and the user's own not into what is another's.
-Result<async::Fd> follow_link(int at, const std::string& name) {
+Result<Fd> follow_link(int at, const std::string& name) {
   struct stat link{}, directory{};
   if (::fstatat(at, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0) return fail_errno("look at");
-  async::Fd fd(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Fd fd(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::fstat(fd.get(), &directory) != 0) return fail_errno("follow");
   const uid_t self = ::geteuid();
   if ((link.st_uid != self && link.st_uid != 0) || directory.st_uid != self)
@@ -76,9 +76,9 @@ Result<async::Fd> follow_link(int at, const std::string& name) {
 }
 
 /// Opens (and, with create, makes) a directory step by step below base. follow: as follow_link() does.
-Result<async::Fd> open_below(const std::string& base, const std::vector<std::string>& parts,
-                             std::size_t count, bool follow, bool create) {
-  async::Fd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<Fd> open_below(const std::string& base, const std::vector<std::string>& parts,
+                      std::size_t count, bool follow, bool create) {
+  Fd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!at) return fail_errno(base);
   std::string shown = base;
   for (std::size_t i = 0; i < count; ++i) {
@@ -100,7 +100,7 @@ Result<async::Fd> open_below(const std::string& base, const std::vector<std::str
       continue;
     }
     if (fd < 0) return fail_errno("open directory " + shown);
-    at = async::Fd(fd);
+    at = Fd(fd);
   }
   return at;
 }
@@ -187,7 +187,7 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
     return trouble("4.2.0",
                    fmt::format("maildir delivery failed: {}/{} does not belong to the recipient",
                                target.base, target.path));
-  async::Fd dirs[2];
+  Fd dirs[2];
   bool made = false;
   const char* const names[] = {"tmp", "new", "cur"};
   for (int i = 0; i < 3; ++i) {
@@ -203,7 +203,7 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
     if (fd < 0)
       return trouble(Error::from_errno(errno, fmt::format("open directory {}", names[i])),
                      "maildir delivery failed");
-    async::Fd dir(fd);
+    Fd dir(fd);
     if (i < 2) dirs[i] = std::move(dir);
   }
   if (made && ::fsync(box->get()) != 0)
@@ -212,8 +212,8 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
   MaildirName name{message.now, static_cast<unsigned>(::getpid()), message.unique, message.random,
                    message.hostname};
   const std::string tmp = name.temporary();
-  async::Fd file(::openat(dirs[0].get(), tmp.c_str(),
-                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  Fd file(::openat(dirs[0].get(), tmp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                   0600));
   if (!file)
     return trouble(Error::from_errno(errno, "create maildir file " + tmp),
                    "maildir delivery failed");
@@ -262,7 +262,7 @@ class Dotlock {
                     const CalledOff& called_off) {
     name_ = mailbox + ".lock";
     for (unsigned attempt = 0;; ++attempt) {
-      async::Fd fd(
+      Fd fd(
           ::openat(dir, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
       if (fd) {
         dir_ = dir;
@@ -363,9 +363,8 @@ class LockedMbox {
       if (!locked && !(other && locked.error().is_errno(EACCES)))
         return trouble(locked.error(), what_);
     }
-    file_ = async::Fd(::openat(dir_.get(), name.c_str(),
-                               O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW,
-                               0600));
+    file_ = Fd(::openat(dir_.get(), name.c_str(),
+                        O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
     if (!file_) return trouble(Error::from_errno(errno, "open"), what_);
     if (auto locked = kernel_locks(file_.get(), target_.lock, called_off); !locked)
       return trouble(locked.error(), what_);
@@ -405,9 +404,9 @@ class LockedMbox {
 
   const Target& target_;
   const std::string what_;
-  async::Fd dir_;
+  Fd dir_;
   Dotlock dotlock_;  // goes before the directory
-  async::Fd file_;
+  Fd file_;
   std::uint64_t first_length_ = 0, length_ = 0;
   std::string gap_;  // before the next message
   bool usable_ = true;

@@ -80,8 +80,8 @@ class Holder {
     }
     (void)::close(held[1]);
     (void)::close(until[0]);
-    until_ = async::Fd(until[1]);
-    const async::Fd begun(held[0]);
+    until_ = Fd(until[1]);
+    const Fd begun(held[0]);
     BOOST_REQUIRE(::read(begun.get(), &c, 1) == 1);
   }
   Holder(const Holder&) = delete;
@@ -98,7 +98,7 @@ class Holder {
 
  private:
   pid_t pid_ = -1;
-  async::Fd until_;
+  Fd until_;
 };
 bool lock_by_fcntl(int fd) {
   struct flock all{};

@@ -13,7 +13,7 @@ namespace pen::mailbox {
 Result<TextFile> read_text_file(const std::string& path, std::size_t limit, Links links) {
   // Without O_NONBLOCK a FIFO in its place would be waited for.
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0);
-  async::Fd fd(::open(path.c_str(), flags));
+  Fd fd(::open(path.c_str(), flags));
   if (!fd) return fail_errno("cannot read " + path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno("cannot read " + path);

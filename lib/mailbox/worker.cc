@@ -113,7 +113,7 @@ class Worker {
     return running_ == 0;
   }
 
-  void take(async::Fd socket) {
+  void take(Fd socket) {
     std::lock_guard lock(mutex_);
     ++running_;
     last_limit_ = std::max(last_limit_, std::chrono::steady_clock::now() + kGrace);  // to be read
@@ -140,7 +140,7 @@ class Worker {
     (void)::pthread_attr_destroy(&attributes);
   }
 
-  void serve(async::Fd socket) {
+  void serve(Fd socket) {
     JobStream job(std::move(socket));
     auto read = job.read_job();
     if (!read) return;
@@ -152,7 +152,7 @@ class Worker {
     std::unique_lock lock(mutex_);
     for (;;) {
       work_.wait(lock, [&] { return !waiting_.empty(); });
-      async::Fd socket = std::move(waiting_.front());
+      Fd socket = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
       serve(std::move(socket));
@@ -216,7 +216,7 @@ class Worker {
   Groups groups_;
   std::mutex mutex_;
   std::condition_variable work_, done_;
-  std::deque<async::Fd> waiting_;
+  std::deque<Fd> waiting_;
   std::size_t idle_threads_ = 0, running_ = 0;
   Time last_limit_{};
 };

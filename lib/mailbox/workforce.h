@@ -23,7 +23,7 @@ class Workforce {
   static constexpr std::size_t kMostIdle = 64;
   struct Worker {
     std::string role;  // as encoded; empty: nobody else's jobs go to it
-    async::Fd control;
+    Fd control;
     std::size_t jobs = 0;
     bool alone = true;  // with its first job, and sees no other until that is done
     std::uint64_t last_used = 0;

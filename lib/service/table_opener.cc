@@ -64,7 +64,7 @@ Result<Fd> open_listed(const std::vector<Listed>& allowed, const Request& reques
   return fd;
 }
 
-void answer(int socket, const Request& request, const Result<async::Fd>& opened) {
+void answer(int socket, const Request& request, const Result<Fd>& opened) {
   const Reply reply{request.number, opened ? 0 : opened.error().sys_errno()};
   const std::string_view bytes(reinterpret_cast<const char*>(&reply), sizeof reply);
   const auto sent = async::send_descriptor_message(socket, bytes, opened ? opened->get() : -1);
@@ -115,7 +115,7 @@ class TableOpener {
   }
 
  private:
-  int receive(Reply& reply, async::Fd& fd) {
+  int receive(Reply& reply, Fd& fd) {
     auto got = async::receive_descriptor_message(socket_.get(),
                                                  {reinterpret_cast<char*>(&reply), sizeof reply});
     if (!got) return got.error().sys_errno();

@@ -112,7 +112,7 @@ class FaultDisk {
         }
         copy.durable_size = size_then;
       }
-      copy.cache = async::Fd(::memfd_create("spool", MFD_CLOEXEC));
+      copy.cache = Fd(::memfd_create("spool", MFD_CLOEXEC));
       PEN_CHECK(copy.cache && ::ftruncate(copy.cache.get(), static_cast<off_t>(size_then)) == 0);
       for (const auto& [n, content] : copy.disk)
         if ((n + 1) * kSector <= size_then) put(copy.cache.get(), n, content);
@@ -129,7 +129,7 @@ class FaultDisk {
   using Sector = std::array<char, kSector>;
   using Inode = std::uint64_t;
   struct File {
-    async::Fd cache;
+    Fd cache;
     std::map<std::uint64_t, Sector> disk;
     std::map<std::uint64_t, std::vector<Sector>> dirty;  // every content since the last sync
     std::uint64_t durable_size = 0;
@@ -144,13 +144,13 @@ class FaultDisk {
       for (const auto& [file, inode] : disk_.names_) found.push_back(file);
       return found;
     }
-    Result<async::Fd> create(FileNumber file) override {
+    Result<Fd> create(FileNumber file) override {
       disk_.operate();
       if (disk_.names_.contains(file)) return fail(Error::from_errno(EEXIST, name(file)));
-      async::Fd fd(::memfd_create("spool", MFD_CLOEXEC));
+      Fd fd(::memfd_create("spool", MFD_CLOEXEC));
       PEN_CHECK(static_cast<bool>(fd));
       const Inode inode = inode_of(fd.get());
-      disk_.inodes_[inode].cache = async::Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+      disk_.inodes_[inode].cache = Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
       disk_.names_[file] = inode;
       return reopen(inode, true);
     }
@@ -163,7 +163,7 @@ class FaultDisk {
       disk_.durable_names_ = disk_.names_;
       return {};
     }
-    Result<async::Fd> open(FileNumber file, bool to_write) override {
+    Result<Fd> open(FileNumber file, bool to_write) override {
       const auto it = disk_.names_.find(file);
       if (it == disk_.names_.end()) return fail(Error::from_errno(ENOENT, name(file)));
       return reopen(it->second, to_write);
@@ -202,9 +202,9 @@ class FaultDisk {
 
    private:
     /// A description of its own, as open() of a name gives: locks belong to it.
-    Result<async::Fd> reopen(Inode inode, bool to_write) {
+    Result<Fd> reopen(Inode inode, bool to_write) {
       const std::string path = fmt::format("/proc/self/fd/{}", disk_.inodes_.at(inode).cache.get());
-      async::Fd fd(::open(path.c_str(), (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+      Fd fd(::open(path.c_str(), (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
       if (!fd) return fail_errno("open " + path);
       return fd;
     }

@@ -19,7 +19,7 @@ std::string name_of(FileNumber file) { return fmt::format("{}{:08}", kPrefix, fi
 
 class Directory final : public Files {
  public:
-  Directory(std::string path, async::Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Directory(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   Result<std::vector<FileNumber>> list() override {
     DIR* const listing = ::opendir(path_.c_str());
@@ -36,9 +36,9 @@ class Directory final : public Files {
     return found;
   }
 
-  Result<async::Fd> create(FileNumber file) override {
-    async::Fd fd(::openat(fd_.get(), name_of(file).c_str(),
-                          O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  Result<Fd> create(FileNumber file) override {
+    Fd fd(::openat(fd_.get(), name_of(file).c_str(),
+                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return fail_errno("create " + name(file));
     return fd;
   }
@@ -46,9 +46,9 @@ class Directory final : public Files {
     if (::fsync(fd_.get()) != 0) return fail_errno("fsync " + path_);
     return {};
   }
-  Result<async::Fd> open(FileNumber file, bool to_write) override {
-    async::Fd fd(::openat(fd_.get(), name_of(file).c_str(),
-                          (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
+  Result<Fd> open(FileNumber file, bool to_write) override {
+    Fd fd(::openat(fd_.get(), name_of(file).c_str(),
+                   (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return fail_errno("open " + name(file));
     if (to_write) {
       struct stat st{};
@@ -101,7 +101,7 @@ class Directory final : public Files {
   }
 
   std::string path_;
-  async::Fd fd_;
+  Fd fd_;
 };
 
 }  // namespace
@@ -118,7 +118,7 @@ std::optional<FileNumber> number_of(std::string_view name) {
 Result<std::unique_ptr<Files>> open_directory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("mkdir " + directory);
-  async::Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno("open " + directory);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
     return fail_errno(directory + " is in use by another process");

@@ -23,12 +23,12 @@ class Files {
   /// Files of earlier uses.
   virtual Result<std::vector<FileNumber>> list() = 0;
   /// A new, empty file, to read and write. Its name may not survive a power cut before sync_names().
-  virtual Result<async::Fd> create(FileNumber file) = 0;
+  virtual Result<Fd> create(FileNumber file) = 0;
   /// What was created and removed so far outlives a power cut on return.
   virtual Result<void> sync_names() = 0;
   /// Never through a symbolic link. `to_write`: EMLINK for what is no regular file or has other names as well, since
   /// what is written would show there; to read, a second name (of a backup) does no harm.
-  virtual Result<async::Fd> open(FileNumber file, bool to_write) = 0;
+  virtual Result<Fd> open(FileNumber file, bool to_write) = 0;
   /// Takes the name away; whoever has the file open keeps it.
   virtual Result<void> remove(FileNumber file) = 0;
   virtual Result<std::uint64_t> size(int fd) = 0;

@@ -116,7 +116,7 @@ Result<std::unique_ptr<Spool>> Spool::open(std::unique_ptr<Files> files, std::ui
 }
 
 Result<void> Spool::create(FileNumber file) {
-  PEN_TRY_ASSIGN(async::Fd fd, files_->create(file));
+  PEN_TRY_ASSIGN(Fd fd, files_->create(file));
   // The name must outlive a power cut as well as the content that the receiver syncs.
   if (!broken(Breakage::name_not_synced)) {
     if (auto synced = files_->sync_names(); !synced) {
@@ -137,7 +137,7 @@ void Spool::make_room_to_open() {
 Result<int> Spool::writable(FileNumber file) {
   if (const auto it = open_.find(file); it != open_.end()) return it->second.write.get();
   make_room_to_open();
-  PEN_TRY_ASSIGN(async::Fd fd, files_->open(file, true));
+  PEN_TRY_ASSIGN(Fd fd, files_->open(file, true));
   PEN_TRY_ASSIGN(const std::uint64_t size, files_->size(fd.get()));
   const int result = fd.get();
   open_[file] = {.write = std::move(fd), .size = size};
@@ -244,7 +244,7 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
     if (auto wrote = files_->write(*fd, use_sector(leased->file, file.use), 0); !wrote)
       return give_up(std::move(wrote).error());
   }
-  async::Fd copy(::fcntl(*fd, F_DUPFD_CLOEXEC, 0));
+  Fd copy(::fcntl(*fd, F_DUPFD_CLOEXEC, 0));
   if (!copy) return give_up(Error::from_errno(errno, "duplicate a spool descriptor"));
   return Lease{leased->lease, std::move(copy), kContentOffset};
 }
@@ -303,7 +303,7 @@ std::optional<std::uint32_t> Spool::use_now(FileNumber file) {
 Spool::Look Spool::look(FileNumber file) {
   Look found{.path = files_->name(file), .size = 0, .header = {}, .fault = {}};
   const auto read = [&]() -> Result<void> {
-    PEN_TRY_ASSIGN(const async::Fd fd, files_->open(file, false));
+    PEN_TRY_ASSIGN(const Fd fd, files_->open(file, false));
     PEN_TRY_ASSIGN(found.size, files_->size(fd.get()));
     PEN_TRY_ASSIGN(found.header, header_of(fd.get()));
     return {};
@@ -359,18 +359,18 @@ Result<Spool::Reader> Spool::reader_of(BodyRef ref, std::optional<Reader> known)
   return reader;
 }
 
-Result<async::Fd> Spool::open_to_read(BodyRef ref) {
+Result<Fd> Spool::open_to_read(BodyRef ref) {
   std::optional<Reader> known;
   if (auto node = readers_.extract(file_of(ref))) known = std::move(node.mapped());
   PEN_TRY_ASSIGN(Reader reader, reader_of(ref, std::move(known)));
-  async::Fd copy(::fcntl(reader.fd.get(), F_DUPFD_CLOEXEC, 0));
+  Fd copy(::fcntl(reader.fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy) return fail_errno("duplicate a spool descriptor");
   if (readers_.size() >= max_open_) readers_.erase(readers_.begin());
   readers_.emplace(file_of(ref), std::move(reader));
   return copy;
 }
 
-Result<async::Fd> Spool::open_apart(BodyRef ref) {
+Result<Fd> Spool::open_apart(BodyRef ref) {
   PEN_TRY_ASSIGN(Reader reader, reader_of(ref, std::nullopt));
   return std::move(reader.fd);
 }

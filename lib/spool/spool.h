@@ -89,7 +89,7 @@ class Spool {
 
   struct Lease {
     std::uint64_t lease = 0;
-    async::Fd fd;  // read and write
+    Fd fd;  // read and write
     std::uint64_t content_offset = kContentOffset;
   };
   /// Space for expected_size (0: unknown) is reserved as far as the file lacks it: all of it, unless what was expected of all
@@ -101,9 +101,9 @@ class Spool {
   /// counts).
   Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
   /// Read-only descriptor, for who says when it has read: before release(). Errors: wrong_owner, errno.
-  Result<async::Fd> open_to_read(BodyRef ref);
+  Result<Fd> open_to_read(BodyRef ref);
   /// The same for who says nothing: a description, and a lock, of its own.
-  Result<async::Fd> open_apart(BodyRef ref);
+  Result<Fd> open_apart(BodyRef ref);
   /// A program that may have a descriptor of open_to_read() will not answer: whatever lives of it keeps its lock.
   void forget_readers() { readers_.clear(); }
   /// The message is over (or its envelope was refused): see QueueLog::next_save().
@@ -158,7 +158,7 @@ class Spool {
   std::function<std::uint64_t()> new_use_;
   Pool pool_;
   struct File {
-    async::Fd write;
+    Fd write;
     std::uint32_t use = 0;
     std::uint64_t size = 0;
     bool locked = false;  // and so nobody but holders of leases of this descriptor can write
@@ -169,7 +169,7 @@ class Spool {
   std::uint64_t all_hollow_ = 0;
   // Read-only ones, of which delivery programs get copies: at most max_open_ too.
   struct Reader {
-    async::Fd fd;
+    Fd fd;
     bool shared = false;  // it has the shared flock
   };
   std::unordered_map<FileNumber, Reader> readers_;

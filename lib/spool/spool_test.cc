@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_could_not_be_taken_goes_back_and_its_file_is_l
   disk.fail_write = EIO;
   BOOST_TEST(!spool->take(lease->lease, "id", 0).has_value());
   BOOST_TEST(spool->give_back(lease->lease));
-  lease->fd = async::Fd();
+  lease->fd = Fd();
   BOOST_TEST(spool->figures().leased == 0u);
   BOOST_TEST(spool->figures().free == 1u);
   BOOST_TEST(spool->lease(10).has_value());
@@ -365,7 +365,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_is_not_leased_again_while_a_holder_of_before_the_
   auto meanwhile = spool->lease(10);
   BOOST_TEST(number_of(*meanwhile) != file);
   BOOST_TEST(::pwrite(before->fd.get(), "late", 4, kContentOffset) == 4);
-  before->fd = async::Fd();  // the receiver lets go
+  before->fd = Fd();  // the receiver lets go
   auto after = spool->lease(10);
   BOOST_TEST(number_of(*after) == file);
   BOOST_TEST(spool->figures().files == 2u);
@@ -375,12 +375,12 @@ BOOST_FIXTURE_TEST_CASE(a_lease_given_back_with_a_write_under_way_stays_out_unti
                         Place) {
   auto given_up = spool->lease(10);
   const FileNumber file = number_of(*given_up);
-  async::Fd under_way(::dup(given_up->fd.get()));
-  given_up->fd = async::Fd();
+  Fd under_way(::dup(given_up->fd.get()));
+  given_up->fd = Fd();
   BOOST_TEST(spool->give_back(given_up->lease));
   auto other = spool->lease(10);
   BOOST_TEST(number_of(*other) != file);
-  under_way = async::Fd();
+  under_way = Fd();
   auto again = spool->lease(10);
   BOOST_TEST(number_of(*again) == file);
 }
@@ -400,7 +400,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_with_a_living_reader_is_not_leased_again, Place) 
   BOOST_TEST(spool->reclaim(1) == 1u);
   BOOST_TEST(file_of(store("id2", "other body")) != file_of(ref));
   BOOST_TEST((*Spool::read_header(reads_on.get()))->use == use_of(ref));
-  reads_on = async::Fd();
+  reads_on = Fd();
   BOOST_TEST(number_of(*spool->lease(10)) == file_of(ref));
 }
 
